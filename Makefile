@@ -1,0 +1,40 @@
+# `make run` and `make test` do all set-up on a fresh machine: a virtual environment, the install, then the work.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check -q
+STAMP := $(VENV)/.installed
+DEV_STAMP := $(VENV)/.installed-dev
+
+.PHONY: run test test-slow test-extras lint clean
+
+run: $(STAMP)
+	$(BIN)/gsnobench run --model gsno --dataset swe
+
+test: $(DEV_STAMP)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -q
+
+test-slow: $(DEV_STAMP)
+	$(BIN)/python -m pytest -m slow -q
+
+test-extras: $(DEV_STAMP)
+	$(BIN)/python -m pytest tests/extras -q
+
+lint: $(DEV_STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy gsnobench plugins
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(STAMP): $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt -e .
+	touch $@
+
+$(DEV_STAMP): $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt -e ".[dev]"
+	touch $@ $(STAMP)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

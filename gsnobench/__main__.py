@@ -1,0 +1,5 @@
+"""`python -m gsnobench`."""
+
+from gsnobench.cli import main
+
+main()

@@ -1,0 +1,100 @@
+"""Compute once per (recipe, parameters), keep on disk; safe for parallel processes and for a kill at any moment."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import safetensors.numpy
+
+from gsnobench.data import Array
+from gsnobench.errors import DataError
+
+
+def digest(value: object) -> str:
+    """Hash of anything JSON can hold; equal content, equal digest, on every machine."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """A temporary path in the same folder that replaces `path` when the block ends well, and vanishes when it does not."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error.strerror}); choose a writable folder with --home") from error
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        with part.open("rb+") as written:
+            os.fsync(written.fileno())
+        os.chmod(part, 0o644)  # mkstemp makes private files; data and results are meant to be shared
+        part.replace(path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error.strerror}); free some space or choose another --home") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small text file atomically."""
+    with atomic(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock between processes; the kernel frees it when its holder dies."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = path.open("a")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be locked ({error.strerror}); choose a writable folder with --home") from error
+    with handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Named arrays under a folder; without a folder everything is computed anew."""
+
+    folder: Path | None = None
+
+    def arrays(
+        self, recipe: str, params: Mapping[str, object], compute: Callable[[], Mapping[str, Array]]
+    ) -> dict[str, Array]:
+        """The arrays that `compute` returns, from disk if they were computed before with these parameters.
+
+        `recipe` names the computation and its version ("modes-v1"); `params` must hold everything the result depends on.
+        """
+        if self.folder is None:
+            return dict(compute())
+        path = self.folder / recipe / f"{digest(dict(params))[:32]}.safetensors"
+        if path.exists():
+            return self._read(path)
+        with lock(path.with_suffix(".lock")):
+            if path.exists():  # another process was faster
+                return self._read(path)
+            arrays = {name: np.ascontiguousarray(value) for name, value in compute().items()}
+            with atomic(path) as part:
+                safetensors.numpy.save_file(arrays, part)
+            return arrays
+
+    @staticmethod
+    def _read(path: Path) -> dict[str, Array]:
+        try:
+            return dict(safetensors.numpy.load_file(path))
+        except Exception as error:
+            raise DataError(f"{path}: unreadable cache entry ({error}); delete it and run again") from error

@@ -1,0 +1,54 @@
+"""Which test samples are drawn: the best, the median and the worst, so that a picture cannot flatter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from gsnobench.data import Array
+from gsnobench.evaluate import Evaluation
+from gsnobench.figures import Case, gallery
+from gsnobench.loader import Loader
+from gsnobench.plan import Plan
+from gsnobench.train import rollout
+
+
+def draw_cases(folder: Path, plan: Plan, module: nn.Module, loader: Loader, evaluation: Evaluation) -> tuple[Path, ...]:
+    """Input, truth, prediction and error of three test samples, as one picture."""
+    scores = evaluation.samples["headline"]["rel_l2"]
+    order = np.argsort(scores)
+    chosen = {"best": order[0], "median": order[len(order) // 2], "worst": order[-1]}
+    cases = [_case(plan, module, loader, label, int(index), float(scores[index])) for label, index in chosen.items()]
+    path = folder / "figures" / "cases.png"
+    return gallery(path, plan.task, cases, title=f"{plan.spec.row} on {plan.task.id}")
+
+
+def _case(plan: Plan, module: nn.Module, loader: Loader, label: str, index: int, score: float) -> Case:
+    task, samples = plan.task, loader.samples
+    start = task.starts[0]
+    indices = torch.tensor([index])
+    module.eval()
+    with torch.no_grad():
+        batch, target = loader.batch(indices, torch.tensor([start]), task.t_out)
+        prediction = rollout(module, loader, batch, indices, task.t_out)
+    mesh = samples.mesh(index)
+    window = np.asarray(samples.frames[index])[start : start + task.t_in, : mesh.size]  # (t_in, N, C)
+    static = np.asarray(samples.static[index])[: mesh.size]  # (N, F)
+    inputs: dict[str, Array] = {one.name: static[:, position] for position, one in enumerate(task.static)}
+    inputs |= {f"{one.name} (last given)": window[-1, :, position] for position, one in enumerate(task.fields) if task.t_in}
+    return Case(
+        label=label,
+        score=score,
+        mesh=mesh,
+        inputs=inputs,
+        truth=_physical(target, loader)[:, : mesh.size],
+        prediction=_physical(prediction, loader)[:, : mesh.size],
+        times=tuple(task.times[start + task.t_in : start + task.t_in + task.t_out]),
+    )
+
+
+def _physical(centred: torch.Tensor, loader: Loader) -> Array:
+    return (centred[0] + loader.reference).cpu().numpy()

@@ -1,0 +1,236 @@
+"""The contract of a dataset: a complete declaration, and a solver whose samples are what the declaration says."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gsnobench.cache import Cache
+from gsnobench.check.findings import Finding, Rule, complaints, describe, judge, require
+from gsnobench.data import SPLITS, Array, Field, Mesh, Split
+from gsnobench.declare import Dataset, Sample
+from gsnobench.graph import elements
+
+TRACKS = ("smoke", "laptop", "workstation", "paper")
+TINY_CPU_S = 20.0
+SEED = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """The tiny version of a dataset."""
+
+    dataset: Dataset
+    setup: Any
+    shared: Mesh | None
+    samples: dict[Split, list[Sample]]
+    cpu_s: float
+
+    def mesh_of(self, sample: Sample) -> Mesh:
+        mesh = sample.mesh if sample.mesh is not None else self.shared
+        require(mesh is not None, "mesh(setup) gives None, so every sample must carry its mesh")
+        assert mesh is not None
+        return mesh
+
+    def labelled(self) -> Iterator[tuple[str, Sample]]:
+        """Every sample with its place."""
+        for split, samples in self.samples.items():
+            yield from ((f"{split} {index}", sample) for index, sample in enumerate(samples))
+
+    def meshes(self) -> Iterator[tuple[str, Mesh]]:
+        """Every distinct mesh with the place of its first use."""
+        if self.shared is not None:
+            yield "shared mesh", self.shared
+        for place, sample in self.labelled():
+            if sample.mesh is not None:
+                yield place, sample.mesh
+
+
+def check_dataset(dataset: Dataset) -> list[Finding]:
+    """All rules, in the order of their codes."""
+    declared = [judge(rule, {"": dataset}) for rule in DECLARATION]
+    sentence = f"the tiny version is made within {TINY_CPU_S:g} CPU-seconds"
+    try:
+        made = make_tiny(dataset)
+    except Exception as error:
+        return [*declared, Finding("D004", sentence, False, describe(error))]
+    generated = Finding("D004", sentence, made.cpu_s <= TINY_CPU_S, f"{made.cpu_s:.1f} CPU-s")
+    return [*declared, generated, *(judge(rule, {"": made}) for rule in GENERATED)]
+
+
+def make_tiny(dataset: Dataset) -> Made:
+    """Generate the tiny version straight from the plugin."""
+    started = time.process_time()
+    setup = dataset.setup(dataset.params.make(where="data"), dataset.tiny.resolution, Cache())
+    counts = dataset.tiny.splits()
+    samples = {split: list(dataset.generate(setup, SEED, split, range(counts[split]))) for split in SPLITS if counts[split]}
+    return Made(dataset, setup, dataset.mesh(setup), samples, time.process_time() - started)
+
+
+# ---------------------------------------------------------------------------------------------------------- declaration
+
+
+def _is_complete(dataset: Dataset) -> None:
+    everything = (*dataset.fields, *dataset.static, *dataset.scalars)
+    names = [one.name for one in everything]
+    missing = [track for track in TRACKS if track not in dataset.sizes]
+    required = {name: bool(getattr(dataset, name)) for name in ("title", "solver", "licence", "cites")}
+    complaints(
+        [
+            (
+                bool(re.fullmatch("[a-z][a-z0-9]*", dataset.name)),
+                f"name {dataset.name!r}; expected lower-case letters and digits",
+            ),
+            (bool(dataset.fields), "fields are empty"),
+            (all(names) and len(set(names)) == len(names), f"names of fields, static and scalars are not unique: {names}"),
+            (all(one.unit for one in everything), "a field has no unit; write '1' for a pure number"),
+            (not missing, f"sizes lack the tracks {', '.join(missing)}"),
+            *((present, f"{name} is empty") for name, present in required.items()),
+            (min(dataset.tiny.train, dataset.tiny.valid, dataset.tiny.test) >= 1, "tiny needs a sample in train, valid and test"),
+            (dataset.dim in (1, 2, 3), f"dim is {dataset.dim}"),
+            (all(knob.help for knob in dataset.params.knobs()), "a knob has no help"),
+            (dataset.revision >= 1, f"revision is {dataset.revision}; count from 1"),
+        ]
+    )
+    for variant, values in dataset.variants.items():
+        require(bool(re.fullmatch("[a-z0-9]+", variant)), f"variant {variant!r}; expected lower-case letters and digits")
+        dataset.params.make(values, where=f"variant {variant}")
+
+
+def _tags_are_known(dataset: Dataset) -> None:
+    def unknown(one: Field) -> set[str]:
+        used = set(one.boundary) | ({one.support.removeprefix("not ")} - {"all"})
+        return used - set(dataset.tags)
+
+    everything = (*dataset.fields, *dataset.static)
+    complaints([(not unknown(one), f"{one.name} names unknown tags {sorted(unknown(one))}") for one in everything])
+
+
+def _times_are_consistent(dataset: Dataset) -> None:
+    frames = len(dataset.times)
+    complaints(
+        [
+            (frames >= 1 and list(dataset.times) == sorted(set(dataset.times)), "times are not strictly increasing"),
+            (0 <= dataset.t_in < frames, f"t_in is {dataset.t_in}; expected 0..{frames - 1} of {frames} frames"),
+            (
+                bool(dataset.starts) and all(0 <= start < frames - dataset.t_in for start in dataset.starts),
+                "starts leave the frames",
+            ),
+        ]
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ generated
+
+
+def _shapes_are_declared(made: Made) -> None:
+    one = made.dataset
+    counts = {split: count for split, count in one.tiny.splits().items() if count}
+    found = {split: len(samples) for split, samples in made.samples.items()}
+    require(found == counts, f"generate() gave {found} samples; asked for {counts}")
+    for place, sample in made.labelled():
+        nodes = made.mesh_of(sample).size
+        expected = {
+            "frames": (len(one.times), nodes, len(one.fields)),
+            "static": (nodes, len(one.static)),
+            "scalars": (len(one.scalars),),
+        }
+        for name, shape in expected.items():
+            got = np.shape(getattr(sample, name))
+            require(got == shape, f"{place}: {name} is {got}; expected {shape}")
+    for place, mesh in made.meshes():
+        require(mesh.dim == one.dim, f"{place}: the mesh has {mesh.dim} dimensions; declared {one.dim}")
+
+
+def _values_are_finite(made: Made) -> None:
+    for place, sample in made.labelled():
+        for name in ("frames", "static", "scalars"):
+            require(bool(np.all(np.isfinite(getattr(sample, name)))), f"{place}: {name} are not finite")
+
+
+def _fields_vary(made: Made) -> None:
+    frames = [np.asarray(sample.frames) for _, sample in made.labelled()]
+    for channel, one in enumerate(made.dataset.fields):
+        values = np.concatenate([frame[..., channel].ravel() for frame in frames])
+        require(float(values.std()) > 0, f"{one.name} is {values[0]:.3g} everywhere")
+
+
+def _hash(sample: Sample) -> str:
+    digest = hashlib.sha256()
+    for value in (sample.frames, sample.static, sample.scalars):
+        digest.update(np.ascontiguousarray(value, dtype="<f8").tobytes())
+    digest.update((sample.mesh.key if sample.mesh is not None else "").encode())
+    return digest.hexdigest()
+
+
+def _splits_are_disjoint(made: Made) -> None:
+    seen: dict[str, str] = {}
+    for place, sample in made.labelled():
+        key = _hash(sample)
+        require(key not in seen, f"{place} equals {seen.get(key)}")
+        seen[key] = place
+
+
+def _samples_are_pure(made: Made) -> None:
+    for split, samples in made.samples.items():
+        last = len(samples) - 1
+        backwards = list(made.dataset.generate(made.setup, SEED, split, [last, 0]))
+        for index, sample in zip((last, 0), backwards, strict=True):
+            same = _hash(sample) == _hash(samples[index])
+            require(same, f"{split} {index} differs when it is made in another order or chunk")
+    (other,) = made.dataset.generate(made.setup, SEED + 1, "train", [0])
+    require(_hash(other) != _hash(made.samples["train"][0]), "another data seed gives the same sample")
+
+
+def _tags_exist(made: Made) -> None:
+    for tag in made.dataset.tags:
+        for place, mesh in made.meshes():
+            require(tag in mesh.tags, f"{place}: the declared tag {tag!r} is missing; the mesh has {sorted(mesh.tags)}")
+            require(np.shape(mesh.tags[tag]) == (mesh.size,), f"{place}: tag {tag!r} has the shape {np.shape(mesh.tags[tag])}")
+        used = any(bool(np.any(mesh.tags[tag])) for _, mesh in made.meshes())
+        require(used, f"no node of any mesh carries the tag {tag!r}")
+
+
+def _meshes_are_sound(made: Made) -> None:
+    for place, mesh in made.meshes():
+        unique = len(np.unique(mesh.points, axis=0))
+        require(unique == mesh.size, f"{place}: {mesh.size - unique} nodes are duplicates")
+        if mesh.cells is not None:
+            unused = mesh.size - len(np.unique(mesh.cells))
+            require(unused == 0, f"{place}: {unused} nodes belong to no cell")
+            elements(mesh)  # refuses flat cells and wrong numbers
+
+
+def _known_values_hold(made: Made) -> None:
+    """The core imposes the value 0 where a field is declared `dirichlet`."""
+    for place, sample in made.labelled():
+        mesh = made.mesh_of(sample)
+        for channel, one in enumerate(made.dataset.fields):
+            values: Array = np.asarray(sample.frames)[made.dataset.t_in :, :, channel]  # (t_out, N)
+            for tag in (tag for tag, condition in one.boundary.items() if condition == "dirichlet"):
+                worst = float(np.abs(values[:, np.asarray(mesh.tags[tag], dtype=bool)]).max(initial=0.0))
+                limit = 1e-5 * float(np.abs(values).max())
+                require(worst <= limit, f"{place}: {one.name} reaches {worst:.3g} on the dirichlet tag {tag!r}; expected 0")
+
+
+DECLARATION = (
+    Rule("D001", "the declaration is complete", _is_complete),
+    Rule("D002", "boundaries and supports name declared tags", _tags_are_known),
+    Rule("D003", "frames, window and starts fit together", _times_are_consistent),
+)
+GENERATED = (
+    Rule("D005", "samples have the declared shapes", _shapes_are_declared),
+    Rule("D006", "values are finite", _values_are_finite),
+    Rule("D007", "every field varies", _fields_vary),
+    Rule("D008", "no sample occurs twice, in one split or in two", _splits_are_disjoint),
+    Rule("D009", "a sample is a function of seed, split and index alone", _samples_are_pure),
+    Rule("D010", "declared tags exist on the meshes", _tags_exist),
+    Rule("D011", "meshes have no unused or double nodes and no flat cells", _meshes_are_sound),
+    Rule("D012", "known boundary values hold in the data", _known_values_hold),
+)

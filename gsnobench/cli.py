@@ -1,0 +1,297 @@
+"""The verbs; no logic. Nothing heavy is imported before a verb needs it, so that `--help` and `list` answer at once."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import click
+import typer
+
+from gsnobench.errors import GsnobenchError, ParamError
+
+app = typer.Typer(
+    name="gsnobench",
+    help="The benchmark for neural operators on irregular domains.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+data_app = typer.Typer(help="Generate, import, verify and export data.", no_args_is_help=True, rich_markup_mode=None)
+plugin_app = typer.Typer(help="Write your own plugin.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(data_app, name="data")
+app.add_typer(plugin_app, name="plugin")
+
+Home = Annotated[Path | None, typer.Option("--home", help="Folder for data, runs and records (else $GSNOBENCH_HOME).")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
+Track = Annotated[str, typer.Option(help="Budget: smoke, laptop, workstation or paper.")]
+Jobs = Annotated[int, typer.Option(help="Processes that generate data; 0 is one a core.")]
+Kinds = Literal["datasets", "models", "tracks", "executors", "metrics", "observers"]
+KNOBS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def main() -> None:
+    """Entry point: mistakes are one line and exit 2; a traceback is our own bug and exit 1."""
+    try:
+        code = app(standalone_mode=False)
+    except GsnobenchError as error:
+        code = _complain(str(error))
+    except click.exceptions.Abort:
+        code = _complain("interrupted; the same command goes on where it stopped", 130)
+    except KeyboardInterrupt:
+        code = _complain("interrupted; the same command goes on where it stopped", 130)
+    except click.ClickException as error:
+        code = _complain(error.format_message())
+    except click.exceptions.Exit as stop:
+        code = stop.exit_code
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(text: str, code: int = 2) -> int:
+    print(f"gsnobench: {' '.join(text.split())}", file=sys.stderr)
+    return code
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value))
+
+
+# ---------------------------------------------------------------------------------------------------------------- look
+
+
+@app.command("list")
+def list_(kind: Annotated[Kinds | None, typer.Argument(help="What to list.")] = None, as_json: Json = False) -> None:
+    """List plugins and tracks, from metadata alone: nothing is imported."""
+    from gsnobench.console import print_table
+    from gsnobench.plugins import listed
+    from gsnobench.registry import read_registry
+
+    plugins = [one for one in listed() if kind in (None, f"{one.kind}s")]
+    tracks = list(read_registry().tracks.values()) if kind in (None, "tracks") else []
+    if as_json:
+        _print_json({"plugins": [vars(one) for one in plugins], "tracks": [vars(one) for one in tracks]})
+        return
+    if plugins:
+        rows = [[one.name, one.kind, one.origin, one.problem or "ok"] for one in plugins]
+        print_table("Plugins", ["name", "kind", "package", "state"], rows)
+    if tracks:
+        print_table("Tracks", ["name", "budget"], [[one.name, one.help] for one in tracks])
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="A model, a dataset, a NetCDF file, or a run (key prefix or folder).")],
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Show a plugin with its knobs, a data file, or a finished run."""
+    from gsnobench.describe import describe
+
+    described = describe(name, home)
+    if as_json:
+        _print_json(described.to_dict())
+    else:
+        described.print()
+
+
+@app.command(context_settings=KNOBS, add_help_option=False)
+def run(
+    context: typer.Context,
+    model: Annotated[str, typer.Option(help="Model plugin, see `list models`.")] = "",
+    dataset: Annotated[str, typer.Option(help="Task (swe, swe@10-41, darcy_threshold) or a NetCDF file.")] = "",
+    track: Track = "laptop",
+    preset: Annotated[str | None, typer.Option(help="Named configuration of the model.")] = None,
+    seed: Annotated[int, typer.Option(help="Training seed.")] = 0,
+    t_in: Annotated[int | None, typer.Option(help="Frames given.")] = None,
+    t_out: Annotated[int | None, typer.Option(help="Frames to find (else the rest).")] = None,
+    samples: Annotated[int | None, typer.Option(help="Training samples (else as the track says).")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1.")] = "auto",
+    jobs: Jobs = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run; refuse if there is none.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Repeat a finished run.")] = False,
+    floors: Annotated[bool, typer.Option("--floors/--no-floors", help="Also run the floor models of the task.")] = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen: time, disk, memory.")] = False,
+    home: Home = None,
+    as_json: Json = False,
+    wants_help: Annotated[bool, typer.Option("--help", help="This text; with --model, also its knobs.")] = False,
+) -> None:
+    """Train a model on a task and score it: data, training, errors beside the floors, a picture, a tracked run.
+
+    Knobs are options too: --model.k_s 16 --train.lr 0.002 --train.epochs 100 --data.seed 1 --data.resolution 1830.
+    """
+    from gsnobench.verbs import RunOptions, run_help, run_model
+
+    if wants_help:
+        print(context.get_help())
+        if model:
+            run_help(model, dataset)
+        return
+    if not model or not dataset:
+        raise ParamError("run: needs --model and --dataset; for example: gsnobench run --model gsno --dataset swe")
+    knobs, own = _knobs(context.args)
+    wanted = {"track": track, "preset": preset, "seed": seed, "t_in": t_in, "t_out": t_out, "samples": samples, "knobs": knobs, **own}
+    options = RunOptions(device=device, jobs=jobs, resume=resume, force=force, floors=floors, dry_run=dry_run)
+    raise typer.Exit(run_model(model, dataset, wanted, options, home=home, as_json=as_json))
+
+
+def _knobs(words: list[str]) -> tuple[dict[str, str], dict[str, Any]]:
+    """--section.name value (or =value) pairs; --data.seed and --data.resolution belong to the request, not to a plugin."""
+    knobs: dict[str, str] = {}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, has_value, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or "." not in name:
+            raise ParamError(f"{word}: unknown option; knobs are written --model.NAME, --train.NAME or --data.NAME")
+        if not has_value:
+            if not rest:
+                raise ParamError(f"{word}: needs a value; write {word} VALUE")
+            value = rest.pop(0)
+        knobs[name] = value
+    own: dict[str, Any] = {}
+    for name, target in (("data.seed", "data_seed"), ("data.resolution", "resolution")):
+        if name in knobs:
+            text = knobs.pop(name)
+            if not text.isdigit():
+                raise ParamError(f"{name}: {text!r} is not a whole number; expected for example 1")
+            own[target] = int(text)
+    return knobs, own
+
+
+@app.command()
+def predict(
+    run: Annotated[str, typer.Argument(help="Run: key prefix or folder.")],
+    inputs: Annotated[Path | None, typer.Option(help="NetCDF file with the inputs (its test split is used).")] = None,
+    mesh: Annotated[int | None, typer.Option(help="Instead: the run's own test samples on its dataset's mesh of N nodes.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the predictions here, as NetCDF.")] = None,
+    split: Annotated[str, typer.Option(help="Split of the inputs.")] = "test",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda.")] = "auto",
+    jobs: Jobs = 0,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Predict with a finished run on new inputs or on another mesh, and score where the truth is known."""
+    from gsnobench.verbs import predict_run
+
+    raise typer.Exit(predict_run(run, inputs=inputs, mesh=mesh, out=out, split=split, device=device, jobs=jobs, home=home, as_json=as_json))
+
+
+@app.command()
+def bench(
+    models: Annotated[str, typer.Option(help="Models, separated by commas.")] = "gsno",
+    datasets: Annotated[str, typer.Option(help="Tasks, separated by commas.")] = "darcy,darcy_threshold,swe",
+    track: Track = "laptop",
+    preset: Annotated[str | None, typer.Option(help="Named configuration.")] = None,
+    calibrate: Annotated[bool, typer.Option("--calibrate", help="Measure steps for the track's budget, write registry.toml.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda.")] = "auto",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Calibrate the step counts of model and task pairs."""
+    from gsnobench.verbs import calibrate_pairs
+
+    if not calibrate:
+        raise ParamError("bench: only --calibrate is available in this version; run single cells with `gsnobench run`")
+    raise typer.Exit(calibrate_pairs(models.split(","), datasets.split(","), track, preset, device=device, home=home, as_json=as_json))
+
+
+@app.command()
+def check(
+    name: Annotated[str, typer.Argument(help="A plugin of any kind.")],
+    as_json: Json = False,
+) -> None:
+    """Hold a plugin against the contract: a code, pass or fail, and why; exit 1 if a rule is broken."""
+    from gsnobench.verbs import check_plugin
+
+    raise typer.Exit(check_plugin(name, as_json=as_json))
+
+
+@app.command()
+def doctor(
+    gpu: Annotated[bool, typer.Option("--gpu", help="CPU/GPU parity, AMP, compile, throughput, peak memory.")] = False,
+    replay: Annotated[bool, typer.Option("--replay", help="Send what the tracking server missed.")] = False,
+    clean: Annotated[bool, typer.Option("--clean", help="Remove left-over temporary files; never results.")] = False,
+    device: Annotated[str, typer.Option(help="Device for --gpu.")] = "cuda",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Look at the installation, the home folder and the tracking store."""
+    from gsnobench.verbs import examine
+
+    raise typer.Exit(examine(gpu=gpu, replay=replay, clean=clean, device=device, home=home, as_json=as_json))
+
+
+@app.command()
+def ui(
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1.")] = 5000,
+    home: Home = None,
+) -> None:
+    """Open the MLflow UI on this machine's runs."""
+    from gsnobench.verbs import serve_ui
+
+    raise typer.Exit(serve_ui(port, home=home))
+
+
+# ---------------------------------------------------------------------------------------------------------------- data
+
+
+@data_app.command("generate", context_settings=KNOBS)
+def data_generate(
+    context: typer.Context,
+    task: Annotated[str, typer.Argument(help="Task, e.g. darcy_threshold.")],
+    track: Track = "laptop",
+    samples: Annotated[int | None, typer.Option(help="Training samples.")] = None,
+    jobs: Jobs = 0,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Generate a task's data with its solver, in parallel; cut and repeated, it goes on where it stopped."""
+    from gsnobench.verbs import generate_data
+
+    knobs, own = _knobs(context.args)
+    wanted = {"track": track, "samples": samples, "knobs": knobs, **own}
+    raise typer.Exit(generate_data(task, wanted, jobs=jobs, home=home, as_json=as_json))
+
+
+@data_app.command("verify")
+def data_verify(file: Annotated[Path, typer.Argument(help="NetCDF file.")], as_json: Json = False) -> None:
+    """Recompute the checksum of a data file."""
+    from gsnobench.verbs import verify_data
+
+    raise typer.Exit(verify_data(file, as_json=as_json))
+
+
+@data_app.command("import")
+def data_import(
+    source: Annotated[Path, typer.Argument(help="An .npz file, see docs/data-format.md.")],
+    out: Annotated[Path, typer.Argument(help="The NetCDF file to write.")],
+    task: Annotated[Path, typer.Option(help="JSON file that describes the task, see docs/data-format.md.")],
+    as_json: Json = False,
+) -> None:
+    """Turn plain arrays into a data file that `run --dataset FILE.nc` takes."""
+    from gsnobench.verbs import import_data
+
+    raise typer.Exit(import_data(source, out, task, as_json=as_json))
+
+
+# -------------------------------------------------------------------------------------------------------------- plugins
+
+
+@plugin_app.command("new")
+def plugin_new(
+    name: Annotated[str, typer.Argument(help="Lower-case letters and digits.")],
+    kind: Annotated[Literal["model", "dataset", "metric"], typer.Option(help="What it offers.")] = "model",
+    folder: Annotated[Path, typer.Option(help="Where the package folder is made.")] = Path("."),
+) -> None:
+    """Write a package that installs and passes `gsnobench check NAME`."""
+    from gsnobench.scaffold import create
+
+    path = create(name, kind, folder)
+    print(f"{path}\nnext: pip install -e {path} && gsnobench check {name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""The one shape of data: a sample is a trajectory of T frames of C fields on the N nodes of a mesh.
+
+A steady problem is "no frame given, one to find" (t_in = 0, t_out = 1); a fixed geometry is "all samples hold the same
+mesh". There is no further case.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import torch
+
+Array = np.ndarray[Any, Any]
+Split = Literal["train", "valid", "test", "test_ood"]
+SPLITS: tuple[Split, ...] = ("train", "valid", "test", "test_ood")
+Boundary = Literal["dirichlet", "neumann", "none"]
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """Points, optional cells, and boundary tags; equal content has an equal key."""
+
+    points: Array  # (N, d) float64
+    cells: Array | None = None  # (M, k) int64: triangles, tetrahedra
+    tags: Mapping[str, Array] = field(default_factory=dict)  # tag -> (N,) bool; a corner may carry two
+
+    @property
+    def size(self) -> int:
+        return int(self.points.shape[0])
+
+    @property
+    def dim(self) -> int:
+        return int(self.points.shape[1])
+
+    @cached_property
+    def key(self) -> str:
+        """Content hash of points, cells and tags."""
+        digest = hashlib.sha256()
+        digest.update(np.ascontiguousarray(self.points, dtype="<f8").tobytes())
+        if self.cells is not None:
+            digest.update(np.ascontiguousarray(self.cells, dtype="<i8").tobytes())
+        for tag in sorted(self.tags):
+            digest.update(tag.encode())
+            digest.update(np.packbits(np.asarray(self.tags[tag], dtype=bool)).tobytes())
+        return digest.hexdigest()
+
+    def tag_matrix(self, tags: Sequence[str]) -> Array:
+        """Membership of each node in the given tags, (N, K) bool; a tag this mesh lacks is empty."""
+        columns = [self.tags.get(tag, np.zeros(self.size, dtype=bool)) for tag in tags]
+        return np.stack(columns, axis=1) if columns else np.zeros((self.size, 0), dtype=bool)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One physical quantity on the nodes (or, as a scalar, one number a sample)."""
+
+    name: str
+    unit: str = "1"
+    reference: float = 0.0  # subtracted before scoring and before the model sees it: the 5.0 of swe's height
+    support: str = "all"  # "all", a tag, or "not TAG": where the field lives
+    boundary: Mapping[str, Boundary] = field(default_factory=dict)  # tag -> condition; dirichlet means the value 0
+    vector: str | None = None  # fields of one group are also scored as a vector
+    help: str = ""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is asked: fields, inputs, window, mesh resolution and sizes; its id is `dataset[_variant][@t_in-t_out]`."""
+
+    id: str
+    dataset: str
+    fields: tuple[Field, ...]
+    dim: int
+    static: tuple[Field, ...] = ()
+    scalars: tuple[Field, ...] = ()
+    tags: tuple[str, ...] = ()
+    t_in: int = 0
+    t_out: int = 1
+    times: tuple[float, ...] = (0.0,)  # of every frame of a trajectory
+    starts: tuple[int, ...] = (0,)  # first frames of the evaluated windows
+    corresponds: bool = True  # node i means the same place in every sample
+    fixed_mesh: bool = True  # all samples hold the same mesh
+    resolution: int = 0  # nodes
+    sizes: Mapping[str, int] = field(default_factory=dict)  # split -> samples
+    version: int = 1
+    data: Mapping[str, Any] = field(default_factory=dict)  # data knobs, resolved
+    data_seed: int = 0
+    split_hashes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def in_channels(self) -> int:
+        """Width of `Batch.features`: coordinates, window, static inputs, scalars."""
+        return self.dim + self.t_in * len(self.fields) + len(self.static) + len(self.scalars)
+
+    @property
+    def out_channels(self) -> int:
+        """Width of a flat prediction: t_out frames of all fields."""
+        return self.t_out * len(self.fields)
+
+    @property
+    def vectors(self) -> dict[str, tuple[int, ...]]:
+        """Vector groups: name -> positions of its components among the fields."""
+        groups: dict[str, tuple[int, ...]] = {}
+        for position, one in enumerate(self.fields):
+            if one.vector is not None:
+                groups[one.vector] = (*groups.get(one.vector, ()), position)
+        return groups
+
+    @property
+    def scored(self) -> dict[str, tuple[int, ...]]:
+        """What the headline averages over: each vector group and each field outside a group."""
+        alone = {one.name: (position,) for position, one in enumerate(self.fields) if one.vector is None}
+        return {**alone, **self.vectors}
+
+    def dirichlet_tags(self) -> tuple[str, ...]:
+        """Tags on which every field is known to be zero: there a Dirichlet basis is right."""
+        return tuple(tag for tag in self.tags if all(one.boundary.get(tag) == "dirichlet" for one in self.fields))
+
+    def narrowed(self, t_in: int, t_out: int) -> Task:
+        """The same task with a shorter horizon, as a one-step model sees it."""
+        return replace(self, t_in=t_in, t_out=t_out)
+
+
+class ArrayLike(Protocol):
+    """What lazily read data must offer: a shape and numpy indexing along the sample axis."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    def __getitem__(self, index: Any) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Trajectories of one split; arrays may be lazy, ragged meshes are padded to the largest node count."""
+
+    task: Task
+    meshes: tuple[Mesh, ...]  # one, or one a sample
+    frames: ArrayLike  # (S, T, N, C)
+    static: ArrayLike  # (S, N, F)
+    scalars: ArrayLike  # (S, P)
+
+    def __len__(self) -> int:
+        return int(self.frames.shape[0])
+
+    def mesh(self, index: int) -> Mesh:
+        """The mesh of one sample."""
+        return self.meshes[0] if len(self.meshes) == 1 else self.meshes[index]
+
+    def take(self, indices: Sequence[int] | slice | Array) -> Samples:
+        """Some of the samples, read into memory."""
+        where = np.arange(len(self))[indices] if isinstance(indices, slice) else np.asarray(indices)
+        meshes = self.meshes if len(self.meshes) == 1 else tuple(self.meshes[i] for i in where)
+        return replace(self, meshes=meshes, frames=self.frames[where], static=self.static[where], scalars=self.scalars[where])
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What a model sees: normalised inputs of B samples, never the target."""
+
+    task: Task
+    window: torch.Tensor  # (B, t_in, N, C)
+    static: torch.Tensor  # (B, N, F)
+    scalars: torch.Tensor  # (B, P)
+    points: torch.Tensor  # (1 or B, N, d)
+    tags: torch.Tensor  # (1 or B, N, K) bool, in the order of Task.tags
+    mask: torch.Tensor | None  # (B, N) bool, None where no node is padding
+    geometry: Mapping[str, torch.Tensor]  # what Model.geometry returned, stacked: (1 or B, ...), or sparse CSR as `name` and `name^T`
+
+    @property
+    def size(self) -> int:
+        return int(self.static.shape[0])
+
+    @property
+    def nodes(self) -> int:
+        return int(self.static.shape[1])
+
+    @property
+    def features(self) -> torch.Tensor:
+        """All inputs at each node, (B, N, in_channels): points, window (time-major), static, scalars."""
+        import torch
+
+        B, N = self.size, self.nodes
+        window = self.window.permute(0, 2, 1, 3).reshape(B, N, -1)  # (B, N, t_in*C)
+        scalars = self.scalars[:, None, :].expand(B, N, -1)  # (B, N, P)
+        return torch.cat([self.points.expand(B, -1, -1), window, self.static, scalars], dim=-1)
+
+    def frames(self, y: torch.Tensor) -> torch.Tensor:
+        """(B, N, steps*C) -> (B, steps, N, C)."""
+        B, N, width = y.shape
+        C = len(self.task.fields)
+        return y.reshape(B, N, width // C, C).permute(0, 2, 1, 3)
+
+    def flat(self, x: torch.Tensor) -> torch.Tensor:
+        """(B, N, .) -> (B*N, .): the numbering that index tensors of the geometry use."""
+        return x.reshape(-1, x.shape[-1])
+
+    def apply(self, name: str, x: torch.Tensor) -> torch.Tensor:
+        """A sparse operator of the geometry on node values: (B, N_in, C) -> (B, N_out, C)."""
+        from gsnobench.sparse import multiply
+
+        matrix, transposed = self.geometry[name], self.geometry[f"{name}^T"]
+        B, N, C = x.shape
+        if matrix.shape[1] == N:  # one mesh for all samples: the batch is more columns, (N, B*C)
+            y = multiply(matrix, transposed, x.transpose(0, 1).reshape(N, B * C))
+            return y.reshape(-1, B, C).transpose(0, 1)
+        return multiply(matrix, transposed, self.flat(x)).reshape(B, -1, C)  # block-diagonal over the batch

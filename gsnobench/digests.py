@@ -1,0 +1,114 @@
+"""Checksums and rounded statistics of a set of samples, fed block by block so that no file has to fit in memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gsnobench.data import Array
+from gsnobench.errors import DataError
+
+UNWRITTEN = 9.9e36  # NetCDF fills what was never written with 9.97e36
+
+
+@dataclass
+class Variable:
+    """Running checksum, length and moments of one array that arrives in rows."""
+
+    sha: Any = field(default_factory=hashlib.sha256)
+    dtype: str = ""
+    rows: int = 0
+    tail: tuple[int, ...] = ()
+    count: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def add(self, block: Array, is_real: Array | None) -> None:
+        """More rows; `is_real` marks the entries that are not padding."""
+        block = np.ascontiguousarray(block, dtype=block.dtype.newbyteorder("<"))
+        self.sha.update(block.tobytes())
+        self.dtype, self.rows, self.tail = block.dtype.str, self.rows + block.shape[0], block.shape[1:]
+        values = block if is_real is None else block[is_real]
+        self.count += values.size
+        self.total += float(values.sum(dtype=np.float64))
+        self.squares += float(np.square(values, dtype=np.float64).sum())
+
+    def moments(self) -> tuple[float, float]:
+        """Mean and standard deviation to four digits of the larger one; a spread at round-off level is none."""
+        mean = self.total / max(self.count, 1)
+        deviation = math.sqrt(max(self.squares / max(self.count, 1) - mean * mean, 0.0))
+        deviation = deviation if deviation > 1e-6 * abs(mean) else 0.0
+        return _rounded(mean, max(abs(mean), deviation)), _rounded(deviation, deviation)
+
+
+def _rounded(value: float, scale: float) -> float:
+    return round(value, 3 - math.floor(math.log10(scale))) + 0.0 if scale > 0 else 0.0
+
+
+class Ledger:
+    """What identifies the samples of a file: one hash of all arrays, one of each split, and a fingerprint that machines share.
+
+    It refuses what must not be in a file: numbers that are not finite, and a sample that is in two splits.
+    """
+
+    def __init__(self, subject: str) -> None:
+        self._subject = subject
+        self._variables: dict[str, Variable] = {}
+        self._splits: dict[str, Any] = {}
+        self._owners: dict[bytes, tuple[str, int]] = {}
+
+    def add(self, name: str, block: Array, *, split: str, first: int, counts: Array | None = None) -> None:
+        """Rows of one variable, the samples `first` onwards of a split; `counts` (rows,) are real nodes, on the last axis."""
+        is_real = None if counts is None else np.arange(block.shape[-1]) < counts.reshape(-1, *(1,) * (block.ndim - 1))
+        is_real = None if is_real is None else np.broadcast_to(is_real, block.shape)
+        if block.dtype.kind == "f":
+            is_bad = ~(np.abs(block) < UNWRITTEN)
+            if is_bad.any():
+                position = np.argwhere(is_bad)[0]
+                raise DataError(
+                    f"{self._subject}: {name} holds {block[tuple(position)]!r} in {split} sample {first + int(position[0])}; "
+                    "only finite numbers can be trained on; mend or drop this sample"
+                )
+        self._variables.setdefault(name, Variable()).add(block, is_real)
+
+    def add_shared(self, name: str, values: Array) -> None:
+        """A variable that all samples have in common."""
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            raise DataError(f"{self._subject}: {name} holds a number that is not finite; mend it")
+        self._variables.setdefault(name, Variable()).add(values, None)
+
+    def add_sample(self, split: str, index: int, parts: Sequence[Array], mesh_key: str) -> None:
+        """One sample without its padding."""
+        sha = hashlib.sha256(mesh_key.encode())
+        for part in parts:
+            sha.update(np.ascontiguousarray(part).tobytes())
+        owner, position = self._owners.setdefault(sha.digest(), (split, index))
+        if owner != split:
+            raise DataError(
+                f"{self._subject}: {split} sample {index} is the same as {owner} sample {position}; "
+                "splits must not overlap; remove it from one of them"
+            )
+        self._splits.setdefault(split, hashlib.sha256()).update(sha.digest())
+
+    @property
+    def content_hash(self) -> str:
+        """Over names, types, shapes and bytes of all arrays, in the order of their names."""
+        lines = [f"{name} {one.dtype} {(one.rows, *one.tail)} {one.sha.hexdigest()}" for name, one in self._variables.items()]
+        return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+
+    @property
+    def split_hashes(self) -> Mapping[str, str]:
+        """Over the samples of each split, in order."""
+        return {split: sha.hexdigest() for split, sha in self._splits.items()}
+
+    @property
+    def fingerprint(self) -> str:
+        """JSON of {variable: [mean, standard deviation]} for what the solver computed."""
+        solved = ("field_", "static_", "scalar_")
+        return json.dumps({name: self._variables[name].moments() for name in sorted(self._variables) if name.startswith(solved)})

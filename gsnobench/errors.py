@@ -1,0 +1,38 @@
+"""What can go wrong, in four kinds; every message reads `subject: what is wrong; what was expected; what to do`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class GsnobenchError(Exception):
+    """A mistake that the user can mend: the command line prints it as one line and exits with 2."""
+
+
+class PluginError(GsnobenchError):
+    """A plugin is missing, broken, misnamed or written for another API version."""
+
+
+class ParamError(GsnobenchError):
+    """A knob has an unknown name or a value outside its range."""
+
+
+class DataError(GsnobenchError):
+    """A file or an array does not hold what it should."""
+
+
+class RunError(GsnobenchError):
+    """A run cannot be started, resumed or found."""
+
+
+class Prune(Exception):
+    """Raised by an observer to end a run early; the result has the status `pruned`."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The tail of a message about an unknown name: the nearest known one, then all of them, sorted."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"{hint}known: {', '.join(names) or 'none'}"

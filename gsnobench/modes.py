@@ -1,0 +1,265 @@
+"""Laplacian eigenbases of meshes: which operator, which solver, many meshes at once, and alignment between meshes.
+
+Differs: the paper takes the normalised Gaussian graph Laplacian and LOBPCG (kind "gaussian", solver "lobpcg"); the default
+is the finite-element Laplacian, whose modes follow the domain and not the node density, by shift-invert Lanczos.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import scipy.linalg
+from scipy.sparse import csr_array, csr_matrix
+from scipy.sparse.linalg import LinearOperator, eigsh, lobpcg
+
+from gsnobench import graph
+from gsnobench.data import Array, Mesh
+from gsnobench.errors import DataError, ParamError, PluginError
+
+Kind = Literal["fem", "gaussian", "knn", "random"]
+Solver = Literal["auto", "lanczos", "multigrid", "lobpcg"]
+
+DENSE = 250  # below so many nodes all modes at once are as cheap as a few
+THIN = 10_000  # above so many nodes the factors of a 3D mesh are no longer thin
+TOLERANCE = {"dense": 1e-8, "lanczos": 1e-8, "multigrid": 1e-8, "lobpcg": 1e-5}  # residual relative to the operator's norm
+ITERATIONS = 2000
+CLUSTER = 0.25  # neighbours closer than this share of the mean spacing belong together
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """The lowest modes of a mesh, orthonormal in the mass: vectors.T @ (mass[:, None] * vectors) = 1."""
+
+    values: Array  # (k,) ascending
+    vectors: Array  # (N, k)
+    mass: Array  # (N,) ones for a graph
+    residual: float  # largest |A v - lambda v| relative to the norm of the operator A
+
+    @property
+    def analysis(self) -> Array:
+        """Node values -> coefficients, (k, N); `vectors` leads back."""
+        return self.vectors.T * self.mass
+
+
+def eigenbasis(
+    mesh: Mesh,
+    k: int,
+    *,
+    kind: Kind = "fem",
+    dirichlet: Sequence[str] = (),
+    sigma: float = 0.0,
+    neighbours: int = 8,
+    seed: int = 0,
+    solver: Solver = "auto",
+    gap: bool = False,
+) -> Basis:
+    """The k lowest modes of a mesh, zero on the nodes tagged `dirichlet`; the same call gives the same answer.
+
+    fem: K v = lambda M v (P1, lumped mass); gaussian, knn: normalised graph Laplacian of the mesh edges or of the nearest
+    `neighbours`, weights of width `sigma` (0: mean edge length); random: orthonormal noise from `seed`, its values only count.
+    `gap` returns the most modes <= k that do not cut a cluster of nearly equal eigenvalues.
+    """
+    free = np.flatnonzero(~mesh.tag_matrix(tuple(dirichlet)).any(axis=1))
+    if not 1 <= k <= free.size:
+        raise ParamError(
+            f"eigenbasis: {k} modes of {free.size} free nodes; expected 1..{free.size}; lower k_s or refine the mesh"
+        )
+    if kind == "random":
+        noise, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((free.size, k)))
+        return Basis(np.arange(1.0, k + 1), _spread(noise, free, mesh.size), np.ones(mesh.size), 0.0)
+    problem = _problem(mesh, free, kind, sigma, neighbours)
+    wanted = min(k + 1, free.size) if gap else k
+    values, vectors, residual = _solve(problem, wanted, solver)
+    kept = _at_gap(values, k) if gap else k
+    vectors = _spread(vectors[:, :kept] / problem.root[:, None], free, mesh.size)
+    return Basis(values[:kept], vectors * _signs(mesh.points, vectors, problem.mass), problem.mass, residual)
+
+
+def eigenbases(meshes: Sequence[Mesh], k: int, *, jobs: int = 1, **options: Any) -> list[Basis]:
+    """`eigenbasis` of many meshes with the same options, in `jobs` processes."""
+    compute: Callable[[Mesh], Basis] = partial(eigenbasis, k=k, **options)
+    if jobs <= 1 or len(meshes) <= 1:
+        return [compute(mesh) for mesh in meshes]
+    chunk = max(1, len(meshes) // (8 * jobs))
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return list(pool.map(compute, meshes, chunksize=chunk))
+
+
+def align(target: Basis, source_vectors_on_target: Array) -> Array:
+    """The orthonormal k-frame in the span of `target` (k modes and some guard modes) nearest to the given (N, k) vectors.
+
+    For the same domain on another mesh: `source_vectors_on_target` are the training modes interpolated to the new nodes;
+    the result keeps their order, signs and rotations inside clusters. Not for another domain.
+    """
+    shape = source_vectors_on_target.shape
+    if shape[0] != len(target.mass) or shape[1] > len(target.values):
+        raise DataError(
+            f"align: vectors of shape {shape} on a basis of shape {target.vectors.shape}; "
+            "expected the same nodes and no more vectors than modes; compute more guard modes"
+        )
+    left, _, right = np.linalg.svd(target.analysis @ source_vectors_on_target, full_matrices=False)
+    return target.vectors @ (left @ right)
+
+
+# ------------------------------------------------------------------------------------------------------------- operators
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """Standard eigenproblem A w = lambda w of the free nodes; the modes are w / root."""
+
+    operator: csr_array  # (n, n) symmetric, positive semidefinite
+    root: Array  # (n,) square root of the mass: nearly the lowest mode
+    shift: float  # well below the first nonzero eigenvalue
+    dim: int  # of the domain: 2 for a surface in space
+    mass: Array  # (N,) of all nodes
+
+
+def _problem(mesh: Mesh, free: Array, kind: Kind, sigma: float, neighbours: int) -> _Problem:
+    if kind == "fem":
+        mesh = replace(mesh, cells=graph.triangulation(mesh))
+        stiffness, mass = graph.stiffness_and_mass(mesh)
+        operator = _scaled(stiffness, 1 / np.sqrt(mass))
+    else:
+        pairs = graph.edges(mesh) if kind == "gaussian" else graph.knn_edges(mesh.points, neighbours)
+        operator, mass = graph.gaussian_laplacian(mesh, sigma, pairs), np.ones(mesh.size)
+    if free.size < mesh.size:
+        operator = operator[free][:, free]
+    root = np.sqrt(mass[free])
+    dim = mesh.dim if mesh.cells is None else mesh.cells.shape[1] - 1
+    return _Problem(operator, root, _shift(operator, root, mesh.points[free]), dim, mass)
+
+
+def _scaled(matrix: csr_array, scale: Array) -> csr_array:
+    rows = np.repeat(np.arange(len(scale)), np.diff(matrix.indptr))
+    return csr_array((matrix.data * scale[rows] * scale[matrix.indices], matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _shift(operator: csr_array, root: Array, points: Array) -> float:
+    """A tenth of the Rayleigh quotient of the longest coordinate, a bound of the first nonzero eigenvalue."""
+    axis = np.argmax(np.ptp(points, axis=0))
+    mean = np.average(points[:, axis], weights=root**2)
+    slope = root * (points[:, axis] - mean)  # (n,)
+    energy, length = float(slope @ (operator @ slope)), float(slope @ slope)
+    return 0.1 * energy / length if energy > 0 else 1e-3 * _norm(operator)
+
+
+def _norm(operator: csr_array) -> float:
+    return float(abs(operator).sum(axis=1).max()) or 1.0
+
+
+# --------------------------------------------------------------------------------------------------------------- solvers
+
+
+def _solve(problem: _Problem, k: int, solver: Solver) -> tuple[Array, Array, float]:
+    """Values (k,), orthonormal vectors (n, k) and the residual, which is checked."""
+    size = problem.operator.shape[0]
+    if 3 * k > size or (solver == "auto" and size <= DENSE):  # iterations need room beyond the wanted modes
+        name, vectors = "dense", scipy.linalg.eigh(problem.operator.toarray(), subset_by_index=(0, k - 1))[1]
+    elif solver == "lanczos" or (solver == "auto" and (problem.dim <= 2 or size <= THIN)):
+        name, vectors = "lanczos", _lanczos(problem, k)
+    elif solver == "lobpcg":
+        name, vectors = "lobpcg", _lobpcg(problem, k, TOLERANCE["lobpcg"], None)
+    else:
+        name, vectors = "multigrid", _lobpcg(problem, k, TOLERANCE["multigrid"], _multigrid(problem))
+    image = problem.operator @ vectors
+    values = np.sum(vectors * image, axis=0)
+    order = np.argsort(values)
+    residual = float(np.linalg.norm(image - vectors * values, axis=0).max()) / _norm(problem.operator)
+    if not residual <= TOLERANCE[name]:
+        raise DataError(
+            f"eigenbasis: {name} stopped at a residual of {residual:.1e} with {k} modes of {size} nodes; "
+            f"expected {TOLERANCE[name]:.0e}; take solver 'lanczos' or fewer modes"
+        )
+    return np.maximum(values[order], 0.0), vectors[:, order], residual
+
+
+def _lanczos(problem: _Problem, k: int) -> Array:
+    """Shift-invert Lanczos. One start vector can miss copies of a multiple eigenvalue (equal parts of a disconnected mesh),
+    so the complement of what was found is searched from another one until it holds nothing lower."""
+    size = problem.operator.shape[0]
+    solver = graph.factorise(problem.operator + problem.shift * graph.diagonal(np.ones(size)))
+    random = np.random.default_rng(0)
+    inverse = LinearOperator((size, size), matvec=solver.solve, dtype=float)
+    found, vectors = eigsh(inverse, k, which="LA", v0=random.standard_normal(size), tol=1e-12)  # 1 / (lambda + shift), ascending
+    while True:
+
+        def outside(x: Array) -> Array:
+            y = solver.solve(x - vectors @ (vectors.T @ x))
+            return y - vectors @ (vectors.T @ y)
+
+        complement = LinearOperator((size, size), matvec=outside, dtype=float)
+        start = outside(random.standard_normal(size))
+        rest, candidate = eigsh(complement, 1, which="LA", v0=start, ncv=10, tol=1e-3)
+        if rest[0] <= found[0] * (1 + 1e-6):
+            return vectors
+        rest, candidate = eigsh(complement, 1, which="LA", v0=candidate[:, 0], tol=1e-12)
+        order = np.argsort(np.append(found[1:], rest))
+        found = np.append(found[1:], rest)[order]
+        vectors = np.append(vectors[:, 1:], candidate, axis=1)[:, order]
+
+
+def _lobpcg(problem: _Problem, k: int, tolerance: float, preconditioner: Any) -> Array:
+    size = problem.operator.shape[0]
+    guards = min(max(2, k // 8), size - k)
+    start = np.random.default_rng(0).standard_normal((size, k + guards))
+    start[:, 0] = problem.root
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the caller checks the residual
+        values, vectors = lobpcg(
+            problem.operator,
+            start,
+            M=preconditioner,
+            tol=0.3 * tolerance * _norm(problem.operator),
+            maxiter=ITERATIONS,
+            largest=False,
+        )
+    return vectors[:, np.argsort(values)[:k]]
+
+
+def _multigrid(problem: _Problem) -> LinearOperator:
+    try:
+        import pyamg
+    except ImportError as error:
+        raise PluginError(
+            f"eigenbasis: {problem.operator.shape[0]} nodes in {problem.dim}D take the multigrid solver and pyamg is not "
+            "installed; pip install 'gsnobench[multigrid]', or take solver 'lanczos'"
+        ) from error
+    size = problem.operator.shape[0]
+    shifted = csr_matrix(problem.operator + problem.shift * graph.diagonal(np.ones(size)))
+    return pyamg.smoothed_aggregation_solver(shifted, B=problem.root[:, None]).aspreconditioner()
+
+
+# --------------------------------------------------------------------------------------------------------------- details
+
+
+def _at_gap(values: Array, k: int) -> int:
+    """The largest count <= k after which the spectrum leaves a gap; `values` holds one more where there is one."""
+    if len(values) == k:  # all modes of the mesh: nothing is cut
+        return k
+    spacing = np.diff(values)
+    clear = np.flatnonzero(spacing > max(CLUSTER * (values[-1] - values[0]) / k, 1e-9 * values[-1]))
+    if clear.size == 0:
+        raise DataError(f"eigenbasis: the first {k + 1} eigenvalues are one cluster; expected a gap; take more modes")
+    return int(clear[-1]) + 1
+
+
+def _signs(points: Array, vectors: Array, mass: Array) -> Array:
+    """Signs that make every mode correlate positively with one fixed smooth function of the place in the bounding box."""
+    low = points.min(axis=0)
+    place = (points - low) / np.ptp(points, axis=0).max()
+    smooth = np.exp(place @ np.array([1.0, 0.6, 0.3])[: points.shape[1]])
+    return np.where((mass * smooth) @ vectors < 0, -1.0, 1.0)
+
+
+def _spread(vectors: Array, free: Array, size: int) -> Array:
+    whole = np.zeros((size, vectors.shape[1]))
+    whole[free] = vectors
+    return whole

@@ -1,0 +1,265 @@
+"""The NetCDF layout of samples (CF-1.11, UGRID-1.0), and calls into the library that fail with one line."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import netCDF4
+import numpy as np
+
+from gsnobench.data import SPLITS, Array, Field, Split, Task
+from gsnobench.errors import DataError
+
+LIBRARY = threading.RLock()  # the NetCDF library is not safe for threads, whatever the file
+CHUNK_BYTES = 1 << 18
+AXES = ("x", "y", "z")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The dimensions of a file; without a shared mesh every mesh variable has the sample dimension in front."""
+
+    task: Task
+    sizes: Mapping[Split, int]  # split -> samples, in the order of data.SPLITS
+    nodes: int
+    cells: int  # 0: a point cloud
+    vertices: int
+    tags: tuple[str, ...]
+    time_unit: str = "s"
+    length_unit: str = "1"
+
+    @property
+    def dimensions(self) -> dict[str, int]:
+        """Size of each dimension that is in use."""
+        mesh = {"cell": self.cells, "vertex": self.vertices} if self.cells else {}
+        return {"sample": sum(self.sizes.values()), "frame": len(self.task.times), "node": self.nodes, **mesh}
+
+    @property
+    def is_ugrid(self) -> bool:
+        """UGRID knows one mesh a file."""
+        return self.task.fixed_mesh and self.cells > 0
+
+
+@dataclass(frozen=True)
+class Column:
+    """One variable of the file."""
+
+    name: str
+    dims: tuple[str, ...]
+    dtype: str
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_per_sample(self) -> bool:
+        return self.dims[:1] == ("sample",)
+
+
+def columns(layout: Layout) -> tuple[Column, ...]:
+    """Every variable of a file of this layout."""
+    return (*_sample_columns(layout), *_mesh_columns(layout), *_data_columns(layout))
+
+
+def _sample_columns(layout: Layout) -> Iterator[Column]:
+    flags = {"flag_values": np.arange(len(SPLITS), dtype="i1"), "flag_meanings": " ".join(SPLITS)}
+    yield Column("split", ("sample",), "i1", {"long_name": "split of the sample", **flags})
+    yield Column("time", ("frame",), "f8", {"long_name": "time since the start", "units": layout.time_unit, "axis": "T"})
+    if not layout.task.fixed_mesh:
+        yield Column("node_count", ("sample",), "i4", {"long_name": "nodes of the sample; the rest is padding", "units": "1"})
+        if layout.cells:
+            yield Column("cell_count", ("sample",), "i4", {"long_name": "cells of the sample", "units": "1"})
+
+
+def _mesh_columns(layout: Layout) -> Iterator[Column]:
+    own = () if layout.task.fixed_mesh else ("sample",)
+    is_solid = layout.task.dim == 3 and layout.vertices == 4
+    role = "volume_node_connectivity" if is_solid else "face_node_connectivity"
+    topology: dict[str, Any] = {"long_name": "nodes and cells", "node_coordinates": _coordinates(layout.task)}
+    if layout.is_ugrid:
+        topology |= {"cf_role": "mesh_topology", "topology_dimension": np.int32(3 if is_solid else 2), role: "mesh_cells"}
+        topology |= {"volume_shape_type": "mesh_shapes"} if is_solid else {}
+    yield Column("mesh", (), "i4", topology)
+    for axis in AXES[: layout.task.dim]:
+        yield Column(f"node_{axis}", (*own, "node"), "f8", {"long_name": f"{axis} of the node", "units": layout.length_unit})
+    if layout.cells:
+        connectivity = {"long_name": "nodes of the cell", "start_index": np.int32(0), **({"cf_role": role} if not own else {})}
+        yield Column("mesh_cells", (*own, "cell", "vertex"), "i4", connectivity)
+    if layout.is_ugrid and is_solid:
+        kinds = {"flag_values": np.array([0], dtype="i1"), "flag_meanings": "tetrahedron"}
+        yield Column("mesh_shapes", ("cell",), "i1", {"long_name": "shape of the cell", "cf_role": "volume_shape_type", **kinds})
+    for tag in layout.tags:
+        flags = {"flag_values": np.array([0, 1], dtype="i1"), "flag_meanings": f"elsewhere {tag}"}
+        yield Column(f"tag_{tag}", (*own, "node"), "i1", {"long_name": f"node is on {tag}", **flags, **_location(layout)})
+
+
+def _data_columns(layout: Layout) -> Iterator[Column]:
+    nodes = _coordinates(layout.task)
+    for one in layout.task.fields:
+        where = {**_location(layout), "coordinates": f"time {nodes}"}
+        yield Column(f"field_{one.name}", ("sample", "frame", "node"), "f4", {**_meaning(one), **where})
+    for one in layout.task.static:
+        yield Column(f"static_{one.name}", ("sample", "node"), "f4", {**_meaning(one), **_location(layout), "coordinates": nodes})
+    for one in layout.task.scalars:
+        yield Column(f"scalar_{one.name}", ("sample",), "f4", _meaning(one))
+
+
+def _coordinates(task: Task) -> str:
+    return " ".join(f"node_{axis}" for axis in AXES[: task.dim])
+
+
+def _location(layout: Layout) -> dict[str, str]:
+    return {"mesh": "mesh", "location": "node"} if layout.is_ugrid else {}
+
+
+def _meaning(one: Field) -> dict[str, str]:
+    return {"long_name": one.help or one.name, "units": one.unit}
+
+
+def chunks(column: Column, dimensions: Mapping[str, int]) -> tuple[int, ...]:
+    """Whole samples, about a quarter of a megabyte of them; a sample is cut along time only when it is larger than that."""
+    shape = [max(dimensions[name], 1) for name in column.dims]
+    row = np.dtype(column.dtype).itemsize
+    sizes = list(shape)
+    for axis, length in enumerate(shape):
+        rest = row * int(np.prod(shape[axis + 1 :]))
+        sizes[axis] = min(length, max(1, CHUNK_BYTES // rest))
+    return tuple(sizes)
+
+
+# ---------------------------------------------------------------------------------------------------------------- writing
+
+
+@contextmanager
+def create(part: Path, path: Path) -> Iterator[netCDF4.Dataset]:
+    """A new file at `part`, to be moved to `path`; whatever the library cannot do becomes one line."""
+    file = None
+    try:
+        file = netCDF4.Dataset(str(part), "w", format="NETCDF4")
+        yield file
+        file.close()
+    except (RuntimeError, OSError) as error:  # a full disk is a RuntimeError "NetCDF: HDF error" here
+        raise DataError(f"{path}: cannot be written ({error}); free some space or choose another --home") from error
+    finally:
+        with suppress(RuntimeError, OSError):
+            if file is not None and file.isopen():
+                file.close()
+
+
+def add_columns(file: netCDF4.Dataset, layout: Layout, *, level: int) -> None:
+    """Dimensions and empty variables; `level` is that of zlib, 0 for none."""
+    for name, length in layout.dimensions.items():
+        file.createDimension(name, length)
+    for column in columns(layout):
+        settings: dict[str, Any] = {}
+        if column.dims:
+            settings |= {"chunksizes": chunks(column, layout.dimensions)}
+            settings |= {"compression": "zlib", "complevel": level, "shuffle": True} if level else {}
+        fill = -1 if column.name == "mesh_cells" else False
+        variable = file.createVariable(column.name, column.dtype, column.dims, fill_value=fill, **settings)
+        variable.set_auto_maskandscale(False)
+        variable.setncatts(column.attributes)
+
+
+# ---------------------------------------------------------------------------------------------------------------- reading
+
+
+class Handle:
+    """A file open for reading; each process that uses it (a fork, an unpickled copy) opens it for itself."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: netCDF4.Dataset | None = None
+        self._process = 0
+        self._is_closed = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "_file": None, "_process": 0, "_is_closed": self._is_closed}
+
+    @property
+    def file(self) -> netCDF4.Dataset:
+        """The open file."""
+        if self._is_closed:
+            raise DataError(f"{self.path}: the file was closed; read what is needed before closing it")
+        if self._file is None or self._process != os.getpid():
+            self._file, self._process = self._open(), os.getpid()
+        return self._file
+
+    def _open(self) -> netCDF4.Dataset:
+        try:
+            with LIBRARY:
+                file = netCDF4.Dataset(str(self.path), "r")
+                file.set_auto_mask(False)
+                return file
+        except FileNotFoundError as error:
+            raise DataError(f"{self.path}: no such file") from error
+        except (OSError, RuntimeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise DataError(
+                f"{self.path}: not a readable NetCDF file ({reason}); it is truncated or of another format; make it again"
+            ) from error
+
+    def read(self, name: str, rows: Any = slice(None)) -> Array:
+        """Rows of one variable."""
+        try:
+            with LIBRARY:
+                return np.asarray(self.file.variables[name][rows])
+        except (OSError, RuntimeError) as error:
+            raise DataError(f"{self.path}: {name} cannot be read ({error}); the file is damaged; make it again") from error
+
+    def close(self) -> None:
+        """Free the file; what was read stays valid."""
+        with LIBRARY:
+            if self._file is not None and self._process == os.getpid() and self._file.isopen():
+                self._file.close()
+        self._file, self._is_closed = None, True
+
+
+@dataclass(frozen=True, eq=False)
+class LazyArray:
+    """Variables of a file as one array (rows, *tail, variables) of float32 that is read when it is indexed."""
+
+    handle: Handle
+    names: tuple[str, ...]
+    rows: Array  # rows of the file that belong to the split
+    tail: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.rows), *self.tail, len(self.names))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.float32)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self[:], dtype=dtype)
+
+    def __getitem__(self, index: Any) -> Array:
+        first, *others = index if isinstance(index, tuple) else (index,)
+        rows = self.rows[first]
+        block = self._read(np.atleast_1d(rows))
+        block = block[0] if np.ndim(rows) == 0 else block
+        return block[(slice(None),) * np.ndim(rows) + tuple(others)] if others else block
+
+    def _read(self, rows: Array) -> Array:
+        wanted, positions = np.unique(rows, return_inverse=True)
+        block = np.empty((len(wanted), *self.tail, len(self.names)), dtype=np.float32)
+        cuts = [0, *(np.flatnonzero(np.diff(wanted) != 1) + 1).tolist(), len(wanted)]
+        for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+            if stop > start:
+                run = slice(int(wanted[start]), int(wanted[stop - 1]) + 1)
+                for channel, name in enumerate(self.names):
+                    block[start:stop, ..., channel] = self.handle.read(name, run)
+        return block if len(wanted) == len(rows) and (positions == np.arange(len(rows))).all() else block[positions]

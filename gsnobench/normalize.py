@@ -1,0 +1,115 @@
+"""Scaling of inputs and outputs: statistics of the training split only; applied and undone by the core, per channel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from gsnobench.data import Array, Field, Mesh, Samples
+from gsnobench.declare import Preset, Scaling
+from gsnobench.errors import DataError
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """x -> (x - shift) / scale, one pair of numbers a channel (the last axis)."""
+
+    shift: torch.Tensor  # (C,)
+    scale: torch.Tensor  # (C,)
+
+    def encode(self, x: torch.Tensor) -> torch.Tensor:
+        return (x - self.shift) / self.scale
+
+    def decode(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.scale + self.shift
+
+    def to(self, device: torch.device | str) -> Affine:
+        return Affine(self.shift.to(device), self.scale.to(device))
+
+
+@dataclass(frozen=True, eq=False)
+class Normaliser:
+    """All scalings of one run. Fields are centred on their reference before `window` and `output` see them."""
+
+    window: Affine
+    output: Affine
+    static: Affine
+    scalars: Affine
+    points: Affine
+
+    def to(self, device: torch.device | str) -> Normaliser:
+        return Normaliser(**{name: getattr(self, name).to(device) for name in _NAMES})
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Flat tensors, to be saved with the weights."""
+        pairs = {name: getattr(self, name) for name in _NAMES}
+        return {f"{name}.{part}": getattr(pair, part) for name, pair in pairs.items() for part in ("shift", "scale")}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, torch.Tensor]) -> Normaliser:
+        return cls(**{name: Affine(state[f"{name}.shift"], state[f"{name}.scale"]) for name in _NAMES})
+
+
+_NAMES = ("window", "output", "static", "scalars", "points")
+
+
+def fit_normaliser(train: Samples, preset: Preset) -> Normaliser:
+    """Statistics of the training split; a field's own support nodes only, padding excluded."""
+    task = train.task
+    fields = [_field_values(train, position, one) for position, one in enumerate(task.fields)]
+    static = [_static_values(train, position, one) for position, one in enumerate(task.static)]
+    all_scalars = np.asarray(train.scalars[:], dtype=np.float64)
+    scalars = [all_scalars[:, position] for position in range(len(task.scalars))]
+    points = np.concatenate([mesh.points for mesh in train.meshes])
+    return Normaliser(
+        window=_affine(fields, preset.inputs),
+        output=_affine(fields, preset.outputs),
+        static=_affine(static, preset.inputs),
+        scalars=_affine(scalars, preset.inputs),
+        points=_affine(list(points.T), preset.points),
+    )
+
+
+def support_nodes(mesh: Mesh, one: Field) -> Array:
+    """Where a field lives on a mesh, (N,) bool: everywhere, on a tag, or off a tag ("not TAG")."""
+    if one.support == "all":
+        return np.ones(mesh.size, dtype=bool)
+    tag = one.support.removeprefix("not ")
+    if tag not in mesh.tags:
+        raise DataError(f"{one.name}: its support {one.support!r} names a tag the mesh lacks; known: {sorted(mesh.tags)}")
+    inside = np.asarray(mesh.tags[tag], dtype=bool)
+    return ~inside if one.support.startswith("not ") else inside
+
+
+def _field_values(train: Samples, position: int, one: Field) -> Array:
+    values = [
+        np.asarray(train.frames[index], dtype=np.float64)[:, : mesh.size, position][:, support_nodes(mesh, one)].ravel()
+        for index, mesh in ((index, train.mesh(index)) for index in range(len(train)))
+    ]
+    return np.concatenate(values) - one.reference
+
+
+def _static_values(train: Samples, position: int, one: Field) -> Array:
+    values = [np.asarray(train.static[index], dtype=np.float64)[: train.mesh(index).size, position] for index in range(len(train))]
+    return np.concatenate(values) - one.reference
+
+
+def _affine(channels: list[Array], scaling: Scaling) -> Affine:
+    pairs = [_shift_and_scale(channel, scaling) for channel in channels]
+    table = torch.tensor(pairs, dtype=torch.float32).reshape(-1, 2)  # (C, 2)
+    return Affine(shift=table[:, 0].contiguous(), scale=table[:, 1].contiguous())
+
+
+def _shift_and_scale(values: Array, scaling: Scaling) -> tuple[float, float]:
+    low, high, std = float(values.min()), float(values.max()), float(values.std())
+    shift, scale = {
+        "none": (0.0, 1.0),
+        "minmax": (low, high - low),
+        "box": ((low + high) / 2, (high - low) / 2),
+        "zscore": (float(values.mean()), std),
+        "scale": (0.0, std),
+    }[scaling]
+    return shift, scale if scale > 0 else 1.0  # a constant channel stays a constant

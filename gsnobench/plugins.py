@@ -1,0 +1,267 @@
+"""List and load plugins by entry point: every failure names the package, and a broken stranger hurts nobody.
+
+Loading a plugin runs its code. GSNOBENCH_PLUGINS_ALLOW and GSNOBENCH_PLUGINS_DENY (plugin or package names, separated by
+commas) say whose code may run; the plugins of gsnobench itself are allowed unless one is denied by its own name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import pluggy
+
+from gsnobench import hookspecs
+from gsnobench.errors import PluginError, Prune, did_you_mean
+
+if TYPE_CHECKING:
+    from gsnobench.declare import Dataset, Executor, Metric, Model
+
+Kind = Literal["dataset", "model", "metric", "executor", "observer"]
+KINDS: tuple[Kind, ...] = ("dataset", "model", "metric", "executor", "observer")
+ALLOW = "GSNOBENCH_PLUGINS_ALLOW"
+DENY = "GSNOBENCH_PLUGINS_DENY"
+_BUNDLED = "gsnobench"
+_OBSERVER_HOOKS = ("gsnobench_run_started", "gsnobench_epoch_ended", "gsnobench_run_finished")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One plugin as its package's metadata announce it; nothing of it has been imported."""
+
+    name: str
+    kind: Kind
+    package: str
+    version: str
+    module: str
+    problem: str | None = None
+
+    @property
+    def origin(self) -> str:
+        """The package and its version, as every message names them."""
+        return f"{self.package} {self.version}"
+
+
+def listed(kind: Kind | None = None, *, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> list[Listed]:
+    """All announced plugins (of one kind), sorted; clashes and denials are marked as problems."""
+    found = [entry for entry in _announced() if kind in (None, entry.kind)]
+    marked = [replace(entry, problem=entry.problem or _refusal(entry, allow, deny)) for entry in found]
+    usable = [entry for entry in marked if entry.problem is None]
+    return sorted(
+        (_mark_clash(entry, usable) for entry in marked), key=lambda entry: (entry.kind, entry.name, entry.package)
+    )
+
+
+def kind_of(name: str) -> Kind:
+    """The kind of the plugin with this name; unknown and ambiguous names are refused."""
+    entries = listed()
+    kinds = sorted({entry.kind for entry in entries if entry.name == name})
+    if not kinds:
+        raise PluginError(f"{name}: no such plugin; {did_you_mean(name, {entry.name for entry in entries})}")
+    if len(kinds) > 1:
+        raise PluginError(f"{name}: is the name of a {' and of a '.join(kinds)}; say which one is meant")
+    return kinds[0]
+
+
+@overload
+def load(kind: Literal["dataset"], name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> Dataset: ...
+@overload
+def load(kind: Literal["model"], name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> Model: ...
+@overload
+def load(kind: Literal["metric"], name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> Metric: ...
+@overload
+def load(kind: Literal["executor"], name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> Executor: ...
+def load(kind: Kind, name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> Any:
+    """What the named plugin returns; only its module is imported, and what it returns is checked."""
+    entry = _find(kind, name, allow, deny)
+    hook = f"gsnobench_{kind}"
+    manager = _isolated(entry)
+    try:
+        results = getattr(manager.hook, hook)()
+    except Exception as error:
+        raise PluginError(_blame(entry, f"{hook}() raised {_describe(error)}", "report it to its author")) from error
+    if not results:
+        remedy = f"define {hook}() in {entry.module} with @gb.hookimpl and return a {kind.capitalize()}"
+        raise PluginError(_blame(entry, f"{hook}() is missing or returned nothing", remedy))
+    return _checked(entry, hook, results[0])
+
+
+def provenance(kind: Kind, name: str) -> dict[str, str]:
+    """The package and version behind a name, for run records."""
+    entry = _find(kind, name, (), ())
+    return {"package": entry.package, "version": entry.version}
+
+
+def load_observers(*, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> tuple[pluggy.PluginManager, list[str]]:
+    """All observers that load, and one line for each that does not; nothing is raised."""
+    manager = _manager()
+    problems = []
+    for entry in listed("observer", allow=allow, deny=deny):
+        if entry.problem is not None:
+            problems.append(f"observer {entry.name} ({entry.origin}): {entry.problem}")
+            continue
+        try:
+            alone = _isolated(entry)
+            plugin = next(iter(alone.get_plugins()))
+            if not alone.get_hookcallers(plugin):
+                raise PluginError(_blame(entry, "it implements no observer hook", f"define {' or '.join(_OBSERVER_HOOKS)}"))
+            manager.register(plugin, name=f"{entry.name} ({entry.origin})")
+        except (PluginError, ValueError) as error:
+            problems.append(str(error))
+    return manager, problems
+
+
+def notify(observers: pluggy.PluginManager, hook: str, **details: Any) -> list[str]:
+    """Tell every observer; one that fails gives a line in the answer and stops neither the others nor the run.
+
+    `Prune` is the exception that an observer may raise on purpose: it is raised again once all have been told.
+    """
+    problems = []
+    prune: Prune | None = None
+    for implementation in getattr(observers.hook, hook).get_hookimpls():
+        try:
+            implementation.function(*(details[argument] for argument in implementation.argnames))
+        except Prune as wish:
+            prune = wish
+        except Exception as error:
+            problems.append(
+                f"observer {implementation.plugin_name}: {hook} raised {_describe(error)}; the run goes on without it"
+            )
+    if prune is not None:
+        raise prune
+    return problems
+
+
+# ----------------------------------------------------------------------------------------------------- reading metadata
+
+
+def _announced() -> Iterator[Listed]:
+    """Entries of every distribution on the path; one distribution with unreadable metadata does not hide the others."""
+    seen: set[str] = set()
+    for distribution in metadata.distributions():
+        try:
+            text = distribution.read_text("entry_points.txt") or ""
+        except (OSError, UnicodeDecodeError):
+            continue
+        if "gsnobench." not in text:
+            continue
+        package = distribution.metadata["Name"] or "an unnamed package"
+        if _normal(package) in seen:  # the first on the path is the one that would be imported
+            continue
+        seen.add(_normal(package))
+        yield from _entries_of(distribution, package, text)
+
+
+def _entries_of(distribution: metadata.Distribution, package: str, text: str) -> Iterator[Listed]:
+    version = distribution.metadata["Version"] or "of unknown version"
+    try:
+        points = list(distribution.entry_points)
+    except Exception as error:
+        problem = f"its entry_points.txt cannot be read ({_describe(error)}); reinstall {package}"
+        yield from (Listed("?", kind, package, version, "?", problem) for kind in KINDS if f"[gsnobench.{kind}s]" in text)
+        return
+    for point in points:
+        for kind in KINDS:
+            if point.group == f"gsnobench.{kind}s":
+                yield Listed(point.name, kind, package, version, point.value)
+
+
+def _mark_clash(entry: Listed, usable: list[Listed]) -> Listed:
+    rivals = [other for other in usable if (other.kind, other.name) == (entry.kind, entry.name)]
+    if entry.problem is not None or len(rivals) < 2:
+        return entry
+    packages = " and ".join(sorted(rival.origin for rival in rivals))
+    return replace(entry, problem=f"offered by {packages}; uninstall one of them or deny its package with {DENY}")
+
+
+def _refusal(entry: Listed, allow: Iterable[str], deny: Iterable[str]) -> str | None:
+    denied = {_normal(name) for name in (*deny, *_variable(DENY))}
+    allowed = {_normal(name) for name in (*allow, *_variable(ALLOW))}
+    is_bundled = _normal(entry.package) == _BUNDLED
+    names = {_normal(entry.name)} if is_bundled else {_normal(entry.name), _normal(entry.package)}
+    if names & denied:
+        return f"denied here; take it off {DENY} to use it"
+    if allowed and not is_bundled and not names & allowed:
+        return f"not on the list of allowed plugins; add it to {ALLOW} to use it"
+    return None
+
+
+def _variable(name: str) -> list[str]:
+    return [item.strip() for item in os.environ.get(name, "").split(",") if item.strip()]
+
+
+def _normal(name: str) -> str:
+    """The spelling under which package names are equal."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+# -------------------------------------------------------------------------------------------------------------- loading
+
+
+def _find(kind: Kind, name: str, allow: Iterable[str], deny: Iterable[str]) -> Listed:
+    entries = listed(kind, allow=allow, deny=deny)
+    offers = [entry for entry in entries if entry.name == name]
+    if not offers:
+        raise PluginError(f"{name}: no such {kind}; {did_you_mean(name, {entry.name for entry in entries})}")
+    for entry in offers:
+        if entry.problem is None:
+            return entry
+    raise PluginError(f"{kind} {name} ({offers[0].origin}): {offers[0].problem}")
+
+
+def _manager() -> pluggy.PluginManager:
+    manager = pluggy.PluginManager("gsnobench")
+    manager.add_hookspecs(hookspecs)
+    return manager
+
+
+def _isolated(entry: Listed) -> pluggy.PluginManager:
+    """A plugin manager that holds this one plugin, imported and checked."""
+    try:
+        plugin = metadata.EntryPoint(entry.name, entry.module, f"gsnobench.{entry.kind}s").load()
+    except (Exception, SystemExit) as error:
+        remedy = f"repair or uninstall {entry.package}"
+        raise PluginError(_blame(entry, f"{entry.module} cannot be imported, {_describe(error)}", remedy)) from error
+    wanted = hookspecs.API_VERSION
+    stated = getattr(plugin, "GSNOBENCH_API", None)
+    if stated is None:
+        raise PluginError(_blame(entry, "it states no API version", f"write GSNOBENCH_API = {wanted} in {entry.module}"))
+    if stated != wanted:
+        problem = f"it is written for API version {stated!r}, this gsnobench has {wanted}"
+        raise PluginError(_blame(entry, problem, f"install a matching version of {entry.package} or of gsnobench"))
+    manager = _manager()
+    known = [hook for hook in vars(hookspecs) if hook.startswith("gsnobench_")]
+    try:
+        manager.register(plugin, name=entry.name)
+        manager.check_pending()
+    except pluggy.PluginValidationError as error:
+        unknown = [caller.name for caller in manager.get_hookcallers(plugin) or () if caller.name not in known]
+        problem = f"{unknown[0]}() is not a hook; {did_you_mean(unknown[0], known)}" if unknown else _describe(error)
+        raise PluginError(_blame(entry, problem, f"correct it in {entry.module}")) from error
+    return manager
+
+
+def _checked(entry: Listed, hook: str, result: Any) -> Any:
+    from gsnobench import declare
+
+    wanted = getattr(declare, entry.kind.capitalize())
+    if not isinstance(result, wanted):
+        problem = f"{hook}() returned a {type(result).__name__}"
+        raise PluginError(_blame(entry, problem, f"return a gsnobench.{wanted.__name__}"))
+    if result.name != entry.name:
+        problem = f"{hook}() returned the name {result.name!r}, the entry point says {entry.name!r}"
+        raise PluginError(_blame(entry, problem, "make both the same"))
+    return result
+
+
+def _blame(entry: Listed, problem: str, remedy: str) -> str:
+    return f"{entry.kind} {entry.name} ({entry.origin}): {problem}; {remedy}"
+
+
+def _describe(error: BaseException) -> str:
+    """An exception in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())

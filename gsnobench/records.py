@@ -1,0 +1,140 @@
+"""RunSpec, the question; RunResult, the answer; their JSON: schema-versioned, validated, small."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from gsnobench.cache import digest, write_text
+from gsnobench.errors import DataError
+
+SCHEMA = 1
+Status = Literal["done", "diverged", "declined", "failed", "pruned"]
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """Everything that defines one run, and nothing that only one machine knows."""
+
+    task: str  # canonical id: swe@5-46
+    version: int
+    track: str
+    resolution: int
+    sizes: Mapping[str, int]
+    data: Mapping[str, Any]  # data knobs
+    data_seed: int
+    model: str
+    preset: str
+    revision: int
+    model_params: Mapping[str, Any]
+    train_params: Mapping[str, Any]
+    scaling: Mapping[str, Any]  # inputs, outputs, points, impose_boundary
+    steps: Mapping[str, int]  # phase -> optimiser steps; 0 for a closed-form phase
+    seed: int
+    source: str = ""  # content hash of a user's own file; empty for a dataset plugin
+
+    @property
+    def key(self) -> str:
+        """Hash of the question: equal specs have equal keys on every machine."""
+        return digest(self.to_dict())
+
+    @property
+    def row(self) -> str:
+        """The row of a board."""
+        return f"{self.model}@{self.preset}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> RunSpec:
+        """Read back; an unknown or missing entry is named."""
+        known = {one.name for one in fields(cls)}
+        odd = sorted(known.symmetric_difference(values))
+        if odd:
+            raise DataError(f"spec: entries {', '.join(odd)} are unknown or missing; was it written by another version?")
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What came out; small enough (<= 25 kB) to be kept in a repository as evidence."""
+
+    spec: RunSpec
+    status: Status
+    reason: str = ""
+    scores: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)  # split -> field -> metric
+    samples: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)  # field -> metric -> one a test sample
+    frames: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)  # field -> quantile -> one a frame
+    curve: list[Mapping[str, Any]] = field(default_factory=list)
+    costs: Mapping[str, float] = field(default_factory=dict)
+    data: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def headline(self) -> float:
+        """Mean over scored fields of the relative L2 on field - reference, on the test split."""
+        test = self.scores.get("test", {})
+        return test["headline"]["rel_l2"] if "headline" in test else math.nan
+
+    def to_json(self) -> str:
+        """One JSON document; not-a-number is written as null, since JSON has no NaN."""
+        body = {"schema": SCHEMA, "key": self.spec.key, **asdict(self)}
+        return json.dumps(_plain(body), indent=None, separators=(",", ":"), allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, where: str = "result") -> RunResult:
+        """Read back and validate: schema, status, key."""
+        try:
+            body = json.loads(text)
+            schema, key = body.pop("schema"), body.pop("key")
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            raise DataError(f"{where}: not a gsnobench result ({error}); expected the JSON that `run` writes") from error
+        if schema != SCHEMA:
+            raise DataError(f"{where}: schema {schema!r} is not {SCHEMA}; use the gsnobench version that wrote it")
+        odd = sorted({one.name for one in fields(cls)}.symmetric_difference(body))
+        if odd:
+            raise DataError(f"{where}: entries {', '.join(odd)} are unknown or missing; was it edited?")
+        result = cls(**{**body, "spec": RunSpec.from_dict(body["spec"])})
+        if result.status not in get_args(Status):
+            raise DataError(f"{where}: status {result.status!r} is unknown; expected one of {', '.join(get_args(Status))}")
+        if result.spec.key != key:
+            raise DataError(f"{where}: the key does not match the spec; the file was edited or damaged")
+        return result
+
+    def save(self, path: Path) -> None:
+        """Write the JSON atomically."""
+        write_text(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: Path) -> RunResult:
+        """Read the JSON of a run."""
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"{path}: cannot be read ({error}); expected a result JSON") from error
+        return cls.from_json(text, where=str(path))
+
+
+def evidence_path(root: Path, spec: RunSpec) -> Path:
+    """Where a result lies under `results/`: track, task, row, key."""
+    return root / spec.track / spec.task / spec.row / f"{spec.key[:12]}.json"
+
+
+def rounded(value: float, digits: int = 4) -> float:
+    """A number with so many significant digits: per-sample errors need no more."""
+    return float(f"{value:.{digits}g}")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,349 @@
+"""Samples <-> NetCDF: one file holds all splits, its mesh, its task and where it came from, and is checked when it is made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from gsnobench import __version__
+from gsnobench.cache import atomic
+from gsnobench.data import SPLITS, Array, Mesh, Samples, Split, Task
+from gsnobench.digests import Ledger
+from gsnobench.errors import DataError
+from gsnobench.netcdf import AXES, Handle, Layout, LazyArray, add_columns, create
+from gsnobench.npz import import_npz
+from gsnobench.structure import structure_faults
+from gsnobench.task_json import check_names, task_from_json, task_to_json
+
+__all__ = ["Opened", "import_npz", "open_file", "problems", "task_from_json", "task_to_json", "verify", "write"]
+
+FORMAT = 1
+BLOCK_BYTES = 1 << 25
+NEEDED: tuple[Split, ...] = ("train", "valid", "test")
+
+# -------------------------------------------------------------------------------------------------------------- writing
+
+Sink = Callable[[str, int, Array], None]  # variable, first row, rows
+
+
+def write(
+    path: Path,
+    samples_by_split: Mapping[Split, Samples],
+    *,
+    provenance: Mapping[str, str],
+    time_unit: str = "s",
+    length_unit: str = "1",
+    level: int = 2,
+) -> str:
+    """Write all splits to one file, atomically, and return its content hash; `level` is that of the compression."""
+    layout = _layout(path, samples_by_split, time_unit, length_unit)
+    ledger = Ledger(str(path))
+    with atomic(path) as part, create(part, path) as file:
+        add_columns(file, layout, level=level)
+
+        def put(name: str, row: int, values: Array) -> None:
+            variable = file.variables[name]
+            variable[row : row + len(values)] = values
+
+        _feed(samples_by_split, layout, ledger, put)
+        file.setncatts(_attributes(layout, ledger, provenance))
+    return ledger.content_hash
+
+
+def _attributes(layout: Layout, ledger: Ledger, provenance: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "Conventions": "CF-1.11 UGRID-1.0" if layout.is_ugrid else "CF-1.11",
+        **{name: text for name, text in provenance.items() if text},
+        "gsnobench_format": np.int32(FORMAT),
+        "gsnobench_version": __version__,
+        "gsnobench_task": task_to_json(layout.task),
+        "content_hash": ledger.content_hash,
+        "split_hashes": json.dumps(ledger.split_hashes, sort_keys=True),
+        "fingerprint": ledger.fingerprint,
+    }
+
+
+def _layout(path: Path, samples_by_split: Mapping[Split, Samples], time_unit: str, length_unit: str) -> Layout:
+    sizes = {split: len(samples_by_split[split]) for split in SPLITS if split in samples_by_split}
+    if not sum(sizes.values()):
+        raise DataError(f"{path}: there is no sample to write")
+    held = [samples_by_split[split] for split in SPLITS if sizes.get(split)]
+    task, meshes = held[0].task, [mesh for samples in held for mesh in samples.meshes]
+    check_names(task, str(path))
+    _check_shapes(path, task, held)
+    for mesh in meshes:
+        _check_mesh(path, mesh)
+    cells = [mesh.cells for mesh in meshes if mesh.cells is not None]
+    if len({one.shape[1] for one in cells}) > 1 or len(cells) not in (0, len(meshes)):
+        raise DataError(f"{path}: meshes hold cells of several kinds; expected all with k nodes a cell, or none with cells")
+    return Layout(
+        task=task,
+        sizes=sizes,
+        nodes=max(mesh.size for mesh in meshes),
+        cells=max((len(one) for one in cells), default=0),
+        vertices=cells[0].shape[1] if cells else 0,
+        tags=tuple(sorted({tag for mesh in meshes for tag in mesh.tags})),
+        time_unit=time_unit,
+        length_unit=length_unit,
+    )
+
+
+def _check_shapes(path: Path, task: Task, held: Sequence[Samples]) -> None:
+    keys = {mesh.key for samples in held for mesh in samples.meshes} if task.fixed_mesh else set()
+    if len(keys) > 1:
+        raise DataError(f"{path}: the task says fixed_mesh, but its samples hold {len(keys)} meshes; set fixed_mesh to false")
+    for samples in held:
+        count, nodes = len(samples), _padded_nodes(samples)
+        wanted = {
+            "frames": (count, len(task.times), nodes, len(task.fields)),
+            "static": (count, nodes, len(task.static)),
+            "scalars": (count, len(task.scalars)),
+        }
+        for name, shape in wanted.items():
+            found = tuple(getattr(samples, name).shape)
+            if found != shape:
+                raise DataError(f"{path}: {name} has the shape {found}; expected {shape} from the task and the mesh")
+        if len(samples.meshes) not in (1, count) or any(mesh.dim != task.dim for mesh in samples.meshes):
+            raise DataError(f"{path}: expected one mesh or {count}, of {task.dim} dimensions; got {len(samples.meshes)}")
+
+
+def _check_mesh(path: Path, mesh: Mesh) -> None:
+    if mesh.cells is not None and mesh.cells.size and not (0 <= mesh.cells.min() and mesh.cells.max() < mesh.size):
+        found = f"{mesh.cells.min()} to {mesh.cells.max()}"
+        raise DataError(f"{path}: cells point to the nodes {found}; expected 0 to {mesh.size - 1}; look at start_index")
+    for tag, member in mesh.tags.items():
+        if member.shape != (mesh.size,):
+            raise DataError(f"{path}: tag {tag} has the shape {member.shape}; expected {(mesh.size,)}")
+
+
+def _padded_nodes(samples: Samples) -> int:
+    """Nodes of the arrays: those of the largest mesh, or more where another split has a larger one."""
+    largest = max(mesh.size for mesh in samples.meshes)
+    return largest if samples.task.fixed_mesh else max(largest, int(samples.frames.shape[2]))
+
+
+def _feed(samples_by_split: Mapping[Split, Samples], layout: Layout, ledger: Ledger, put: Sink) -> None:
+    """Pass every array of the file to the ledger and to `put`, in blocks of samples."""
+    codes = [np.full(size, SPLITS.index(split), dtype="i1") for split, size in layout.sizes.items()]
+    shared = {"split": np.concatenate(codes), "time": np.asarray(layout.task.times, dtype="f8")}
+    if layout.task.fixed_mesh:
+        mesh = next(samples for samples in samples_by_split.values() if len(samples)).meshes[0]
+        shared |= {name: values[0] for name, values in _mesh_arrays([mesh], layout).items() if not name.endswith("_count")}
+        shared |= {"mesh_shapes": np.zeros(layout.cells, dtype="i1")} if layout.is_ugrid and layout.vertices == 4 else {}
+    for name, values in shared.items():
+        ledger.add_shared(name, values)
+        put(name, 0, values)
+    row = 0
+    for split, size in layout.sizes.items():
+        samples = samples_by_split[split]
+        for first, count, arrays, meshes in _blocks(samples, layout, size):
+            for name, values in arrays.items():
+                nodes = np.array([mesh.size for mesh in meshes]) if name.startswith(("field_", "static_")) else None
+                ledger.add(name, values, split=split, first=first, counts=nodes)
+                put(name, row, values)
+            for position, mesh in enumerate(meshes):
+                parts = [arrays[f"field_{one.name}"][position, :, : mesh.size] for one in layout.task.fields]
+                parts += [arrays[f"static_{one.name}"][position, : mesh.size] for one in layout.task.static]
+                parts += [arrays[f"scalar_{one.name}"][position] for one in layout.task.scalars]
+                ledger.add_sample(split, first + position, parts, mesh.key)
+            row += count
+
+
+def _blocks(samples: Samples, layout: Layout, size: int) -> Iterator[tuple[int, int, dict[str, Array], list[Mesh]]]:
+    """(first sample, samples, arrays by variable, meshes) of as many samples as a block may hold."""
+    task = layout.task
+    step = max(1, BLOCK_BYTES // (4 * len(task.times) * layout.nodes * len(task.fields)))
+    for first in range(0, size, step):
+        block = samples.take(slice(first, min(first + step, size)))
+        padding = [(0, 0), (0, max(0, layout.nodes - block.frames.shape[2])), (0, 0)]
+        frames = np.pad(np.asarray(block.frames[:, :, : layout.nodes], dtype="f4"), [(0, 0), *padding])  # (S, T, N, C)
+        static = np.pad(np.asarray(block.static[:, : layout.nodes], dtype="f4"), padding)  # (S, N, F)
+        scalars = np.asarray(block.scalars, dtype="f4")  # (S, P)
+        arrays = {f"field_{one.name}": frames[..., channel] for channel, one in enumerate(task.fields)}
+        arrays |= {f"static_{one.name}": static[..., channel] for channel, one in enumerate(task.static)}
+        arrays |= {f"scalar_{one.name}": scalars[..., channel] for channel, one in enumerate(task.scalars)}
+        meshes = [block.mesh(index) for index in range(len(block))]
+        arrays |= {} if task.fixed_mesh else _mesh_arrays(meshes, layout)
+        yield first, len(block), arrays, meshes
+
+
+def _mesh_arrays(meshes: Sequence[Mesh], layout: Layout) -> dict[str, Array]:
+    """Mesh variables of several meshes, padded: zeros for nodes, -1 for cells."""
+    points = np.zeros((len(meshes), layout.nodes, layout.task.dim))  # (S, N, d)
+    cells = np.full((len(meshes), layout.cells, layout.vertices), -1, dtype="i4")  # (S, M, k)
+    tags = np.zeros((len(meshes), layout.nodes, len(layout.tags)), dtype="i1")  # (S, N, K)
+    counts = np.zeros((len(meshes), 2), dtype="i4")
+    for index, mesh in enumerate(meshes):
+        points[index, : mesh.size] = mesh.points
+        tags[index, : mesh.size] = mesh.tag_matrix(layout.tags)
+        counts[index] = mesh.size, 0 if mesh.cells is None else len(mesh.cells)
+        if mesh.cells is not None:
+            cells[index, : len(mesh.cells)] = mesh.cells
+    arrays = {f"node_{axis}": points[..., position] for position, axis in enumerate(AXES[: layout.task.dim])}
+    arrays |= {f"tag_{tag}": tags[..., position] for position, tag in enumerate(layout.tags)}
+    arrays |= {"mesh_cells": cells, "cell_count": counts[:, 1]} if layout.cells else {}
+    return {**arrays, "node_count": counts[:, 0]}
+
+
+# -------------------------------------------------------------------------------------------------------------- reading
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A file open for reading; its arrays are read when they are indexed."""
+
+    path: Path
+    task: Task
+    attributes: Mapping[str, Any]
+    content_hash: str
+    fingerprint: str
+    handle: Handle
+
+    def split(self, name: Split) -> Samples:
+        """The samples of one split."""
+        codes = self.handle.read("split")
+        rows = np.flatnonzero(codes == SPLITS.index(name))
+        if not len(rows):
+            held = ", ".join(f"{split} {size}" for split, size in self.task.sizes.items())
+            raise DataError(f"{self.path}: holds no {name} split; it has {held}; mark samples as {name} in `split`")
+        return _samples(self.handle, self.task, rows)
+
+    def close(self) -> None:
+        """Free the file."""
+        self.handle.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def open_file(path: Path, task: Task | None = None) -> Opened:
+    """Open a file of ours or a user's own; `task` asks another question of the same data (another window).
+
+    A file that was not written by `write` is read through once, to hash it and to refuse what cannot be trained on.
+    """
+    handle = Handle(Path(path))
+    try:
+        faults = structure_faults(handle)
+        if faults:
+            more = f" (and {len(faults) - 1} more: `gsnobench show {path}`)" if len(faults) > 1 else ""
+            raise DataError(f"{path}: {faults[0]}{more}")
+        return _opened(handle, task)
+    except BaseException:
+        handle.close()
+        raise
+
+
+def _opened(handle: Handle, asked: Task | None) -> Opened:
+    attributes = {name: handle.file.getncattr(name) for name in handle.file.ncattrs()}
+    held = _completed(handle, task_from_json(attributes["gsnobench_task"]))
+    if {"content_hash", "split_hashes", "fingerprint"} <= set(attributes):
+        content, fingerprint = str(attributes["content_hash"]), str(attributes["fingerprint"])
+        hashes: Mapping[str, str] = json.loads(attributes["split_hashes"])
+    else:
+        ledger = _scan(handle, held)
+        content, fingerprint, hashes = ledger.content_hash, ledger.fingerprint, ledger.split_hashes
+    for kind in ("fields", "static", "scalars"):
+        names = [[one.name for one in getattr(task, kind)] for task in (asked or held, held)]
+        if names[0] != names[1]:
+            raise DataError(f"{handle.path}: its {kind} are {names[1]}; the task asks for {names[0]}; make the file again")
+    task = replace(asked or held, sizes=held.sizes, split_hashes=hashes, fixed_mesh=held.fixed_mesh)
+    return Opened(handle.path, task, attributes, content, fingerprint, handle)
+
+
+def _completed(handle: Handle, task: Task) -> Task:
+    """The task with what the file itself tells."""
+    variables, codes = handle.file.variables, handle.read("split")
+    sizes = {split: int((codes == code).sum()) for code, split in enumerate(SPLITS)}
+    tags = tuple(sorted(name.removeprefix("tag_") for name in variables if name.startswith("tag_")))
+    return replace(
+        task,
+        sizes={split: size for split, size in sizes.items() if size},
+        times=tuple(handle.read("time").tolist()) if "time" in variables else task.times,
+        tags=task.tags or tags,
+        fixed_mesh=variables["node_x"].ndim == 1,
+        resolution=task.resolution or int(handle.file.dimensions["node"].size),
+    )
+
+
+def _samples(handle: Handle, task: Task, rows: Array) -> Samples:
+    size = {name: int(dimension.size) for name, dimension in handle.file.dimensions.items()}
+    return Samples(
+        task=task,
+        meshes=_meshes(handle, task, rows),
+        frames=LazyArray(handle, tuple(f"field_{one.name}" for one in task.fields), rows, (size["frame"], size["node"])),
+        static=LazyArray(handle, tuple(f"static_{one.name}" for one in task.static), rows, (size["node"],)),
+        scalars=LazyArray(handle, tuple(f"scalar_{one.name}" for one in task.scalars), rows, ()),
+    )
+
+
+def _meshes(handle: Handle, task: Task, rows: Array) -> tuple[Mesh, ...]:
+    names = [name for name in handle.file.variables if name.startswith("tag_")]
+    where = slice(None) if task.fixed_mesh else rows
+
+    def per_mesh(name: str) -> Array:
+        values = handle.read(name)[where]
+        return values[None] if task.fixed_mesh else values
+
+    points = np.stack([per_mesh(f"node_{axis}") for axis in AXES[: task.dim]], axis=-1).astype(np.float64)  # (1 or S, N, d)
+    cells = per_mesh("mesh_cells") if "mesh_cells" in handle.file.variables else None
+    first = int(getattr(handle.file.variables["mesh_cells"], "start_index", 0)) if cells is not None else 0
+    tags = {name.removeprefix("tag_"): per_mesh(name).astype(bool) for name in names}
+    nodes = np.full(1, points.shape[1]) if task.fixed_mesh else handle.read("node_count")[rows]
+    if nodes.min() < 1 or nodes.max() > points.shape[1]:
+        raise DataError(f"{handle.path}: node_count holds {nodes.min()} to {nodes.max()}; expected 1 to {points.shape[1]}")
+    counts = np.full(1, cells.shape[1]) if cells is not None else nodes
+    counts = handle.read("cell_count")[rows] if cells is not None and not task.fixed_mesh else counts
+    return tuple(
+        Mesh(
+            points[index, :count],
+            None if cells is None else cells[index, : counts[index]].astype(np.int64) - first,
+            {tag: member[index, :count] for tag, member in tags.items()},
+        )
+        for index, count in enumerate(nodes.tolist())
+    )
+
+
+def _scan(handle: Handle, task: Task) -> Ledger:
+    """Read everything: hashes, and a DataError for what must not be in a file."""
+    codes = handle.read("split")
+    splits = {split: np.flatnonzero(codes == code) for code, split in enumerate(SPLITS)}
+    samples = {split: _samples(handle, task, rows) for split, rows in splits.items() if len(rows)}
+    ledger = Ledger(str(handle.path))
+    _feed(samples, _layout(handle.path, samples, "s", "1"), ledger, lambda name, row, values: None)
+    return ledger
+
+
+def verify(path: Path) -> None:
+    """Read everything and compare with the hashes in the file; a DataError says what is wrong."""
+    with open_file(path) as opened:
+        ledger = _scan(opened.handle, opened.task)
+        if ledger.content_hash != opened.content_hash or dict(ledger.split_hashes) != dict(opened.task.split_hashes):
+            raise DataError(
+                f"{path}: its content has the hash {ledger.content_hash[:12]}, its attribute says "
+                f"{opened.content_hash[:12]}; it was changed after it was made; make it again"
+            )
+
+
+def problems(path: Path) -> list[str]:
+    """What keeps a file from being trained on, one line each; none if it is complete."""
+    handle = Handle(Path(path))
+    try:
+        faults = structure_faults(handle)
+        if not faults:
+            with open_file(path) as opened:
+                held = opened.task.sizes
+                faults = [f"no sample is marked as {split} in `split`; a run needs it" for split in NEEDED if split not in held]
+                _scan(opened.handle, opened.task)
+        return faults
+    except DataError as error:
+        return [str(error).removeprefix(f"{path}: ")]
+    finally:
+        handle.close()

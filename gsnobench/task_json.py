@@ -1,0 +1,103 @@
+"""Task <-> JSON: the attribute `gsnobench_task` that makes a data file complete."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, get_args
+
+from gsnobench.data import Boundary, Field, Task
+from gsnobench.errors import DataError, did_you_mean
+
+NEEDED = ("id", "fields", "dim")
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    **dict.fromkeys(("id", "dataset"), ((str,), "a text")),
+    **dict.fromkeys(("fields", "static", "scalars", "tags", "times", "starts"), ((list,), "a list")),
+    **dict.fromkeys(("dim", "t_in", "t_out", "resolution", "version", "data_seed"), ((int,), "a whole number")),
+    **dict.fromkeys(("corresponds", "fixed_mesh"), ((bool,), "true or false")),
+    **dict.fromkeys(("sizes", "data", "split_hashes"), ((dict,), "an object")),
+}
+_ITEMS: dict[str, tuple[tuple[type, ...], str]] = {
+    "tags": ((str,), "texts"),
+    "times": ((int, float), "numbers"),
+    "starts": ((int,), "whole numbers"),
+}
+
+
+def task_to_json(task: Task) -> str:
+    """Everything about a task but its sizes and hashes, which the file itself holds."""
+    plain = {one.name: _plain(getattr(task, one.name)) for one in fields(Task) if one.name not in ("sizes", "split_hashes")}
+    return json.dumps(plain, sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Field):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(Field)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value
+
+
+def task_from_json(text: str) -> Task:
+    """The task again; only `id`, `fields` and `dim` have no default."""
+    try:
+        plain = json.loads(text)
+    except ValueError as error:
+        raise DataError(f"gsnobench_task: not JSON ({error}); expected an object with {', '.join(NEEDED)}") from error
+    if not isinstance(plain, dict):
+        raise DataError(f"gsnobench_task: {plain!r} is not an object; expected {', '.join(NEEDED)} and what else a task has")
+    missing = [name for name in NEEDED if name not in plain]
+    if missing:
+        raise DataError(f"gsnobench_task: {', '.join(missing)} missing; a task needs at least {', '.join(NEEDED)}")
+    _check_kinds(plain)
+    quantities = {name: tuple(map(_field, plain[name])) for name in ("fields", "static", "scalars") if name in plain}
+    sequences = {name: tuple(plain[name]) for name in _ITEMS if name in plain}
+    task = Task(**{"dataset": plain["id"].split("@")[0], **plain, **quantities, **sequences})
+    check_names(task, "gsnobench_task")
+    return task
+
+
+def _check_kinds(plain: Mapping[str, Any]) -> None:
+    for name, value in plain.items():
+        if name not in _KINDS:
+            raise DataError(f"gsnobench_task: no entry is called {name!r}; {did_you_mean(name, _KINDS)}")
+        kinds, wanted = _KINDS[name]
+        if not _is_a(value, kinds):
+            raise DataError(f"gsnobench_task: {name} is {value!r}; expected {wanted}")
+        if name in _ITEMS and not all(_is_a(item, _ITEMS[name][0]) for item in value):
+            raise DataError(f"gsnobench_task: {name} is {value!r}; expected a list of {_ITEMS[name][1]}")
+    if not 1 <= plain["dim"] <= 3:
+        raise DataError(f"gsnobench_task: dim is {plain['dim']!r}; expected 1, 2 or 3")
+
+
+def _is_a(value: Any, kinds: tuple[type, ...]) -> bool:
+    return isinstance(value, kinds) and (not isinstance(value, bool) or bool in kinds)
+
+
+def _field(plain: Any) -> Field:
+    named = {"name": plain} if isinstance(plain, str) else plain
+    known = {one.name for one in fields(Field)}
+    if not isinstance(named, dict) or not isinstance(named.get("name"), str) or not set(named) <= known:
+        raise DataError(f"gsnobench_task: {plain!r} is not a field; expected a name, or an object of {', '.join(sorted(known))}")
+    conditions = named.get("boundary", {})
+    allowed = get_args(Boundary)
+    if not isinstance(conditions, dict) or not all(condition in allowed for condition in conditions.values()):
+        raise DataError(f"gsnobench_task: boundary of {named['name']} is {conditions!r}; expected TAG: {' | '.join(allowed)}")
+    if not _is_a(named.get("reference", 0.0), (int, float)):
+        raise DataError(f"gsnobench_task: reference of {named['name']} is {named['reference']!r}; expected a number")
+    return Field(**named)
+
+
+def check_names(task: Task, subject: str) -> None:
+    """Names become names of variables and of folders: refuse what cannot be one, and what is there twice."""
+    if not re.fullmatch(r"[A-Za-z0-9]\w*(@\d+-\d+)?", task.id):
+        raise DataError(f"{subject}: id is {task.id!r}; expected letters, digits and _, then perhaps @T_IN-T_OUT")
+    if not task.fields:
+        raise DataError(f"{subject}: fields is empty; expected at least one field to predict")
+    for kind in ("fields", "static", "scalars"):
+        names = [one.name for one in getattr(task, kind)]
+        wrong = [name for name in names if not re.fullmatch(r"[A-Za-z]\w*", name) or names.count(name) > 1]
+        if wrong:
+            raise DataError(f"{subject}: {kind} holds the name {wrong[0]!r}; expected letters, digits and _, each name once")

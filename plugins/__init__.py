@@ -1,0 +1,1 @@
+"""The bundled plugins: they take the same road as anybody's plugin."""

@@ -1,0 +1,336 @@
+"""Graph Spectral Neural Operator: layers that act on k_s modes of a mesh's Laplacian and k_t modes of time at once.
+
+One code path serves all problems: a steady field is a trajectory of one frame, whose only temporal mode is the constant;
+samples that share a mesh are further columns of one product, samples that do not are a batch of products.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from gsnobench_plugins.models import gsno_plus as plus
+from torch import Tensor, nn
+from torch.nn import functional
+
+import gsnobench as gb
+from gsnobench.declare import Geometry, Reference
+from gsnobench.modes import Basis, align, eigenbasis
+
+GSNOBENCH_API = 1
+
+
+class Params(gb.Params):
+    """Knobs of both presets; the defaults are the paper's."""
+
+    k_s: int = gb.knob(8, low=4, high=256, log=True, geometry=True, help="graph modes: retained eigenvectors of the Laplacian")
+    k_t: int = gb.knob(
+        8, low=1, high=32, help="temporal modes: Fourier modes of the latent, or of the decode if time is `channels`"
+    )
+    width: int = gb.knob(0, low=0, high=256, search=False, help="latent channels; 0: 20 for one frame, 40 for several")
+    layers: int = gb.knob(4, low=1, high=8, search=False, help="spectral layers")
+    head: int = gb.knob(128, low=8, high=512, search=False, help="hidden channels of the projection")
+    basis: Literal["gaussian", "fem", "knn", "random"] = gb.knob("gaussian", geometry=True, help="whose eigenvectors")
+    kernel: Literal["table", "hats", "identity"] = gb.knob("table", help="R: one matrix a mode, hats in log lambda, or none")
+    knots: int = gb.knob(8, low=2, high=32, search=False, help="hat functions of the kernel `hats`")
+    time: Literal["fourier", "mlp", "channels"] = gb.knob("fourier", help="latent time axis mixed by FFT or MLP, or no such axis")
+    local: bool = gb.knob(True, search=False, help="the pointwise map W; false sets W = 0")
+    residual: bool = gb.knob(False, help="layers add to their input")
+    coordinates: bool = gb.knob(True, search=False, help="node coordinates as input")
+    padding: int = gb.knob(6, low=0, high=32, search=False, help="latent steps after the last frame, for the FFT's wrap-around")
+    gradients: bool = gb.knob(False, geometry=True, help="the kernel also writes on the gradients of the modes")
+    features: bool = gb.knob(False, geometry=True, help="boundary distance and heat-smoothed inputs as input")
+    propagated: int = gb.knob(0, low=0, high=64, search=False, help="frames of the linear propagator as input; 0: no propagator")
+    align: bool = gb.knob(False, geometry=True, search=False, help="rotate the basis of another mesh towards the training basis")
+    sigma: float = gb.knob(0.0, low=0.0, geometry=True, search=False, help="width of the edge weights; 0: mean edge length")
+    neighbours: int = gb.knob(8, low=2, high=64, geometry=True, search=False, help="edges a node of the basis `knn`")
+    tile: int = gb.knob(0, low=0, search=False, help="nodes a tile of the low-memory path; 0: off")
+
+
+# ------------------------------------------------------------------------------------------------------- preprocessing
+
+
+def reference(train: gb.Samples, params: Params) -> Reference:
+    """The length that makes eigenvalues dimensionless and, where modes are to be aligned, the training basis."""
+    length = float(np.mean([plus.domain_length(mesh) for mesh in train.meshes]))
+    stored: Reference = {"length": np.array([length])}
+    if params.align and len(train.meshes) == 1:
+        mesh = train.meshes[0]
+        stored |= {"points": mesh.points, "modes": _modes(mesh, train.task, params).vectors}
+        stored |= {} if mesh.cells is None else {"cells": mesh.cells}
+    return stored
+
+
+def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference) -> Geometry:
+    """Modes, their place in the spectrum, and the features of `plus`."""
+    length = float(reference["length"][0])
+    basis = _modes(mesh, task, params)
+    volume = basis.mass.sum()
+    vectors = basis.vectors  # (N, k)
+    if "modes" in reference:
+        vectors = align(basis, plus.carry(reference, mesh))
+    parts = [vectors, *(plus.gradient_modes(mesh, basis.values, vectors) if params.gradients else [])]
+    return {
+        "modes": gb.Part(np.concatenate(parts, axis=1) * volume**0.5, ("node", "wave")),  # (N, k) or (N, (1+d) k), of order 1
+        "mass": gb.Part(basis.mass / volume, ("node",)),
+        "level": gb.Part(_levels(basis.values * length**2, mesh.dim, params.k_s), ("mode",)),
+        **(plus.feature_geometry(mesh, task, length) if params.features else {}),
+    }
+
+
+def _modes(mesh: gb.Mesh, task: gb.Task, params: Params) -> Basis:
+    if params.k_s > mesh.size:
+        raise gb.ParamError(
+            f"model.k_s: {params.k_s} modes on a mesh of {mesh.size} nodes; expected at most one a node; lower it"
+        )
+    known = task.dirichlet_tags() if params.basis == "fem" else ()
+    return eigenbasis(mesh, params.k_s, kind=params.basis, dirichlet=known, sigma=params.sigma, neighbours=params.neighbours)
+
+
+def _levels(values: np.ndarray, dim: int, k: int) -> np.ndarray:
+    """Where eigenvalues stand on a logarithmic scale from 0 (lambda = 0) to 1 (about the k-th), by Weyl's law."""
+    ball = math.pi ** (dim / 2) / math.gamma(dim / 2 + 1)
+    count = ball * np.maximum(values, 0.0) ** (dim / 2) / (2 * math.pi) ** dim  # modes expected below lambda
+    return np.log1p(count) / np.log1p(k)  # (k,)
+
+
+# --------------------------------------------------------------------------------------------------------- the operator
+
+
+class JointKernel(nn.Module):
+    """F^-1 (R . F c): a channel matrix for every pair of a graph mode and a temporal mode (paper, section 2.2).
+
+    F is the real Fourier transform as a dense orthonormal matrix; a complex matrix is a pair of real ones, and frequency 0
+    needs only one: 2 k_t - 1 real blocks. With `hats` R is a piecewise linear function of the mode's log lambda.
+    """
+
+    def __init__(self, width: int, steps: int, params: Params, copies: int) -> None:
+        super().__init__()
+        k_t = min(params.k_t, (steps + 1) // 2)
+        rows = params.k_s if params.kernel == "table" else params.knots
+        self.knots = 0 if params.kernel == "table" else params.knots
+        self.weight = nn.Parameter(torch.randn(rows, 2 * k_t - 1, width, copies * width) / width)
+        self.register_buffer("waves", fourier_waves(k_t, steps), persistent=False)  # (2 k_t - 1, T)
+
+    def forward(self, c: Tensor, level: Tensor) -> Tensor:
+        """Modal coefficients (G, k, S, T, C) -> (G, k, S, T, D)."""
+        x = self.waves @ c  # (G, k, S, Q, C)
+        R = self._matrices(level)  # (1 or G, k, Q, C, D)
+        mean = x[..., 0, :] @ R[:, :, 0]  # (G, k, S, D)
+        real, imag = R[:, :, 1::2], R[:, :, 2::2]  # (., k, k_t - 1, C, D)
+        pairs = torch.cat([torch.cat([real, imag], -1), torch.cat([-imag, real], -1)], -2)  # (., k, k_t - 1, 2C, 2D)
+        G, k, S, Q, C = x.shape
+        waves = x[..., 1:, :].reshape(G, k, S, Q // 2, 2 * C).transpose(2, 3)  # (G, k, k_t - 1, S, 2C)
+        mixed = (waves @ pairs).transpose(2, 3).reshape(G, k, S, Q - 1, R.shape[-1])  # (G, k, S, Q - 1, D)
+        return self.waves.mT @ torch.cat([mean[:, :, :, None], mixed], 3)  # (G, k, S, T, D)
+
+    def _matrices(self, level: Tensor) -> Tensor:
+        if not self.knots:
+            return self.weight[None]  # (1, k, Q, C, D)
+        centres = torch.arange(self.knots, device=level.device)
+        hats = (1 - (level[..., None].clamp(0, 1) * (self.knots - 1) - centres).abs()).clamp_min(0)  # (G, k, J)
+        return torch.tensordot(hats, self.weight, dims=1)  # (G, k, Q, C, D)
+
+
+class IdentityKernel(nn.Module):
+    """Ablation R = I: the projection on the retained modes, nothing learned."""
+
+    def __init__(self, width: int, steps: int, params: Params, copies: int) -> None:
+        super().__init__()
+        self.copies = copies
+        self.register_buffer("waves", fourier_waves(min(params.k_t, (steps + 1) // 2), steps), persistent=False)
+
+    def forward(self, c: Tensor, level: Tensor) -> Tensor:
+        return (self.waves.mT @ (self.waves @ c)).repeat(1, 1, 1, 1, self.copies)  # (G, k, S, T, D)
+
+
+class PerceptronKernel(nn.Module):
+    """Ablation of the FFT: a perceptron along time, then one channel matrix a graph mode."""
+
+    def __init__(self, width: int, steps: int, params: Params, copies: int) -> None:
+        super().__init__()
+        self.time = nn.Sequential(nn.Linear(steps, 32), nn.GELU(), nn.Linear(32, steps))
+        self.weight = nn.Parameter(torch.randn(params.k_s, 1, width, copies * width) / width)
+
+    def forward(self, c: Tensor, level: Tensor) -> Tensor:
+        return self.time(c.mT).mT @ self.weight  # (G, k, S, T, D)
+
+
+def fourier_waves(k_t: int, steps: int) -> Tensor:
+    """Rows 1, cos t, -sin t, cos 2t, -sin 2t, ... of the real Fourier transform, orthonormal: (2 k_t - 1, T)."""
+    angle = 2 * math.pi * torch.arange(k_t)[:, None] * torch.arange(steps) / steps  # (k_t, T)
+    rows = torch.stack([angle.cos(), -angle.sin()], 1).flatten(0, 1) * math.sqrt(2 / steps)  # (2 k_t, T)
+    return torch.cat([rows[:1] / math.sqrt(2), rows[2:]])  # the sine of frequency 0 is nothing
+
+
+class Layer(nn.Module):
+    """v <- GELU(W v + Phi R Phi^T M v), or with `residual` v <- v + O GELU(...)."""
+
+    def __init__(self, width: int, steps: int, params: Params, copies: int) -> None:
+        super().__init__()
+        kernels: dict[str, Any] = {"mlp": PerceptronKernel, "identity": IdentityKernel}
+        self.kernel = kernels.get(params.time, kernels.get(params.kernel, JointKernel))(width, steps, params, copies)
+        self.local = nn.Linear(width, width) if params.local else None
+        self.out = nn.Linear(width, width) if params.residual else None
+        self.width, self.steps, self.copies = width, steps, copies
+
+    def forward(self, v: Tensor, mesh: Mapping[str, Tensor], tile: int) -> Tensor:
+        """(G, N, S*T*C) -> the same."""
+        c = analyse(mesh, v).unflatten(-1, (-1, self.steps, self.width))  # (G, k, S, T, C)
+        y = self.kernel(c, mesh["level"]).unflatten(-1, (self.copies, self.width))  # (G, k, S, T, copies, C)
+        y = y.permute(0, 4, 1, 2, 3, 5).flatten(3).flatten(1, 2)  # (G, copies*k, S*T*C)
+        weights = [one for part in (self.local, self.out) if part is not None for one in (part.weight, part.bias)]
+        return over_nodes(self.update, (v, mesh["modes"]), (y, *weights), tile)
+
+    def update(self, v: Tensor, modes: Tensor, y: Tensor, *weights: Tensor) -> Tensor:
+        """The pointwise half of a layer on any of the nodes: (G, n, S*T*C) -> the same."""
+        x = v.unflatten(-1, (-1, self.width))  # (G, n, S*T, C)
+        start = v.new_zeros(()) if self.local is None else functional.linear(x, *weights[:2]).flatten(2)
+        z = functional.gelu(torch.baddbmm(start, modes, y))  # (G, n, S*T*C)
+        return z if self.out is None else v + functional.linear(z.view_as(x), *weights[-2:]).flatten(2)
+
+
+def analyse(mesh: Mapping[str, Tensor], v: Tensor) -> Tensor:
+    """Phi^T M v: (G, N, columns) -> (G, k, columns)."""
+    phi = mesh["modes"][..., : mesh["level"].shape[1]]  # (G, N, k); gradients of the modes stand behind them
+    return (phi * mesh["mass"][..., None]).mT @ v
+
+
+class Gsno(nn.Module):
+    """u = Q(v_L), v_{l+1} = GELU(W v_l + Phi F^-1(R . F(Phi^T M v_l))), v_0 = P(inputs, t).
+
+    A latent is (G, N, S*T*C): G meshes with S samples each, N nodes, T latent steps, C channels.
+    """
+
+    def __init__(self, task: gb.Task, params: Params) -> None:
+        super().__init__()
+        self.task, self.params = task, params
+        self.steps = 1 if params.time == "channels" else task.t_out + min(params.padding, task.t_out - 1)
+        self.width = params.width or 20 * min(2, task.t_out)
+        self.hints = plus.Hints(task, params.features, params.propagated, params.k_s)
+        clocks = min(1, self.steps - 1)  # a single step needs no time coordinate
+        inputs = task.in_channels - task.dim * (not params.coordinates) + self.hints.channels
+        copies = 1 + task.dim * params.gradients
+        self.lift = nn.Linear(inputs + clocks, self.width)
+        self.layers = nn.ModuleList(Layer(self.width, self.steps, params, copies) for _ in range(params.layers))
+        self.head = nn.Linear(self.width, params.head)
+        self.last = nn.Linear(params.head, task.out_channels // min(self.steps, task.t_out))
+        self.joint = plus.JointDecode(task, self.width, params.k_s, params.k_t) if params.time == "channels" else None
+        self.register_buffer("clock", torch.linspace(0, 1, self.steps)[:, None][:, :clocks], persistent=False)  # (T, 0 or 1)
+
+    def forward(self, batch: gb.Batch) -> Tensor:
+        mesh, tile = batch.geometry, self.params.tile
+        hints, start = self.hints(batch)  # (B, N, .), (B, t_out, N, C)
+        x = torch.cat([batch.features[..., 0 if self.params.coordinates else self.task.dim :], hints], -1)  # (B, N, F)
+        v = self.lifted(x.unflatten(0, (mesh["modes"].shape[0], -1)))  # (G, N, S*T*C)
+        for layer in self.layers:
+            v = layer(v, mesh, tile)
+        weights = (self.head.weight, self.head.bias, self.last.weight, self.last.bias)
+        y = over_nodes(self.project, (v,), weights, tile)  # (G, N, S*t_out*fields)
+        if self.joint is not None:
+            y = y + mesh["modes"][..., : self.params.k_s] @ self.joint(analyse(mesh, v))  # (G, N, S*t_out*fields)
+        frames = y.unflatten(-1, (-1, self.task.t_out, len(self.task.fields)))  # (G, N, S, t_out, fields)
+        return start + frames.permute(0, 2, 3, 1, 4).flatten(0, 1)  # (B, t_out, N, fields)
+
+    def lifted(self, x: Tensor) -> Tensor:
+        """Inputs (G, S, N, F), the same at all latent steps, and the time: (G, N, S*T*C)."""
+        spatial, temporal = self.lift.weight.split([x.shape[-1], self.clock.shape[1]], 1)
+        v = functional.linear(x.transpose(1, 2), spatial, self.lift.bias)  # (G, N, S, C)
+        return (v[..., None, :] + self.clock @ temporal.mT).flatten(2)  # (G, N, S*T*C)
+
+    def project(self, v: Tensor, *weights: Tensor) -> Tensor:
+        """Q at the steps that are frames: (G, n, S*T*C) -> (G, n, S*t_out*fields)."""
+        v = v.unflatten(-1, (-1, self.steps, self.width))[..., : self.task.t_out, :]  # (G, n, S, t_out or 1, C)
+        return functional.linear(functional.gelu(functional.linear(v, *weights[:2])), *weights[2:]).flatten(2)
+
+
+# -------------------------------------------------------------------------------------------------------- little memory
+
+
+class Tiled(torch.autograd.Function):
+    """A function of each node by itself, applied tile by tile; its inner tensors are recomputed for the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, body: Callable[..., Tensor], tile: int, count: int, *tensors: Tensor) -> Tensor:
+        ctx.body, ctx.tile, ctx.count = body, tile, count
+        ctx.save_for_backward(*tensors)
+        nodewise, shared = tensors[:count], tensors[count:]
+        nodes = nodewise[0].shape[1]
+        first = body(*(x[:, :tile] for x in nodewise), *shared)  # (G, tile, .)
+        y = first.new_empty((first.shape[0], nodes, *first.shape[2:]))  # (G, N, .)
+        y[:, :tile] = first
+        for at in range(tile, nodes, tile):
+            y[:, at : at + tile] = body(*(x[:, at : at + tile] for x in nodewise), *shared)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        tensors, needed = ctx.saved_tensors, ctx.needs_input_grad[3:]
+        found = [torch.zeros_like(x) if need else None for x, need in zip(tensors, needed, strict=True)]
+        for at in range(0, tensors[0].shape[1], ctx.tile):
+            span = slice(at, at + ctx.tile)
+            pieces = [x[:, span] if i < ctx.count else x for i, x in enumerate(tensors)]
+            with torch.enable_grad():
+                pieces = [x.detach().requires_grad_(need) for x, need in zip(pieces, needed, strict=True)]
+                y = ctx.body(*pieces)
+            parts = iter(torch.autograd.grad(y, [x for x in pieces if x.requires_grad], grads[0][:, span]))
+            for i, total in enumerate(found):
+                if total is not None:
+                    (total[:, span] if i < ctx.count else total).add_(next(parts))
+        return None, None, None, *found
+
+
+def over_nodes(body: Callable[..., Tensor], nodewise: tuple[Tensor, ...], shared: tuple[Tensor, ...], tile: int) -> Tensor:
+    """body(*nodewise, *shared), where body treats every node alike; with a tile it keeps no inner tensors."""
+    if not tile:
+        return body(*nodewise, *shared)
+    y: Tensor = Tiled.apply(body, tile, len(nodewise), *nodewise, *shared)
+    return y
+
+
+# ---------------------------------------------------------------------------------------------------------- declaration
+
+
+def phases(task: gb.Task, params: Params) -> tuple[gb.Phase, ...]:
+    """The propagator is fitted in closed form before the rest is trained."""
+    closed = gb.Phase("propagator", solve=lambda module, fit: plus.solve(module.hints, module.joint, fit))
+    return (closed, gb.Phase()) if params.propagated * task.t_in else (gb.Phase(),)
+
+
+@gb.hookimpl
+def gsnobench_model() -> gb.Model:
+    return gb.Model(
+        "gsno",
+        Params,
+        Gsno,
+        presets={
+            "paper": gb.Preset(
+                train={"optimiser": "adam", "lr": 1e-3, "batch": 32, "schedule": "cosine"},
+                inputs="minmax",
+                outputs="minmax",
+                points="minmax",
+                impose_boundary=False,
+            ),
+            "plus": gb.Preset(
+                model={
+                    **{"k_s": 64, "k_t": 8, "width": 48, "head": 64, "basis": "fem", "kernel": "hats", "time": "channels"},
+                    **{"residual": True, "gradients": True, "features": True, "propagated": 12},
+                },
+                train={
+                    **{"optimiser": "adamw", "lr": 3e-3, "batch": 4, "schedule": "cosine", "warmup": 0.1},
+                    **{"clip": 1.0, "beta2": 0.99, "weight_decay": 1e-4},
+                },
+                inputs="scale",
+                outputs="scale",
+            ),
+        },
+        geometry=geometry,
+        reference=reference,
+        phases=phases,
+        capabilities=frozenset(gb.Capability),
+        title="Graph Spectral Neural Operator",
+        cites="Sarkar and Chakraborty, Graph Spectral Neural Operator",
+    )

@@ -1,0 +1,1 @@
+"""Numerical methods that the datasets share, one concept a file."""
