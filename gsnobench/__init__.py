@@ -21,7 +21,7 @@ _HOME_OF = {
     ),
     "hookspecs": ("hookimpl",),
     "records": ("RunResult", "RunSpec"),
-    "run": ("run",),
+    "runner": ("run",),
     "predict": ("Trained", "load"),
 }
 _MODULE_OF = {name: module for module, names in _HOME_OF.items() for name in names}
@@ -61,4 +61,4 @@ if TYPE_CHECKING:
     from gsnobench.params import Knob, Params, knob
     from gsnobench.records import RunResult, RunSpec
     from gsnobench.predict import Trained, load
-    from gsnobench.run import run
+    from gsnobench.runner import run

@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -41,10 +42,22 @@ def atomic(path: Path) -> Iterator[Path]:
             os.fsync(written.fileno())
         os.chmod(part, 0o644)  # mkstemp makes private files; data and results are meant to be shared
         part.replace(path)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror}); free some space or choose another --home") from error
+    except Exception as error:
+        reason = _disk_trouble(error)
+        if reason is None:
+            raise
+        raise DataError(f"{path}: cannot be written ({reason}); free some space or choose another --home") from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def _disk_trouble(error: Exception) -> str | None:
+    """Why the disk refused, None if it did not: libraries wrap the error of the system in types of their own."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if re.search(r"os error \d+|[Nn]o space left|PytorchStreamWriter failed|file write failed", str(error)):
+        return str(error).splitlines()[0]
+    return None
 
 
 def write_text(path: Path, text: str) -> None:

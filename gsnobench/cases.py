@@ -23,7 +23,7 @@ def draw_cases(folder: Path, plan: Plan, module: nn.Module, loader: Loader, eval
     chosen = {"best": order[0], "median": order[len(order) // 2], "worst": order[-1]}
     cases = [_case(plan, module, loader, label, int(index), float(scores[index])) for label, index in chosen.items()]
     path = folder / "figures" / "cases.png"
-    return gallery(path, plan.task, cases, title=f"{plan.spec.row} on {plan.task.id}")
+    return gallery(path, plan.task, cases, model=plan.spec.row)
 
 
 def _case(plan: Plan, module: nn.Module, loader: Loader, label: str, index: int, score: float) -> Case:

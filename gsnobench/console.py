@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gsnobench.run import Report
+    from gsnobench.runner import Report
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, mark: int | None = None) -> None:
@@ -39,7 +39,7 @@ def warn(text: str) -> None:
 @contextmanager
 def progress(*, quiet: bool = False) -> Iterator[Report]:
     """Progress of one run: bars with a rate and an ETA in a terminal, a line now and then elsewhere, nothing if quiet."""
-    from gsnobench.run import Report
+    from gsnobench.runner import Report
 
     if quiet:
         yield Report(warn=warn)
@@ -79,7 +79,7 @@ def _bars() -> Iterator[Report]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from gsnobench.run import Report
+    from gsnobench.runner import Report
 
     console = Console(stderr=True)
     columns = (

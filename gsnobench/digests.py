@@ -72,7 +72,7 @@ class Ledger:
             if is_bad.any():
                 position = np.argwhere(is_bad)[0]
                 raise DataError(
-                    f"{self._subject}: {name} holds {block[tuple(position)]!r} in {split} sample {first + int(position[0])}; "
+                    f"{self._subject}: {name} holds {float(block[tuple(position)])!r} in {split} sample {first + int(position[0])}; "
                     "only finite numbers can be trained on; mend or drop this sample"
                 )
         self._variables.setdefault(name, Variable()).add(block, is_real)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -25,7 +26,7 @@ INK = "#222222"
 FAINT = "#8a8a8a"
 SMALL, NORMAL, LARGE = 7.5, 9.0, 11.5  # points
 RESOLUTION = 130  # dots an inch
-PALETTE = 256  # colours in a file: a quarter of the bytes of a full-colour picture, and no visible step
+GREYS = 24  # of the 256 colours in a file; the rest are the colour maps themselves, at a third of the bytes of full colour
 FIELD_COLOURS, INPUT_COLOURS, ERROR_COLOURS, LENGTH_COLOURS = "viridis", "cividis", "RdBu_r", "magma_r"
 
 
@@ -163,6 +164,7 @@ class Page:
 
     def __init__(self, width: float, height: float) -> None:
         self.width, self.height = width, height
+        self.colours: set[str] = set()
         self.figure = Figure(figsize=(width, height), dpi=RESOLUTION, facecolor="white")
 
     def axes(self, left: float, top: float, width: float, height: float) -> Axes:
@@ -176,6 +178,7 @@ class Page:
     def panel(self, place: Sequence[float], view: View, values: Array, scale: Scale) -> None:
         """Node values in a rectangle (left, top, width, height); values (N,) are those of the whole mesh."""
         axes = self.axes(*place)
+        self.colours.add(scale.colours)
         shown, norm = values[view.nodes], Normalize(scale.low, scale.high)
         if view.triangles is not None:
             kept = view.triangles[np.isfinite(shown[view.triangles]).all(1)]
@@ -214,8 +217,20 @@ class Page:
         canvas = FigureCanvasAgg(self.figure)
         canvas.draw()
         picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+        if self.colours:
+            picture = picture.quantize(palette=_palette(sorted(self.colours)), dither=Image.Dither.NONE)
         with atomic(path) as part:
-            picture.quantize(PALETTE, dither=Image.Dither.NONE).save(part, format="png", optimize=True)
+            picture.save(part, format="png", optimize=True)
+
+
+def _palette(names: Sequence[str]) -> Image.Image:
+    """Equal shares of the colour maps on a page, and greys for the text."""
+    share = (256 - GREYS) // len(names)
+    rows = [matplotlib.colormaps[name](np.linspace(0, 1, share))[:, :3] for name in names]
+    rows.append(np.repeat(np.linspace(0.133, 1, GREYS)[:, None], 3, axis=1))
+    image = Image.new("P", (1, 1))
+    image.putpalette((np.concatenate(rows) * 255).round().astype(np.uint8).tobytes())
+    return image
 
 
 def _short_numbers() -> ScalarFormatter:

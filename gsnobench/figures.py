@@ -69,13 +69,13 @@ def panels(mesh: Mesh, columns: Mapping[str, Array], title: str, path: Path) -> 
     view = view_of(mesh, np.ones(mesh.size, dtype=bool))
     width, height = _panel_size(view.aspect, 2.4)
     step = width + 2 * GAP + BAR + NUMBERS
-    page = Page(2 * MARGIN + step * len(columns), HEAD + height + MARGIN)
+    page = Page(2 * MARGIN + step * len(columns), 0.7 + height + MARGIN)
     page.text(MARGIN, 0.25, title, fontsize=LARGE, fontweight="bold")
     for number, (name, values) in enumerate(columns.items()):
         left, scale = MARGIN + step * number, Scale.spanning(values, "")
-        page.text(left + width / 2, HEAD - 0.14, name, ha="center")
-        page.panel((left, HEAD, width, height), view, values, scale)
-        page.bar((left + width + GAP, HEAD, BAR, height), scale)
+        page.text(left + width / 2, 0.56, name, ha="center")
+        page.panel((left, 0.7, width, height), view, values, scale)
+        page.bar((left + width + GAP, 0.7, BAR, height), scale)
     page.save(path)
 
 

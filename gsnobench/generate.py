@@ -66,6 +66,7 @@ class Maker:
             indices = list(range(shard.start, shard.stop))
             made = list(self.dataset.generate(self.setup, self.task.data_seed, shard.split, indices))
             samples = _gathered(self.dataset, self.task, made, self.dataset.mesh(self.setup))
+            _check_finite(self.dataset, shard, samples)
         except GsnobenchError:
             raise
         except Exception as error:
@@ -96,6 +97,15 @@ def _gathered(dataset: Dataset, task: Task, made: Sequence[Sample], shared: Mesh
                 raise PluginError(f"{dataset.name}: a sample has {name} of shape {values.shape}; expected {target.shape}")
             target[...] = values
     return Samples(task, meshes, frames, static, scalars)
+
+
+def _check_finite(dataset: Dataset, shard: Shard, samples: Samples) -> None:
+    for kind, declared in (("frames", dataset.fields), ("static", dataset.static), ("scalars", dataset.scalars)):
+        is_bad = ~np.isfinite(getattr(samples, kind))
+        if is_bad.any():
+            index, *_, channel = np.argwhere(is_bad)[0]
+            where = f"{declared[channel].name} of {shard.split} sample {shard.start + index}"
+            raise PluginError(f"{dataset.name}: {where} is not finite as a 32-bit number; its solver diverged there")
 
 
 def _own_mesh(dataset: Dataset, sample: Sample) -> Mesh:

@@ -19,6 +19,7 @@ from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError, ParamError, did_you_mean
 
 FLAT = 1e-12  # a cell whose volume is below this share of (longest side)^dim has none
+SLIVER = 1e-3  # the same for Delaunay cells of points: slivers lock the finite-element modes of a cloud in space
 INSIDE = 1e-9  # barycentric slack of a point on a facet
 
 
@@ -262,7 +263,10 @@ def _delaunay(points: Array) -> Array:
         reason = str(error).splitlines()[0]
         raise DataError(f"mesh: {points.shape} points have no Delaunay cells ({reason}); give cells, or more points") from error
     spans = _spans(points[cells])
-    return cells[_volumes(spans) > FLAT * _longest(spans)]
+    share = _volumes(spans) / _longest(spans)
+    good = share > SLIVER
+    bare = np.bincount(cells[good].ravel(), minlength=len(points)) == 0  # nodes that only slivers reach
+    return cells[good | (bare[cells].any(axis=1) & (share > FLAT))]
 
 
 def _spans(corners: Array) -> Array:

@@ -41,6 +41,11 @@ class Layout:
         return {"sample": sum(self.sizes.values()), "frame": len(self.task.times), "node": self.nodes, **mesh}
 
     @property
+    def is_solid(self) -> bool:
+        """Whether cells are tetrahedra and not faces."""
+        return self.task.dim == 3 and self.vertices == 4
+
+    @property
     def is_ugrid(self) -> bool:
         """UGRID knows one mesh a file."""
         return self.task.fixed_mesh and self.cells > 0
@@ -77,19 +82,18 @@ def _sample_columns(layout: Layout) -> Iterator[Column]:
 
 def _mesh_columns(layout: Layout) -> Iterator[Column]:
     own = () if layout.task.fixed_mesh else ("sample",)
-    is_solid = layout.task.dim == 3 and layout.vertices == 4
-    role = "volume_node_connectivity" if is_solid else "face_node_connectivity"
+    role = "volume_node_connectivity" if layout.is_solid else "face_node_connectivity"
     topology: dict[str, Any] = {"long_name": "nodes and cells", "node_coordinates": _coordinates(layout.task)}
     if layout.is_ugrid:
-        topology |= {"cf_role": "mesh_topology", "topology_dimension": np.int32(3 if is_solid else 2), role: "mesh_cells"}
-        topology |= {"volume_shape_type": "mesh_shapes"} if is_solid else {}
+        topology |= {"cf_role": "mesh_topology", "topology_dimension": np.int32(3 if layout.is_solid else 2), role: "mesh_cells"}
+        topology |= {"volume_shape_type": "mesh_shapes"} if layout.is_solid else {}
     yield Column("mesh", (), "i4", topology)
     for axis in AXES[: layout.task.dim]:
         yield Column(f"node_{axis}", (*own, "node"), "f8", {"long_name": f"{axis} of the node", "units": layout.length_unit})
     if layout.cells:
         connectivity = {"long_name": "nodes of the cell", "start_index": np.int32(0), **({"cf_role": role} if not own else {})}
         yield Column("mesh_cells", (*own, "cell", "vertex"), "i4", connectivity)
-    if layout.is_ugrid and is_solid:
+    if layout.is_ugrid and layout.is_solid:
         kinds = {"flag_values": np.array([0], dtype="i1"), "flag_meanings": "tetrahedron"}
         yield Column("mesh_shapes", ("cell",), "i1", {"long_name": "shape of the cell", "cf_role": "volume_shape_type", **kinds})
     for tag in layout.tags:
@@ -219,6 +223,12 @@ class Handle:
         self._file, self._is_closed = None, True
 
 
+def without_padding(block: Array, counts: Array) -> Array:
+    """(S, ..., N, C) with zeros where a sample has no node, whatever stood there; counts (S,)."""
+    is_node = np.arange(block.shape[-2]) < counts.reshape(-1, *(1,) * (block.ndim - 2))  # (S, ..., N)
+    return np.where(is_node[..., None], block, np.zeros((), dtype=block.dtype))
+
+
 @dataclass(frozen=True, eq=False)
 class LazyArray:
     """Variables of a file as one array (rows, *tail, variables) of float32 that is read when it is indexed."""
@@ -227,6 +237,7 @@ class LazyArray:
     names: tuple[str, ...]
     rows: Array  # rows of the file that belong to the split
     tail: tuple[int, ...]
+    counts: Array | None = None  # nodes of every row of the file, where the last axis of `tail` is padded
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -262,4 +273,6 @@ class LazyArray:
                 run = slice(int(wanted[start]), int(wanted[stop - 1]) + 1)
                 for channel, name in enumerate(self.names):
                     block[start:stop, ..., channel] = self.handle.read(name, run)
+        if self.counts is not None:
+            block = without_padding(block, self.counts[wanted])
         return block if len(wanted) == len(rows) and (positions == np.arange(len(rows))).all() else block[positions]

@@ -23,7 +23,7 @@ from gsnobench.normalize import Normaliser
 from gsnobench.plan import Plan
 from gsnobench.plugins import load as load_plugin
 from gsnobench.records import RunSpec
-from gsnobench.run import Setup, Where, choose_device, make_loader
+from gsnobench.runner import Setup, Where, choose_device, make_loader
 from gsnobench.task_json import task_from_json
 from gsnobench.train import TrainParams
 

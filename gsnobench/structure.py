@@ -67,6 +67,9 @@ def _window_faults(handle: Handle, task: Task) -> Iterator[str]:
     if "frame" not in handle.file.dimensions:
         return
     frames = int(handle.file.dimensions["frame"].size)
+    fault = _shape_fault(handle, "time", ("frame",), kinds="fiu") if "time" in handle.file.variables else None
+    if fault:
+        yield fault
     if "time" not in handle.file.variables and len(task.times) != frames:
         yield f"has {frames} frames but no variable time, and the task names {len(task.times)} times; add time(frame)"
     last = max(task.starts, default=0)

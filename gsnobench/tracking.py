@@ -223,7 +223,7 @@ class Mirror:
 
     def bring(self, spool: Spool, *, live: bool) -> int:
         """Everything in the spool that the store lacks; returns how many points that was."""
-        target = self.targets.pop(spool.id, None) or Target.find(self._client(), self.address, spool)
+        target = self.targets.pop(spool.id, None) or Target.find(self.client(), self.address, spool)
         missing = [point for place, point in spool.points.items() if place not in target.stored]
         target.log_points(missing)
         end = spool.finished
@@ -239,7 +239,7 @@ class Mirror:
         self.targets[spool.id] = target  # only now: a call that failed may have worked, so the next one looks again
         return len(missing)
 
-    def _client(self) -> MlflowClient:
+    def client(self) -> MlflowClient:
         from mlflow import MlflowClient
 
         return MlflowClient(tracking_uri=self.address.uri)
@@ -325,6 +325,18 @@ def replay(home: Path) -> dict[str, Any]:
                 raise RunError(f"{address.label}: cannot take {path.name} ({reason}); mend it and replay again") from error
     elsewhere = sorted(path.name for path in every if path not in ours)
     return {"store": address.label, "spools": len(ours), "points": points, "elsewhere": elsewhere}
+
+
+def trouble_of(address: Address) -> str | None:
+    """Why a store does not answer; None if it does, or if its file will be made by the first run."""
+    if address.is_default and not (address.home / "mlflow.db").exists():
+        return None
+    with bounded_requests():
+        try:
+            Mirror(address).client().search_experiments(max_results=1)
+        except Exception as error:
+            return " ".join(str(error).split())[:200]
+    return None
 
 
 if __name__ == "__main__":

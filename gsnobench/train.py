@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from gsnobench.metrics import relative_l2
 from gsnobench.params import Params, knob
 
 MOST_VALIDATIONS = 60  # a run: enough to select weights, cheap beside the training
-CHECKPOINT_S = 20.0  # seconds between two checkpoints
+CHECKPOINT_S = 20.0  # seconds between two checkpoints; GSNOBENCH_CHECKPOINT_S overrides
 EXPLODED = 1e4  # a relative error beyond this does not come back
 
 
@@ -196,6 +197,7 @@ def _descend(job: Job, phase: Phase, state: Checkpoint) -> str:
         optimiser.load_state_dict(state.optimiser)
     an_epoch = steps_per_epoch(len(job.train), len(job.train.samples.task.starts), params)
     every = max(1, math.ceil(total / an_epoch / MOST_VALIDATIONS))  # epochs between validations
+    patience = float(os.environ.get("GSNOBENCH_CHECKPOINT_S", CHECKPOINT_S))
     saved = time.perf_counter()
     module.train()
     while progress.step < total:
@@ -211,7 +213,7 @@ def _descend(job: Job, phase: Phase, state: Checkpoint) -> str:
             reason = _end_epoch(job, phase, state, an_epoch, validate=is_last or progress.step // an_epoch % every == 0)
             if reason:
                 return reason
-        if time.perf_counter() - saved > CHECKPOINT_S and not is_last:
+        if time.perf_counter() - saved > patience and not is_last:
             state.optimiser = optimiser.state_dict()
             state.write(job.folder, job.module)
             saved = time.perf_counter()

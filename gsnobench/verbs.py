@@ -21,7 +21,7 @@ from gsnobench.plugins import kind_of, listed, load
 from gsnobench.prepare import dataset_of, ensure, estimate, resolve
 from gsnobench.records import RunResult
 from gsnobench.registry import read_registry
-from gsnobench.run import Where, choose_device, execute, finished, is_interrupted
+from gsnobench.runner import Where, choose_device, execute, finished, is_interrupted
 from gsnobench.store import open_file
 
 

@@ -109,22 +109,25 @@ def steady(mesh: Mesh, operator: Any, count: int, seed: int) -> Samples:
 
 
 def moving(mesh: Mesh, count: int, seed: int, rate: Any, t_in: int = 3, t_out: int = 8, k: int = 12) -> Samples:
-    """Trajectories of two fields (one about 5.0) whose Laplacian modes each follow rate(lambda, t) of their own."""
+    """Trajectories of two fields (one about 5.0) whose Laplacian modes each follow a law of motion about a common state."""
     basis = eigenbasis(mesh, k)
     fields = (gb.Field("h", reference=5.0), gb.Field("p"))
     task = make_task(fields=fields, t_in=t_in, t_out=t_out, times=tuple(float(t) for t in range(t_in + t_out)))
-    start = np.random.default_rng(seed).normal(size=(count, k, 2))
-    law = np.stack([rate(basis.values, t) for t in range(t_in + t_out)])  # (T, k)
-    frames = np.einsum("nk,tk,skc->stnc", basis.vectors, law, start) + [5.0, 0.0]
+    real, imaginary = np.random.default_rng(seed).normal(size=(2, count, k, 2))
+    law = np.stack([rate(basis.values, t) for t in range(t_in + t_out)])  # (T, k) complex
+    series = np.einsum("tk,skc->stkc", law, real + 1j * imaginary).real + 0.5
+    frames = np.einsum("nk,stkc->stnc", basis.vectors, series) + [5.0, 0.0]
     return make_samples(task, mesh, frames)
 
 
 def heat(values: Array, t: int) -> Array:
+    """Decay."""
     return np.exp(-0.004 * values * t)
 
 
 def wave(values: Array, t: int) -> Array:
-    return np.cos(0.15 * np.sqrt(np.abs(values)) * t)
+    """Oscillation of any phase."""
+    return np.exp(0.15j * np.sqrt(np.abs(values)) * t)
 
 
 def shapes(count: int, seed: int = 0, t_in: int = 0, t_out: int = 1) -> Samples:

@@ -96,4 +96,4 @@ def failed(findings: Sequence[Finding]) -> list[Finding]:
 def to_json(findings: Sequence[Finding]) -> str:
     """One JSON document for machines."""
     body = {"passed": not failed(findings), "findings": [asdict(finding) for finding in findings]}
-    return json.dumps(body, indent=2) + "\n"
+    return json.dumps(body, indent=2)

@@ -15,14 +15,13 @@ import torch
 from gsnobench.cache import Cache
 from gsnobench.check.cases import Case, make_cases
 from gsnobench.check.findings import Broken, Finding, Rule, Skip, complaints, describe, judge, require
-from gsnobench.check.trial import Trial, answer, make_trial, permuted, permuted_geometry, placed
+from gsnobench.check.trial import BATCH, Trial, answer, make_trial, permuted, permuted_geometry, placed
 from gsnobench.checkpoint import load_state
 from gsnobench.declare import Capability, Model, Part
 from gsnobench.metrics import relative_l2
 from gsnobench.train import TrainParams, fit, fit_view, rollout
 
 TOLERANCE = 1e-4  # of the largest output: float32 sums in another order
-BATCH = (0, 1, 2)
 
 
 def check_model(model: Model) -> list[Finding]:
@@ -113,15 +112,14 @@ def _capabilities(model: Model) -> str:
 
 
 def _has_the_declared_shape(trial: Trial) -> None:
-    batch = trial.batch(trial.case.train, BATCH)
-    y = answer(trial.module, batch)
-    expected = (len(BATCH), trial.horizon.steps, batch.nodes, len(trial.task.fields))
+    y = trial.output
+    expected = (len(BATCH), trial.horizon.steps, trial.inputs.nodes, len(trial.task.fields))
     require(tuple(y.shape) == expected, f"output is {tuple(y.shape)}; expected (B, steps, N, C) = {expected}")
     require(y.dtype == torch.float32, f"output is {y.dtype}; expected torch.float32")
 
 
 def _is_finite(trial: Trial) -> None:
-    y = answer(trial.module, trial.batch(trial.case.train, BATCH))
+    y = trial.output
     require(bool(torch.isfinite(y).all()), f"{int((~torch.isfinite(y)).sum())} of {y.numel()} outputs are not finite")
 
 
@@ -155,10 +153,8 @@ def _every_parameter_gets_a_gradient(trial: Trial) -> str | None:
 
 
 def _samples_do_not_see_one_another(trial: Trial) -> None:
-    module, samples = trial.module, trial.case.train
-    first = answer(module, trial.batch(samples, (0, 1, 2)))[0]
-    second = answer(module, trial.batch(samples, (0, 3, 4)))[0]
-    _require_close(first, second, "sample 0 changes with its companions")
+    other = answer(trial.module, trial.batch(trial.case.train, (0, 2)))
+    _require_close(trial.output[0], other[0], "sample 0 changes with its companion")
 
 
 def _follows_a_permutation(trial: Trial) -> None:
@@ -169,35 +165,29 @@ def _follows_a_permutation(trial: Trial) -> None:
     orders = [draw.permutation(mesh.size) for mesh in samples.meshes]
     geometries = [trial.geometry(mesh) for mesh in samples.meshes]
     moved = [permuted_geometry(geometry, order) for geometry, order in zip(geometries, orders, strict=True)]
-    module = trial.module
-    straight = answer(module, trial.batch(samples, BATCH, geometries))
-    turned = answer(module, trial.batch(permuted(samples, orders), BATCH, moved))
+    turned = answer(trial.module, trial.batch(permuted(samples, orders), BATCH, moved))
     for index in BATCH:
         order = torch.from_numpy(orders[index % len(orders)])
-        _require_close(straight[index][:, order], turned[index][:, : len(order)], "outputs do not follow the nodes")
+        _require_close(trial.output[index][:, order], turned[index][:, : len(order)], "outputs do not follow the nodes")
 
 
 def _same_seed_gives_the_same_answer(trial: Trial) -> None:
-    batch = trial.batch(trial.case.train, BATCH)
-    module = trial.module
-    first, again, anew = answer(module, batch), answer(module, batch), answer(trial.solved(0), batch)
-    require(torch.equal(first, again), "two calls of one module differ")
-    require(torch.equal(first, anew), "two modules built with one seed differ")
+    again, anew = answer(trial.module, trial.inputs), answer(trial.solved(0), trial.inputs)
+    require(torch.equal(trial.output, again), "two calls of one module differ")
+    require(torch.equal(trial.output, anew), "two modules built with one seed differ")
 
 
 def _state_survives_a_round_trip(trial: Trial) -> None:
-    batch = trial.batch(trial.case.train, BATCH)
-    module = trial.module
-    state = {name: value.contiguous() for name, value in module.state_dict().items()}
+    state = {name: value.contiguous() for name, value in trial.module.state_dict().items()}
     other = trial.build(seed=1)
     load_state(other, safetensors.torch.load(safetensors.torch.save(state)))
-    require(torch.equal(answer(module, batch), answer(other.eval(), batch)), "a module loaded from its state answers otherwise")
+    same = torch.equal(trial.output, answer(other.eval(), trial.inputs))
+    require(same, "a module loaded from its state answers otherwise")
 
 
 def _can_be_placed_on_any_device(trial: Trial) -> None:
     module = trial.solved(0).to("meta")
-    batch = placed(trial.batch(trial.case.train, BATCH), "meta")
-    y = answer(module, batch)
+    y = answer(module, placed(trial.inputs, "meta"))
     require(y.device.type == "meta", f"inputs are on the meta device, the output on {y.device.type}")
 
 
@@ -255,7 +245,7 @@ def _inputs_are_left_alone(trial: Trial) -> None:
 
 def _the_core_can_train_it(trial: Trial) -> None:
     with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
-        outcome = fit(trial.job(trial.build(seed=0), folder=Path(folder), steps=2))
+        outcome = fit(trial.job(trial.build(seed=0), folder=Path(folder), steps=1))
     require(not outcome.reason, outcome.reason)
     scores = [row["valid"] for row in outcome.progress.curve if "valid" in row]
     require(bool(scores) and all(math.isfinite(score) for score in scores), f"validation scores {scores}")
@@ -288,5 +278,5 @@ BEHAVIOUR = (
     Rule("M013", "padding does not leak", _padding_does_not_leak),
     Rule("M014", "geometry is a pure function with declared axes", _geometry_is_pure),
     Rule("M015", "the batch is left as it was", _inputs_are_left_alone),
-    Rule("M016", "two steps of the training loop end in a finite validation score", _the_core_can_train_it),
+    Rule("M016", "one step of the training loop ends in a finite validation score", _the_core_can_train_it),
 )

@@ -21,6 +21,8 @@ from gsnobench.loader import Loader, compute_geometry
 from gsnobench.normalize import Normaliser, fit_normaliser
 from gsnobench.train import Job, TrainParams, fit_view
 
+BATCH = (0, 1)  # samples of the batch
+
 
 @dataclass(frozen=True, eq=False)
 class Trial:
@@ -86,6 +88,16 @@ class Trial:
     def module(self) -> nn.Module:
         """The module that all rules share which only ask it."""
         return self.solved(0)
+
+    @cached_property
+    def inputs(self) -> Batch:
+        """The batch that most rules ask about."""
+        return self.batch(self.case.train, BATCH)
+
+    @cached_property
+    def output(self) -> torch.Tensor:
+        """What the shared module answers to it, (B, steps, N, C)."""
+        return answer(self.module, self.inputs)
 
     def solved(self, seed: int) -> nn.Module:
         """A fresh module in evaluation mode, its closed-form phases solved and its preparations done."""

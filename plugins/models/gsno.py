@@ -7,12 +7,13 @@ samples that share a mesh are further columns of one product, samples that do no
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from gsnobench_plugins.models import gsno_plus as plus
+from gsnobench_plugins.models.gsno_tiled import TiledHead, TiledLayer
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -21,6 +22,7 @@ from gsnobench.declare import Geometry, Reference
 from gsnobench.modes import Basis, align, eigenbasis
 
 GSNOBENCH_API = 1
+CACHED_ROWS = 2048  # of up to 128 channels: 1 MB
 
 
 class Params(gb.Params):
@@ -47,7 +49,7 @@ class Params(gb.Params):
     align: bool = gb.knob(False, geometry=True, search=False, help="rotate the basis of another mesh towards the training basis")
     sigma: float = gb.knob(0.0, low=0.0, geometry=True, search=False, help="width of the edge weights; 0: mean edge length")
     neighbours: int = gb.knob(8, low=2, high=64, geometry=True, search=False, help="edges a node of the basis `knn`")
-    tile: int = gb.knob(0, low=0, search=False, help="nodes a tile of the low-memory path; 0: off")
+    tile: int = gb.knob(0, low=-1, search=False, help="rows a tile of the low-memory path; 0: on a CPU only; -1: off")
 
 
 # ------------------------------------------------------------------------------------------------------- preprocessing
@@ -177,26 +179,32 @@ class Layer(nn.Module):
         self.out = nn.Linear(width, width) if params.residual else None
         self.width, self.steps, self.copies = width, steps, copies
 
-    def forward(self, v: Tensor, mesh: Mapping[str, Tensor], tile: int) -> Tensor:
-        """(G, N, S*T*C) -> the same."""
-        c = analyse(mesh, v).unflatten(-1, (-1, self.steps, self.width))  # (G, k, S, T, C)
-        y = self.kernel(c, mesh["level"]).unflatten(-1, (self.copies, self.width))  # (G, k, S, T, copies, C)
-        y = y.permute(0, 4, 1, 2, 3, 5).flatten(3).flatten(1, 2)  # (G, copies*k, S*T*C)
-        weights = [one for part in (self.local, self.out) if part is not None for one in (part.weight, part.bias)]
-        return over_nodes(self.update, (v, mesh["modes"]), (y, *weights), tile)
+    def forward(self, v: Tensor, mesh: Mapping[str, Tensor], rows: int) -> Tensor:
+        """(G, N, S*T*C) -> the same; in tiles of so many rows, or with rows = 0 as plain operations."""
 
-    def update(self, v: Tensor, modes: Tensor, y: Tensor, *weights: Tensor) -> Tensor:
-        """The pointwise half of a layer on any of the nodes: (G, n, S*T*C) -> the same."""
-        x = v.unflatten(-1, (-1, self.width))  # (G, n, S*T, C)
-        start = v.new_zeros(()) if self.local is None else functional.linear(x, *weights[:2]).flatten(2)
-        z = functional.gelu(torch.baddbmm(start, modes, y))  # (G, n, S*T*C)
-        return z if self.out is None else v + functional.linear(z.view_as(x), *weights[-2:]).flatten(2)
+        def spectral(c: Tensor) -> Tensor:
+            c = c.unflatten(-1, (-1, self.steps, self.width))  # (G, k, S, T, C)
+            y = self.kernel(c, mesh["level"]).unflatten(-1, (self.copies, self.width))  # (G, k, S, T, copies, C)
+            return y.permute(0, 4, 1, 2, 3, 5).flatten(3).flatten(1, 2)  # (G, copies*k, S*T*C)
+
+        modes = mesh["modes"]  # (G, N, copies*k)
+        if rows:
+            weights = (*_affine(self.local), *_affine(self.out))
+            return TiledLayer.apply(spectral, rows, modes, analysis(mesh), v, *weights, *self.kernel.parameters())
+        y, x = spectral(analysis(mesh) @ v), v.unflatten(-1, (-1, self.width))  # (G, copies*k, S*T*C), (G, N, S*T, C)
+        z = modes @ y if self.local is None else torch.baddbmm(self.local(x).flatten(2), modes, y)  # (G, N, S*T*C)
+        z = functional.gelu(z)
+        return z if self.out is None else v + self.out(z.view_as(x)).flatten(2)
 
 
-def analyse(mesh: Mapping[str, Tensor], v: Tensor) -> Tensor:
-    """Phi^T M v: (G, N, columns) -> (G, k, columns)."""
+def _affine(part: nn.Linear | None) -> tuple[Tensor | None, Tensor | None]:
+    return (None, None) if part is None else (part.weight, part.bias)
+
+
+def analysis(mesh: Mapping[str, Tensor]) -> Tensor:
+    """Phi^T M, (G, k, N): node values -> modal coefficients."""
     phi = mesh["modes"][..., : mesh["level"].shape[1]]  # (G, N, k); gradients of the modes stand behind them
-    return (phi * mesh["mass"][..., None]).mT @ v
+    return (phi * mesh["mass"][..., None]).mT
 
 
 class Gsno(nn.Module):
@@ -222,16 +230,15 @@ class Gsno(nn.Module):
         self.register_buffer("clock", torch.linspace(0, 1, self.steps)[:, None][:, :clocks], persistent=False)  # (T, 0 or 1)
 
     def forward(self, batch: gb.Batch) -> Tensor:
-        mesh, tile = batch.geometry, self.params.tile
+        mesh, rows = batch.geometry, self.tile_rows(batch.static.device)
         hints, start = self.hints(batch)  # (B, N, .), (B, t_out, N, C)
         x = torch.cat([batch.features[..., 0 if self.params.coordinates else self.task.dim :], hints], -1)  # (B, N, F)
         v = self.lifted(x.unflatten(0, (mesh["modes"].shape[0], -1)))  # (G, N, S*T*C)
         for layer in self.layers:
-            v = layer(v, mesh, tile)
-        weights = (self.head.weight, self.head.bias, self.last.weight, self.last.bias)
-        y = over_nodes(self.project, (v,), weights, tile)  # (G, N, S*t_out*fields)
+            v = layer(v, mesh, rows)
+        y = self.projected(v, rows)  # (G, N, S*t_out*fields)
         if self.joint is not None:
-            y = y + mesh["modes"][..., : self.params.k_s] @ self.joint(analyse(mesh, v))  # (G, N, S*t_out*fields)
+            y = y + mesh["modes"][..., : self.params.k_s] @ self.joint(analysis(mesh) @ v)  # (G, N, S*t_out*fields)
         frames = y.unflatten(-1, (-1, self.task.t_out, len(self.task.fields)))  # (G, N, S, t_out, fields)
         return start + frames.permute(0, 2, 3, 1, 4).flatten(0, 1)  # (B, t_out, N, fields)
 
@@ -241,54 +248,18 @@ class Gsno(nn.Module):
         v = functional.linear(x.transpose(1, 2), spatial, self.lift.bias)  # (G, N, S, C)
         return (v[..., None, :] + self.clock @ temporal.mT).flatten(2)  # (G, N, S*T*C)
 
-    def project(self, v: Tensor, *weights: Tensor) -> Tensor:
-        """Q at the steps that are frames: (G, n, S*T*C) -> (G, n, S*t_out*fields)."""
-        v = v.unflatten(-1, (-1, self.steps, self.width))[..., : self.task.t_out, :]  # (G, n, S, t_out or 1, C)
-        return functional.linear(functional.gelu(functional.linear(v, *weights[:2])), *weights[2:]).flatten(2)
+    def projected(self, v: Tensor, rows: int) -> Tensor:
+        """Q at the steps that are frames: (G, N, S*T*C) -> (G, N, S*t_out*fields)."""
+        kept = min(self.steps, self.task.t_out)
+        if rows:
+            return TiledHead.apply(rows, self.steps, kept, v, *_affine(self.head), *_affine(self.last))
+        x = v.unflatten(-1, (-1, self.steps, self.width))[..., :kept, :]  # (G, N, S, kept, C)
+        return self.last(functional.gelu(self.head(x))).flatten(2)
 
-
-# -------------------------------------------------------------------------------------------------------- little memory
-
-
-class Tiled(torch.autograd.Function):
-    """A function of each node by itself, applied tile by tile; its inner tensors are recomputed for the gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, body: Callable[..., Tensor], tile: int, count: int, *tensors: Tensor) -> Tensor:
-        ctx.body, ctx.tile, ctx.count = body, tile, count
-        ctx.save_for_backward(*tensors)
-        nodewise, shared = tensors[:count], tensors[count:]
-        nodes = nodewise[0].shape[1]
-        first = body(*(x[:, :tile] for x in nodewise), *shared)  # (G, tile, .)
-        y = first.new_empty((first.shape[0], nodes, *first.shape[2:]))  # (G, N, .)
-        y[:, :tile] = first
-        for at in range(tile, nodes, tile):
-            y[:, at : at + tile] = body(*(x[:, at : at + tile] for x in nodewise), *shared)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        tensors, needed = ctx.saved_tensors, ctx.needs_input_grad[3:]
-        found = [torch.zeros_like(x) if need else None for x, need in zip(tensors, needed, strict=True)]
-        for at in range(0, tensors[0].shape[1], ctx.tile):
-            span = slice(at, at + ctx.tile)
-            pieces = [x[:, span] if i < ctx.count else x for i, x in enumerate(tensors)]
-            with torch.enable_grad():
-                pieces = [x.detach().requires_grad_(need) for x, need in zip(pieces, needed, strict=True)]
-                y = ctx.body(*pieces)
-            parts = iter(torch.autograd.grad(y, [x for x in pieces if x.requires_grad], grads[0][:, span]))
-            for i, total in enumerate(found):
-                if total is not None:
-                    (total[:, span] if i < ctx.count else total).add_(next(parts))
-        return None, None, None, *found
-
-
-def over_nodes(body: Callable[..., Tensor], nodewise: tuple[Tensor, ...], shared: tuple[Tensor, ...], tile: int) -> Tensor:
-    """body(*nodewise, *shared), where body treats every node alike; with a tile it keeps no inner tensors."""
-    if not tile:
-        return body(*nodewise, *shared)
-    y: Tensor = Tiled.apply(body, tile, len(nodewise), *nodewise, *shared)
-    return y
+    def tile_rows(self, device: torch.device) -> int:
+        """Rows a tile; on a processor with a cache of its own tiles are faster too."""
+        automatic = CACHED_ROWS if device.type == "cpu" and not torch.is_autocast_enabled("cpu") else 0
+        return max(self.params.tile or automatic, 0)
 
 
 # ---------------------------------------------------------------------------------------------------------- declaration

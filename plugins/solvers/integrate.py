@@ -13,10 +13,11 @@ Rhs = Callable[[Array, Array], None]  # rhs(state, out): writes d state / dt int
 
 
 def ssp_rk3(rhs: Rhs, state: Array, times: Sequence[float], max_step: float) -> Iterator[Array]:
-    """The state at each of the times, from the state at the first one, by the third-order strong-stability-preserving
-    Runge-Kutta method (Shu and Osher 1988); each interval is cut into equal steps of at most `max_step`.
+    """The state at each of the times, starting from the state at the first, by the strong-stability-preserving
+    Runge-Kutta method of third order in four stages (Spiteri and Ruuth 2002), whose steps are twice as long as those of
+    the three-stage method; each interval is cut into equal steps of at most `max_step`.
 
-    The yielded array is the integrator's own: copy what is to be kept.
+    The yielded array is the integrator's own and changes with the next one: copy what is to be kept.
     """
     state = np.array(state, dtype=np.float64)
     stage, rate = np.empty_like(state), np.empty_like(state)
@@ -24,20 +25,19 @@ def ssp_rk3(rhs: Rhs, state: Array, times: Sequence[float], max_step: float) -> 
     for begin, end in zip(times[:-1], times[1:], strict=True):
         steps = max(1, math.ceil((end - begin) / max_step - 1e-9))
         for _ in range(steps):
-            _step(rhs, state, stage, rate, (end - begin) / steps)
+            _step(rhs, state, stage, rate, 0.5 * (end - begin) / steps)
         yield state
 
 
-def _step(rhs: Rhs, state: Array, stage: Array, rate: Array, dt: float) -> None:
-    """One step in place: u1 = u + dt f(u), u2 = 3/4 u + 1/4 (u1 + dt f(u1)), u <- 1/3 u + 2/3 (u2 + dt f(u2))."""
-    rhs(state, rate)
-    np.multiply(rate, dt, out=stage)
-    stage += state
-    for weight in (0.25, 2.0 / 3.0):
+def _step(rhs: Rhs, state: Array, stage: Array, rate: Array, half: float) -> None:
+    """One step in place: four Euler steps of half its length, the third followed by 2/3 of the way back to the start."""
+    stage[...] = state
+    for number in range(4):
         rhs(stage, rate)
-        rate *= dt
+        rate *= half
         stage += rate
-        stage -= state
-        stage *= weight
-        stage += state
+        if number == 2:
+            stage -= state
+            stage /= 3.0
+            stage += state
     state[...] = stage

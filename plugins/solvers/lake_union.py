@@ -8,7 +8,7 @@ from gsnobench.data import Array
 
 
 def lake_union_outline() -> Array:
-    """The outline (47, 2), counter-clockwise from the southern tip; 200 units wide, 300 high, piers and slips left out."""
+    """The outline (46, 2), counter-clockwise from the southern tip; 200 units wide, 300 high, piers and slips left out."""
     south_and_east = [
         *((82, 0), (106, 3), (118, 16), (130, 26), (144, 44), (161, 54), (167, 72), (168, 92), (156, 106), (150, 122)),
         *((149, 148), (150, 176), (163, 192), (165, 212), (175, 228), (184, 246), (190, 266), (197, 282), (200, 300)),

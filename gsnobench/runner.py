@@ -231,8 +231,8 @@ def _train_and_score(plan: Plan, where: Where, folder: Path, observed: Observed,
         tables = {split: _score(plan, where, setup, opened, split) for split in scored_splits(opened)}
         test = tables["test"]
         status: Status = "done" if math.isfinite(test.scores()["headline"]["rel_l2"]) else "diverged"
-        report.stage("drawing")
-        draw_cases(folder, plan, setup.module, make_loader(plan, where, setup, opened.split("test")), test)
+        if not plan.model.is_floor:
+            _draw(plan, where, folder, setup.module, make_loader(plan, where, setup, opened.split("test")), test)
         return RunResult(
             spec=plan.spec,
             status=status,
@@ -305,6 +305,15 @@ def save_weights(folder: Path, setup: Setup) -> None:
 def _score(plan: Plan, where: Where, setup: Setup, opened: Opened, split: Split) -> Evaluation:
     loader = make_loader(plan, where, setup, opened.split(split))
     return evaluate_split(setup.module, loader, plan.task.t_out, plan.train.batch)
+
+
+def _draw(plan: Plan, where: Where, folder: Path, module: nn.Module, loader: Loader, test: Evaluation) -> None:
+    """The picture of the run; a picture that fails must not cost the run."""
+    where.report.stage("drawing")
+    try:
+        draw_cases(folder, plan, module, loader, test)
+    except Exception as error:
+        where.report.warn(f"{plan.spec.row}: no picture ({type(error).__name__}: {error}); the scores are not affected")
 
 
 def _thin(curve: list[dict[str, Any]]) -> list[Mapping[str, Any]]:

@@ -1,0 +1,157 @@
+"""Darcy flow through a triangle with a notch: the head that a random permeability makes under a uniform source.
+
+Equation  -div(a grad u) = 1, u = 0 on the whole boundary; a = psi(g), g ~ N(0, (-Laplace + tau^2)^-alpha), Neumann.
+Domain    equilateral triangle of side 1, slit 0.02 wide and 0.4 deep from the middle of its base.
+Varies    the permeability a (static input); one frame of one field, the head u.
+Source    generated here: linear finite elements on the published mesh refined twice, restricted to its nodes.
+Licence   Apache-2.0, as the code.
+Start     `darcy` (psi = exp, smooth and nearly linear), then `darcy_threshold` (12 | 3, the one that separates models).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+import gsnobench as gb
+from gsnobench.data import Array, Split
+from gsnobench_plugins.solvers import gfdm
+from gsnobench_plugins.solvers.fem import evaluation_matrix
+from gsnobench_plugins.solvers.meshing import mesh_polygon, refine
+from gsnobench_plugins.solvers.multigrid import NestedDiffusion
+from gsnobench_plugins.solvers.random_fields import Eigenbasis, cached_eigenbasis, sample_rng
+from gsnobench_plugins.solvers.topology import cells_of
+
+GSNOBENCH_API = 1
+
+HEIGHT = float(np.sqrt(3.0) / 2.0)
+OUTLINE = np.array([[0, 0], [0.49, 0], [0.49, 0.4], [0.51, 0.4], [0.51, 0], [1, 0], [0.5, HEIGHT]])
+RESOLUTIONS = (298, 600, 1184, 1800, 2600, 3421)
+REFERENCE_REFINEMENTS = 2  # of the 298-node mesh: 4231 nodes carry the random fields of every resolution
+MODES = 256  # hold 99.97 % of the variance at tau = 3, alpha = 2
+ROUGHER = 2.0  # test_ood: tau times this, at the same variance, so the correlation length is halved
+HIGH, LOW = 12.0, 3.0
+
+
+class Params(gb.Params):
+    """Knobs of the permeability and of the solver."""
+
+    psi: Literal["exp", "threshold", "standardised"] = gb.knob(
+        default="exp", help="permeability from the Gaussian field g: exp(g), 12 where g >= 0 else 3, or exp(g / std g)"
+    )
+    tau: float = gb.knob(default=3.0, low=1.0, high=12.0, help="inverse length scale of g", search=False)
+    alpha: float = gb.knob(default=2.0, low=1.25, high=4.0, help="smoothness of g", search=False)
+    solver: Literal["fem", "gfdm"] = gb.knob(default="fem", help="finite elements, or finite differences as a cross-check")
+    refinements: int = gb.knob(default=2, low=0, high=3, help="how often the mesh is refined for the solve", search=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """What all samples share."""
+
+    params: Params
+    mesh: gb.Mesh
+    nested: NestedDiffusion
+    basis: Eigenbasis
+    spectra: Mapping[Split, Array]  # standard deviations of the coefficients of g, (K,)
+    deviation: float  # pointwise standard deviation of g, averaged over the domain
+    at_nodes: sp.csr_array  # reference mesh -> nodes of the finest mesh
+    at_quarters: sp.csr_array  # reference mesh -> centres of the four quarters of every finest cell
+
+
+def setup(params: Params, resolution: int, cache: gb.Cache) -> Setup:
+    """Meshes, patterns, eigenbasis and evaluation operators."""
+    mesh = _cached_mesh(resolution, cache)
+    nested = NestedDiffusion.of(mesh, refinements=params.refinements)
+    reference = _cached_mesh(RESOLUTIONS[0], cache)
+    for _ in range(REFERENCE_REFINEMENTS):
+        reference, _edges = refine(reference)
+    basis = cached_eigenbasis(reference, MODES, cache)
+    usual = basis.spectrum(params.tau, params.alpha)
+    rough = basis.spectrum(ROUGHER * params.tau, params.alpha)
+    variance = basis.mean_variance(usual)
+    rough = rough * np.sqrt(variance / basis.mean_variance(rough))
+    return Setup(
+        params=params,
+        mesh=mesh,
+        nested=nested,
+        basis=basis,
+        spectra={"train": usual, "valid": usual, "test": usual, "test_ood": rough},
+        deviation=float(np.sqrt(variance)),
+        at_nodes=evaluation_matrix(reference, nested.finest.points),
+        at_quarters=evaluation_matrix(reference, _quarter_centres(nested.finest)),
+    )
+
+
+def _cached_mesh(nodes: int, cache: gb.Cache) -> gb.Mesh:
+    def compute() -> dict[str, Array]:
+        mesh = mesh_polygon(OUTLINE, nodes=nodes)
+        return {"points": mesh.points, "cells": cells_of(mesh), "boundary": mesh.tags["boundary"]}
+
+    arrays = cache.arrays("darcy-mesh-v1", {"nodes": nodes}, compute)
+    return gb.Mesh(arrays["points"], arrays["cells"], {"boundary": arrays["boundary"].astype(bool)})
+
+
+def _quarter_centres(mesh: gb.Mesh) -> Array:
+    """Centres of the four triangles that a refinement would make of every cell, (4 M, 2)."""
+    shares = np.array([[4, 1, 1], [1, 4, 1], [1, 1, 4], [2, 2, 2]]) / 6.0
+    return np.einsum("qk,mkd->mqd", shares, mesh.points[cells_of(mesh)]).reshape(-1, 2)
+
+
+def permeability(setup: Setup, field: Array) -> Array:
+    """a = psi(g)."""
+    if setup.params.psi == "threshold":
+        return np.where(field >= 0.0, HIGH, LOW)
+    return np.exp(field if setup.params.psi == "exp" else field / setup.deviation)
+
+
+def head(setup: Setup, field: Array) -> Array:
+    """The head at the published nodes for a Gaussian field on the reference mesh, (N,)."""
+    if setup.params.solver == "gfdm":
+        finest = setup.nested.finest
+        return gfdm.solve_diffusion(finest, permeability(setup, setup.at_nodes @ field), finest.tags["boundary"])[: setup.mesh.size]
+    quarters = permeability(setup, setup.at_quarters @ field).reshape(-1, 4)
+    # the harmonic mean is the better one where the permeability jumps inside a cell
+    return setup.nested.solve(4.0 / np.sum(1.0 / quarters, axis=1))[: setup.mesh.size]
+
+
+def generate(setup: Setup, seed: int, split: Split, indices: Sequence[int]) -> Iterator[gb.Sample]:
+    """One sample per index, each from its own random numbers."""
+    for index in indices:
+        field = setup.basis.draw(sample_rng(seed, split, index), setup.spectra[split])
+        static = permeability(setup, setup.at_nodes[: setup.mesh.size] @ field)
+        yield gb.Sample(frames=head(setup, field)[None, :, None], static=static[:, None], scalars=np.zeros(0))
+
+
+@gb.hookimpl
+def gsnobench_dataset() -> gb.Dataset:
+    return gb.Dataset(
+        name="darcy",
+        title="Darcy flow in a notched triangle",
+        fields=(gb.Field("head", unit="m", boundary={"boundary": "dirichlet"}, help="hydraulic head u"),),
+        static=(gb.Field("permeability", unit="m s-1", help="a = psi(g)"),),
+        dim=2,
+        tags=("boundary",),
+        params=Params,
+        variants={"threshold": {"psi": "threshold"}},
+        sizes={
+            "smoke": gb.Sizes(train=16, valid=8, test=8, test_ood=4, resolution=298),
+            "laptop": gb.Sizes(train=128, valid=32, test=64, test_ood=32, resolution=600),
+            "workstation": gb.Sizes(train=600, valid=200, test=200, test_ood=100, resolution=1184),
+            "paper": gb.Sizes(train=600, valid=200, test=200, test_ood=100, resolution=1184),
+        },
+        tiny=gb.Sizes(train=4, valid=2, test=2, resolution=298),
+        resolutions=RESOLUTIONS,
+        chunk=32,
+        setup=setup,
+        generate=generate,
+        mesh=lambda setup: setup.mesh,
+        solver="P1 finite elements on the mesh refined twice (multigrid-preconditioned CG), restricted to its nodes",
+        licence="Apache-2.0",
+        cites="GSNO paper, appendix 2D Darcy Flow; field law (-Laplace + 9)^-2 with Neumann conditions as printed there",
+        revision=1,
+    )

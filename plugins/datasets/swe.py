@@ -1,0 +1,172 @@
+"""Shallow water in a lake: a bump of water is let go at a random place and its waves run to the shore and back.
+
+    d h/dt + div(h v) = 0,    d(h v)/dt + div(h v v) + grad(g h^2 / 2) = 0    in the lake,    v.n = 0 on the shore,
+    h(x, 0) = base + amplitude exp(-|x - c|^2 / (2 sigma^2)),    v(x, 0) = 0.
+
+Domain: a simplified outline of Lake Union, 200 x 300 units, or a polygon of the user's. Varies: the centre c, uniform in
+the lake; test_ood has a higher and narrower bump. Frames: 51 over 30 s. Solver: second-order node-centred finite volumes
+with Rusanov's flux on a refined mesh, restricted to the published nodes. Good values to start with: the defaults.
+Differs: the paper's outline, its scale and its mesh are not published; 30 s are taken where it also says 30 minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+import gsnobench as gb
+from gsnobench.data import SPLITS, Array, Split
+from gsnobench_plugins.solvers.finite_volume import DualMesh, compact_order, dual_mesh
+from gsnobench_plugins.solvers.geojson import read_outline
+from gsnobench_plugins.solvers.geometry import contains
+from gsnobench_plugins.solvers.integrate import ssp_rk3
+from gsnobench_plugins.solvers.lake_union import lake_union_outline
+from gsnobench_plugins.solvers.meshing import mesh_polygon
+from gsnobench_plugins.solvers.shallow_water import shallow_water_rhs, stable_step
+from gsnobench_plugins.solvers.topology import mesh_edges, refine
+
+FRAMES = 51
+COURANT = 0.6  # share of the stable step
+FINEST = 9.0  # edges a sigma on the computational mesh, at least
+OOD_AMPLITUDE, OOD_SIGMA = 1.5, 0.75  # of the bump of test_ood, relative to the other splits
+
+
+class Params(gb.Params):
+    """Knobs of the lake."""
+
+    gravity: float = gb.knob(default=8.81, low=0.1, high=30.0, help="acceleration of gravity, as printed in the paper")
+    base: float = gb.knob(default=5.0, low=0.5, high=100.0, help="depth of the still water, m")
+    amplitude: float = gb.knob(default=1.0, low=1e-6, high=50.0, help="height of the bump, m; at most 0.4 of the depth")
+    sigma: float = gb.knob(default=20.0, low=1.0, high=1000.0, help="width of the bump, units of length")
+    duration: float = gb.knob(default=30.0, low=0.1, high=3600.0, help="time of the last frame, s")
+    refinements: int = gb.knob(default=-1, low=-1, high=4, help="of the published mesh, for solving; -1: to sigma / 9")
+    geojson: str = gb.knob(default="", help="file with the outline, one polygon; empty: the simplified Lake Union")
+    coordinates: Literal["degrees", "plane"] = gb.knob(default="degrees", help="what the numbers in the file are")
+    extent: float = gb.knob(default=300.0, low=1.0, high=1e5, help="longer side of the outline from a file, units of length")
+
+
+@dataclass(frozen=True, eq=False)
+class Lake:
+    """What all samples share: the published mesh, and the refined one in the solver's order."""
+
+    params: Params
+    loops: tuple[Array, ...]  # outline and holes
+    mesh: gb.Mesh  # published
+    points: Array  # (F, 2) of the refined mesh
+    dual: DualMesh
+    published: Array  # (N,) place of each published node among the refined ones
+
+
+def setup(params: Params, resolution: int, cache: gb.Cache) -> Lake:
+    """Mesh the lake with `resolution` nodes and refine it for solving."""
+    if params.amplitude > 0.4 * params.base:
+        raise gb.ParamError(f"data.amplitude: {params.amplitude} is too high for a depth of {params.base}; expected <= 0.4 of it")
+    loops = _loops(params)
+    recipe = {
+        "loops": [loop.tolist() for loop in loops],
+        "nodes": resolution,
+        "refinements": params.refinements,
+        "edge": params.sigma / FINEST,
+    }
+    arrays = cache.arrays("swe-lake-v1", recipe, lambda: _meshes(loops, resolution, params))
+    tags = {name.removeprefix("tag_"): held.astype(bool) for name, held in arrays.items() if name.startswith("tag_")}
+    mesh = gb.Mesh(arrays["points"], arrays["cells"], tags)
+    return Lake(params, loops, mesh, arrays["fine_points"], DualMesh.from_arrays(arrays), arrays["published"])
+
+
+def _loops(params: Params) -> tuple[Array, ...]:
+    if params.geojson:
+        return read_outline(params.geojson, coordinates=params.coordinates, extent=params.extent)
+    return (lake_union_outline(),)
+
+
+def _meshes(loops: tuple[Array, ...], resolution: int, params: Params) -> dict[str, Array]:
+    mesh = fine = mesh_polygon(loops[0], loops[1:], nodes=resolution)
+    assert mesh.cells is not None
+    edges = mesh_edges(mesh.cells)
+    edge = float(np.linalg.norm(mesh.points[edges[:, 1]] - mesh.points[edges[:, 0]], axis=1).mean())
+    enough = max(0, int(np.ceil(np.log2(edge * FINEST / params.sigma))))
+    for _ in range(enough if params.refinements < 0 else params.refinements):
+        fine, _ = refine(fine)
+    assert fine.cells is not None
+    order = compact_order(mesh_edges(fine.cells), fine.size)
+    place = np.empty_like(order)
+    place[order] = np.arange(fine.size)
+    return {
+        "points": mesh.points,
+        "cells": mesh.cells,
+        **{f"tag_{name}": held.astype(np.uint8) for name, held in mesh.tags.items()},
+        "fine_points": fine.points[order],
+        "published": place[: mesh.size],
+        **dual_mesh(fine.points[order], place[fine.cells]).to_arrays(),
+    }
+
+
+def generate(lake: Lake, seed: int, split: Split, indices: Sequence[int]) -> Iterator[gb.Sample]:
+    """One sample per index; the centre is a function of (seed, split, index) alone, the same on every mesh."""
+    params = lake.params
+    is_ood = split == "test_ood"
+    amplitude = params.amplitude * (OOD_AMPLITUDE if is_ood else 1.0)
+    sigma = params.sigma * (OOD_SIGMA if is_ood else 1.0)
+    for index in indices:
+        centre = draw_centre(lake.loops, np.random.default_rng([seed, SPLITS.index(split), index]))
+        eta = solve(lake, centre, amplitude=amplitude, sigma=sigma)[:, lake.published]  # (T, N)
+        if not np.isfinite(eta).all() or eta.min() <= -params.base:
+            raise gb.DataError(f"swe: {split} sample {index} ran dry or unstable; expected 0 < h; lower data.amplitude")
+        yield gb.Sample(params.base + eta[:, :, None], np.zeros((lake.mesh.size, 0)), np.zeros(0))
+
+
+def draw_centre(loops: Sequence[Array], draw: np.random.Generator) -> Array:
+    """A point uniform in the lake, (2,), by drawing in the bounding box until one is inside."""
+    low, high = loops[0].min(axis=0), loops[0].max(axis=0)
+    while True:
+        centre = draw.uniform(low, high)
+        if contains(loops, centre[None])[0]:
+            return centre
+
+
+def solve(lake: Lake, centre: Array, *, amplitude: float, sigma: float) -> Array:
+    """Height above the still water at every frame on the refined mesh, (T, F)."""
+    params = lake.params
+    state = np.zeros((len(lake.points), 3))
+    state[:, 0] = amplitude * np.exp(-np.sum((lake.points - centre) ** 2, axis=1) / (2 * sigma**2))
+    rhs = shallow_water_rhs(lake.dual, gravity=params.gravity, depth=params.base)
+    step = stable_step(lake.dual, gravity=params.gravity, height=params.base + amplitude, courant=COURANT)
+    times = np.linspace(0.0, params.duration, FRAMES).tolist()
+    return np.stack([frame[:, 0].copy() for frame in ssp_rk3(rhs, state, times, step)])
+
+
+GSNOBENCH_API = 1
+
+
+@gb.hookimpl
+def gsnobench_dataset() -> gb.Dataset:
+    """The lake as a dataset."""
+    full = gb.Sizes(600, 200, 200, 100, 1830)
+    return gb.Dataset(
+        name="swe",
+        title="Shallow water in a lake",
+        fields=(gb.Field("height", "m", reference=5.0, boundary={"boundary": "neumann"}, help="depth of the water"),),
+        dim=2,
+        tags=("boundary", "outer", "hole"),
+        times=tuple(round(0.6 * frame, 6) for frame in range(FRAMES)),
+        t_in=5,
+        params=Params,
+        sizes={
+            "smoke": gb.Sizes(16, 8, 8, 4, 450),
+            "laptop": gb.Sizes(128, 32, 64, 32, 450),
+            "workstation": full,
+            "paper": full,
+        },
+        tiny=gb.Sizes(4, 2, 2, 0, 120),
+        resolutions=(450, 1000, 1830, 3663),
+        setup=setup,
+        generate=generate,
+        mesh=lambda lake: lake.mesh,
+        solver="node-centred median-dual finite volumes, Rusanov, unlimited second order, SSP-RK(4,3), reflective walls",
+        licence="generated; the outline is a simplified drawing of our own",
+        cites="Sarkar, Rajput and Chakraborty, GSNO (the problem); solver and outline are ours",
+    )

@@ -1,0 +1,132 @@
+"""The pointwise halves of the Graph Spectral Neural Operator in tiles that fit a processor's cache.
+
+Each tile is recomputed for the gradient, so that of a layer only its input is kept: less memory, and on a CPU less time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+Spectral = Callable[[Tensor], Tensor]
+gelu_backward = torch.ops.aten.gelu_backward
+
+
+def tiles(v: Tensor, width: int, rows: int) -> Iterator[tuple[int, slice]]:
+    """Mesh and nodes of every tile of a latent (G, N, columns): about `rows` rows of `width` channels."""
+    nodes = max(1, rows * width // v.shape[2])
+    for mesh in range(v.shape[0]):
+        for first in range(0, v.shape[1], nodes):
+            yield mesh, slice(first, first + nodes)
+
+
+class TiledLayer(torch.autograd.Function):
+    """h = GELU(W v + b + Phi y) with y = spectral(analysis v); with O given v + O h + d, else h."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        spectral: Spectral,
+        rows: int,
+        phi: Tensor,  # (G, N, K)
+        analysis: Tensor,  # (G, k, N)
+        v: Tensor,  # (G, N, columns)
+        *weights: Tensor | None,  # W, b, O, d, then those of `spectral`
+    ) -> Tensor:
+        with torch.enable_grad():  # the coefficients are few: their graph is kept, not recomputed
+            c = (analysis @ v.detach()).requires_grad_()  # (G, k, columns)
+            y = spectral(c)  # (G, K, columns)
+        W, b, O, d = weights[:4]
+        u, coefficients = torch.empty_like(v), y.detach()
+        width = ctx.width = _width(W, O, v)
+        for g, at in tiles(v, width, rows):
+            h = functional.gelu(_before(v[g, at], phi[g, at], coefficients[g], W, b))  # (n, columns)
+            u[g, at] = h if O is None else v[g, at] + functional.linear(h.view(-1, width), O, d).view_as(h)
+        ctx.rows, ctx.small = rows, (c, y)
+        ctx.save_for_backward(phi, analysis, v, *weights)
+        return u
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        phi, analysis, v, W, b, O, d, *inner = ctx.saved_tensors
+        (c, y), width = ctx.small, ctx.width
+        dW, db, dO, dd = (None if one is None else torch.zeros_like(one) for one in (W, b, O, d))
+        dv, coefficients = torch.empty_like(v), y.detach()
+        dy = torch.zeros_like(coefficients)  # (G, K, columns)
+        for g, at in tiles(v, width, ctx.rows):
+            x, above = v[g, at].view(-1, width), grad[g, at].reshape(-1, width)  # (n*S*T, C)
+            z = _before(v[g, at], phi[g, at], coefficients[g], W, b).view(-1, width)
+            if O is None:
+                dz = gelu_backward(above, z)
+            else:
+                dO.addmm_(above.T, functional.gelu(z))
+                dd.add_(above.sum(0))
+                dz = gelu_backward(above @ O, z)
+            dy[g].addmm_(phi[g, at].T, dz.view(-1, v.shape[2]))
+            below = dv[g, at].view(-1, width)
+            if W is None:
+                below.zero_()
+            else:
+                dW.addmm_(dz.T, x)
+                db.add_(dz.sum(0))
+                torch.mm(dz, W, out=below)
+            if O is not None:
+                below.add_(above)
+        dc, *others = torch.autograd.grad(y, [c, *inner], dy)
+        return None, None, None, None, dv.baddbmm_(analysis.mT, dc), dW, db, dO, dd, *others
+
+
+def _width(W: Tensor | None, O: Tensor | None, v: Tensor) -> int:
+    known = W if W is not None else O
+    return v.shape[2] if known is None else known.shape[1]
+
+
+def _before(v: Tensor, phi: Tensor, y: Tensor, W: Tensor | None, b: Tensor | None) -> Tensor:
+    """W v + b + Phi y on some nodes of one mesh, (n, columns)."""
+    if W is None:
+        return phi @ y
+    return functional.linear(v.view(-1, W.shape[1]), W, b).view_as(v).addmm_(phi, y)
+
+
+class TiledHead(torch.autograd.Function):
+    """W2 GELU(W1 v + b1) + b2 on the first `kept` of T steps: (G, N, S*T*C) -> (G, N, S*kept*D)."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: int, steps: int, kept: int, v: Tensor, W1: Tensor, b1: Tensor, W2: Tensor, b2: Tensor) -> Tensor:
+        ctx.plan = rows, steps, kept
+        ctx.save_for_backward(v, W1, b1, W2)
+        G, N, columns = v.shape
+        y = v.new_empty((G, N, columns // W1.shape[1] // steps * kept * W2.shape[0]))  # (G, N, S*kept*D)
+        for g, at in tiles(v, W1.shape[1], rows):
+            h = functional.gelu(functional.linear(_rows(v[g, at], steps, kept, W1), W1, b1))  # (n*S*kept, hidden)
+            y[g, at] = functional.linear(h, W2, b2).view(-1, y.shape[2])
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        v, W1, b1, W2 = ctx.saved_tensors
+        rows, steps, kept = ctx.plan
+        dv, dW1, db1, dW2, db2 = torch.zeros_like(v), *(torch.zeros_like(one) for one in (W1, b1, W2, W2[:, 0]))
+        for g, at in tiles(v, W1.shape[1], rows):
+            x, above = _rows(v[g, at], steps, kept, W1), grad[g, at].reshape(-1, W2.shape[0])
+            z = functional.linear(x, W1, b1)  # (n*S*kept, hidden)
+            dW2.addmm_(above.T, functional.gelu(z))
+            db2.add_(above.sum(0))
+            dz = gelu_backward(above @ W2, z)
+            dW1.addmm_(dz.T, x)
+            db1.add_(dz.sum(0))
+            shape = (-1, steps, W1.shape[1])
+            dv[g, at].view(shape)[:, :kept] = (dz @ W1).view(-1, kept, W1.shape[1])
+        return None, None, None, dv, dW1, db1, dW2, db2
+
+
+def _rows(v: Tensor, steps: int, kept: int, W: Tensor) -> Tensor:
+    """The kept steps of some nodes as rows of channels: (n, S*T*C) -> (n*S*kept, C)."""
+    return v.view(-1, steps, W.shape[1])[:, :kept].reshape(-1, W.shape[1])

@@ -1,0 +1,423 @@
+"""Task ids, and data made once: parallel as serial, resumed after a kill, shared between windows."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gsnobench as gb
+from gsnobench import generate, store
+from gsnobench.prepare import data_path, dataset_of, ensure, estimate, resolve
+from toy_datasets import DISC, HEAT
+
+TESTS = Path(__file__).parent
+
+
+def one_line(error: pytest.ExceptionInfo[Exception], *parts: str) -> None:
+    text = str(error.value)
+    assert "\n" not in text and all(part in text for part in parts), text
+
+
+def content_hash(path: Path) -> str:
+    with store.open_file(path) as opened:
+        return opened.content_hash
+
+
+# -------------------------------------------------------------------------------------------------------------- task ids
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("heat", "heat@2-5"),
+        ("heat@2-5", "heat@2-5"),
+        ("heat@1-3", "heat@1-3"),
+        ("heat_rough", "heat_rough@2-5"),
+        ("heat_rough@1-6", "heat_rough@1-6"),
+    ],
+)
+def test_the_canonical_id_spells_the_window(text: str, canonical: str) -> None:
+    task = resolve(HEAT, text, track="smoke")
+    assert task.id == canonical and resolve(HEAT, task.id, track="smoke") == task
+    window = canonical.split("@")[1].split("-")
+    assert (task.t_in, task.t_out) == (int(window[0]), int(window[1]))
+
+
+def test_a_single_frame_has_no_window_to_spell() -> None:
+    task = resolve(DISC, "disc", track="smoke")
+    assert (task.id, task.t_in, task.t_out) == ("disc", 0, 1)
+    assert resolve(DISC, "disc@0-1", track="smoke") == task
+
+
+def test_options_and_id_say_the_same() -> None:
+    assert resolve(HEAT, "heat", track="smoke", t_in=3).id == "heat@3-4"
+    assert resolve(HEAT, "heat", track="smoke", t_in=3, t_out=2) == resolve(HEAT, "heat@3-2", track="smoke")
+    assert resolve(HEAT, "heat@3-2", track="smoke", t_in=3).id == "heat@3-2"
+
+
+def test_knobs_that_equal_a_variant_become_that_variant() -> None:
+    assert resolve(HEAT, "heat", track="smoke", knobs={"smooth": "false"}) == resolve(HEAT, "heat_rough", track="smoke")
+    assert resolve(HEAT, "heat_rough", track="smoke", knobs={"smooth": True}).id == "heat@2-5"
+    other = resolve(HEAT, "heat", track="smoke", knobs={"conductivity": 3})
+    assert (other.id, other.data["conductivity"]) == ("heat@2-5", 3.0)
+
+
+def test_a_task_holds_what_its_dataset_declares() -> None:
+    task = resolve(HEAT, "heat", track="laptop", data_seed=7)
+    assert (task.dataset, task.version, task.dim, task.data_seed) == ("heat", 3, 2, 7)
+    assert (task.fields, task.static, task.scalars, task.tags) == (HEAT.fields, HEAT.static, HEAT.scalars, HEAT.tags)
+    assert task.sizes == {"train": 20, "valid": 4, "test": 4, "test_ood": 2} and task.resolution == 121
+    assert task.data == {"conductivity": 1.0, "smooth": True} and task.times == HEAT.times and task.fixed_mesh
+    assert resolve(HEAT, "heat", track="tiny").sizes == {"train": 3, "valid": 2, "test": 2}
+
+
+def test_more_training_samples_leave_the_other_splits() -> None:
+    assert resolve(HEAT, "heat", track="smoke", samples=9).sizes == {"train": 9, "valid": 2, "test": 3}
+
+
+def test_the_resolution_is_an_option_or_a_knob() -> None:
+    assert resolve(HEAT, "heat", track="smoke", resolution=25).resolution == 25
+    assert resolve(HEAT, "heat", track="smoke", knobs={"resolution": "121"}).resolution == 121
+
+
+def test_windows_are_evaluated_from_every_start_where_they_fit() -> None:
+    pairs = replace(HEAT, t_in=1, starts=tuple(range(6)))
+    assert resolve(pairs, "heat", track="smoke").id == "heat@1-1"
+    assert resolve(pairs, "heat", track="smoke").starts == (0, 1, 2, 3, 4, 5)
+    assert resolve(pairs, "heat@2-3", track="smoke").starts == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "line"),
+    [
+        ("heat_ruogh", {}, "did you mean 'heat_rough'"),
+        ("heat_", {}, "no variant"),
+        ("heat@", {}, "'' is not a window"),
+        ("heat@2", {}, "'2' is not a window"),
+        ("heat@-1-5", {}, "not a window"),
+        ("heat@2-5@3", {}, "not a window"),
+        ("heat@4-4", {}, "t_in 4 + t_out 4 does not fit; a trajectory of heat has 7 frames"),
+        ("heat@7-0", {}, "does not fit"),
+        ("heat", {"t_in": 7}, "does not fit"),
+        ("heat", {"t_in": -1}, "does not fit"),
+        ("heat@2-5", {"t_in": 3}, "the id says t_in 2, the option 3"),
+        ("heat", {"track": "lapptop"}, "did you mean 'laptop'"),
+        ("heat", {"resolution": 50}, "no mesh of 50 nodes; known: 25, 49, 121"),
+        ("heat", {"knobs": {"resolution": "many"}}, "data.resolution: 'many' is not a whole number"),
+        ("heat", {"samples": 0}, "at least 1 training sample"),
+        ("heat", {"data_seed": -1}, "data_seed: -1"),
+        ("heat", {"knobs": {"conductivty": 2}}, "did you mean 'conductivity'"),
+        ("heat", {"knobs": {"conductivity": 99}}, "out of range"),
+    ],
+)
+def test_a_mistake_in_a_task_is_one_line(text: str, options: dict, line: str) -> None:
+    with pytest.raises(gb.ParamError) as error:
+        resolve(HEAT, text, **{"track": "smoke", **options})
+    one_line(error, line)
+
+
+def test_a_steady_problem_refuses_a_window_that_it_has_not() -> None:
+    with pytest.raises(gb.ParamError) as error:
+        resolve(DISC, "disc", track="smoke", t_in=5)
+    one_line(error, "disc has 1 frame,")
+
+
+def test_the_dataset_of_an_id_is_matched_and_not_guessed() -> None:
+    known = ["swe", "burgers", "burgers2d"]
+    assert [dataset_of(text, known) for text in ("swe", "swe@10-41", "swe_deep@1-2", "burgers2d_x")] == ["swe"] * 3 + [
+        "burgers2d"
+    ]
+    for text, hint in (("sew", "did you mean 'swe'"), ("burgers3d", "known: burgers, burgers2d, swe"), ("", "known")):
+        with pytest.raises(gb.PluginError) as error:
+            dataset_of(text, known)
+        one_line(error, hint)
+
+
+# ------------------------------------------------------------------------------------------------------------ making data
+
+
+def test_data_are_made_once_and_hold_what_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOY_LOG", str(tmp_path / "log"))
+    task = resolve(HEAT, "heat", track="smoke")
+    steps: list[tuple[int, int]] = []
+    path = ensure(HEAT, task, home=tmp_path, jobs=1, progress=lambda done, total: steps.append((done, total)))
+    assert path == data_path(task, tmp_path) and path.parent == tmp_path / "data" / "heat" / "v3"
+    assert steps == [(0, 11), (2, 11), (4, 11), (6, 11), (8, 11), (10, 11), (11, 11)]
+    assert ensure(HEAT, task, home=tmp_path, jobs=1) == path
+    assert len((tmp_path / "log").read_text().splitlines()) == 11
+    assert [one.name for one in path.parent.iterdir() if one.name != path.with_suffix(".lock").name] == [path.name]
+    store.verify(path)
+    with store.open_file(path, task) as opened:
+        assert opened.task == replace(task, split_hashes=opened.task.split_hashes) and opened.task.tags == ("wall", "left")
+        made = next(HEAT.generate(HEAT.setup(HEAT.params(), 49, gb.Cache()), 0, "valid", [1]))
+        np.testing.assert_array_equal(opened.split("valid").frames[1], made.frames.astype("f4"))
+
+
+def test_the_file_says_where_it_comes_from(tmp_path: Path) -> None:
+    task = resolve(HEAT, "heat_fast@1-2", track="tiny", data_seed=5)
+    with store.open_file(ensure(HEAT, task, home=tmp_path, jobs=1)) as opened:
+        said = opened.attributes
+        assert said["title"] == "Heat on a square" and said["source"].startswith("implicit Euler")
+        assert (said["licence"], said["references"]) == ("CC-BY-4.0", "Fourier 1822")
+        assert (said["data_seed"], said["resolution"], said["dataset_revision"]) == ("5", "25", "3")
+        assert "conductivity=4.0" in said["history"] and said["data_knobs"] == '{"conductivity": 4.0, "smooth": true}'
+        assert opened.task.id == "heat_fast@2-5"  # the file states the default window, whichever asked first
+
+
+def test_windows_share_one_file_and_nothing_else_does(tmp_path: Path) -> None:
+    base = resolve(HEAT, "heat", track="smoke")
+    assert data_path(resolve(HEAT, "heat@1-3", track="smoke"), tmp_path) == data_path(base, tmp_path)
+    others = [
+        resolve(HEAT, "heat_rough", track="smoke"),
+        resolve(HEAT, "heat", track="smoke", knobs={"conductivity": 2}),
+        resolve(HEAT, "heat", track="smoke", resolution=25),
+        resolve(HEAT, "heat", track="smoke", samples=5),
+        resolve(HEAT, "heat", track="smoke", data_seed=1),
+        resolve(replace(HEAT, revision=4), "heat", track="smoke"),
+    ]
+    assert len({data_path(task, tmp_path) for task in (base, *others)}) == 7
+
+
+@pytest.mark.parametrize("dataset", [HEAT, DISC], ids=lambda one: one.name)
+def test_parallel_is_serial(tmp_path: Path, dataset: gb.Dataset) -> None:
+    task = resolve(dataset, dataset.name, track="smoke")
+    serial = ensure(dataset, task, home=tmp_path / "serial", jobs=1)
+    parallel = ensure(dataset, task, home=tmp_path / "parallel", jobs=2)
+    assert content_hash(parallel) == content_hash(serial)
+    store.verify(parallel)
+
+
+def test_chunks_do_not_change_the_data(tmp_path: Path) -> None:
+    task = resolve(DISC, "disc", track="smoke")
+    whole = ensure(replace(DISC, chunk=100), task, home=tmp_path / "whole", jobs=1)
+    single = ensure(replace(DISC, chunk=1), task, home=tmp_path / "single", jobs=1)
+    assert content_hash(whole) == content_hash(single)
+
+
+def test_a_smaller_request_is_a_prefix_of_a_larger_one(tmp_path: Path) -> None:
+    small, large = (resolve(HEAT, "heat", track="smoke", samples=count) for count in (3, 7))
+    paths = [ensure(HEAT, task, home=tmp_path, jobs=1) for task in (small, large)]
+    with store.open_file(paths[0]) as few, store.open_file(paths[1]) as many:
+        np.testing.assert_array_equal(few.split("train").frames[:], many.split("train").frames[:3])
+        assert few.task.split_hashes["test"] == many.task.split_hashes["test"]
+
+
+def test_the_data_seed_changes_every_sample(tmp_path: Path) -> None:
+    paths = [ensure(DISC, resolve(DISC, "disc", track="tiny", data_seed=seed), home=tmp_path, jobs=1) for seed in (0, 1)]
+    with store.open_file(paths[0]) as one, store.open_file(paths[1]) as other:
+        assert all(one.task.split_hashes[split] != other.task.split_hashes[split] for split in one.task.sizes)
+
+
+_PROGRAM = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from gsnobench.prepare import ensure, resolve
+from toy_datasets import HEAT
+if __name__ == "__main__":
+    print(ensure(HEAT, resolve(HEAT, "heat", track="smoke"), home=Path(sys.argv[2]), jobs=int(sys.argv[3])))
+"""
+
+
+def _start(home: Path, jobs: int, **environment: str) -> subprocess.Popen[str]:
+    home.mkdir(exist_ok=True)
+    (home / "program.py").write_text(_PROGRAM)
+    command = [sys.executable, str(home / "program.py"), str(TESTS), str(home), str(jobs)]
+    variables = {**os.environ, "TOY_LOG": str(home / "log"), **environment}
+    return subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _wait_for(condition: object, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.02)
+
+
+def _processes_with(text: str) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and text.encode() in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, jobs: int) -> None:
+    task, home = resolve(HEAT, "heat", track="smoke"), tmp_path / "home"
+    parts = data_path(task, home).with_suffix(".parts")
+    process = _start(home, jobs, TOY_SLEEP="0.4")
+    _wait_for(lambda: len(list(parts.glob("[a-z]*.nc"))) >= 2)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    _wait_for(lambda: not _processes_with(f"TOY_LOG={home / 'log'}"))  # no worker outlives its parent for long
+    finished = {part.name: part.stat().st_mtime_ns for part in parts.glob("[a-z]*.nc")}
+    assert 2 <= len(finished) < 6 and not data_path(task, home).exists()
+    (home / "log").unlink()
+    output, errors = _start(home, jobs).communicate()
+    assert output.strip() == str(data_path(task, home)), errors
+    repeated = {tuple(line.split()) for line in (home / "log").read_text().splitlines()}
+    for name in finished:
+        split, start, stop = name.removesuffix(".nc").split("-")
+        assert not repeated & {(split, str(index)) for index in range(int(start), int(stop))}
+    assert not parts.exists()
+    assert content_hash(data_path(task, home)) == content_hash(ensure(HEAT, task, home=tmp_path / "whole", jobs=1))
+
+
+def test_two_processes_that_ask_at_once_make_it_once(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    both = [_start(home, 1, TOY_SLEEP="0.02") for _ in range(2)]
+    outputs = [process.communicate() for process in both]
+    assert outputs[0][0] == outputs[1][0] != "", outputs
+    assert len((home / "log").read_text().splitlines()) == 11
+
+
+def test_what_a_kill_left_of_the_file_is_removed(tmp_path: Path) -> None:
+    task = resolve(DISC, "disc", track="tiny")
+    path = data_path(task, tmp_path)
+    path.parent.mkdir(parents=True)
+    left_over = path.parent / f".{path.name}.abc.part"
+    left_over.write_bytes(b"half a file")
+    ensure(DISC, task, home=tmp_path, jobs=1)
+    assert not left_over.exists()
+
+
+def test_workers_use_one_thread_for_blas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    threads = replace(DISC, generate=_threads, fixed_mesh=True, mesh=_square, corresponds=True, tags=())
+    task = resolve(threads, "disc", track="smoke")
+    with store.open_file(ensure(threads, task, home=tmp_path, jobs=2)) as opened:
+        assert set(opened.split("train").frames[:, 0, 0, 0].tolist()) == {1.0}
+
+
+def _square(setup: int) -> gb.Mesh:
+    return gb.Mesh(np.eye(3, 2))
+
+
+def _threads(setup: int, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
+    """A field that tells the threads of the process that made it."""
+    for index in indices:
+        noise = np.random.default_rng([index, *split.encode()]).normal()
+        frames = np.array([float(os.environ["OMP_NUM_THREADS"]), index, noise])[None, :, None]
+        yield gb.Sample(frames, np.zeros((3, 0)), np.zeros(0))
+
+
+# -------------------------------------------------------------------------------------------------------- broken plugins
+
+
+def _broken(setup: int, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
+    for sample, index in zip(DISC.generate(setup, seed, split, indices), indices, strict=True):
+        if (split, index) == ("valid", 1):
+            raise ZeroDivisionError("the solver\ndiverged")
+        yield sample
+
+
+def _infinite(setup: int, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
+    for sample, index in zip(DISC.generate(setup, seed, split, indices), indices, strict=True):
+        yield sample if index < 3 else replace(sample, frames=sample.frames + np.inf)
+
+
+def _few(setup: int, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
+    yield from DISC.generate(setup, seed, split, indices[:1])
+
+
+def _flat(setup: int, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
+    for sample in DISC.generate(setup, seed, split, indices):
+        yield replace(sample, frames=sample.frames[0])
+
+
+def _bare(setup: int, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
+    for sample in DISC.generate(setup, seed, split, indices):
+        yield replace(sample, mesh=None)
+
+
+def _repeating(setup: int, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
+    yield from DISC.generate(setup, seed, "train", indices)
+
+
+def _dying(setup: int, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
+    os._exit(9)
+    yield
+
+
+@pytest.mark.parametrize(
+    ("dataset", "line"),
+    [
+        (replace(DISC, generate=_broken), "disc: making valid samples 0 to 1 failed (ZeroDivisionError: the solver diverged)"),
+        (replace(DISC, generate=_infinite), "disc: u of train sample 3 is not finite"),
+        (replace(DISC, generate=_few), "gave 1 samples for 2 indices"),
+        (replace(DISC, generate=_flat), "frames of shape"),
+        (replace(DISC, generate=_bare), "a sample has no mesh"),
+        (replace(DISC, generate=_repeating), "valid sample 0 is the same as train sample 0"),
+        (replace(DISC, mesh=_square), "fixed_mesh is False"),
+    ],
+    ids=["raises", "infinite", "few", "flat", "bare", "repeating", "mesh"],
+)
+def test_what_a_plugin_does_wrong_is_one_line(tmp_path: Path, dataset: gb.Dataset, line: str) -> None:
+    task = resolve(dataset, "disc", track="smoke")
+    with pytest.raises(gb.GsnobenchError) as error:
+        ensure(dataset, task, home=tmp_path, jobs=1)
+    one_line(error, line)
+    assert not data_path(task, tmp_path).exists()
+
+
+def test_a_failure_in_a_worker_is_the_same_line(tmp_path: Path) -> None:
+    dataset = replace(DISC, generate=_broken)
+    with pytest.raises(gb.PluginError) as error:
+        ensure(dataset, resolve(dataset, "disc", track="smoke"), home=tmp_path, jobs=2)
+    one_line(error, "making valid samples 0 to 1 failed (ZeroDivisionError: the solver diverged)")
+    assert "Traceback" in str(error.value.__cause__)  # the worker's own, for the author of the plugin
+
+
+def test_a_worker_that_dies_is_one_line(tmp_path: Path) -> None:
+    dataset = replace(DISC, generate=_dying)
+    with pytest.raises(gb.DataError) as error:
+        ensure(dataset, resolve(dataset, "disc", track="smoke"), home=tmp_path, jobs=2)
+    one_line(error, "a worker process died", "--jobs")
+
+
+def test_a_dataset_that_cannot_travel_says_what_to_do(tmp_path: Path) -> None:
+    dataset = replace(DISC, mesh=lambda setup: None)
+    task = resolve(dataset, "disc", track="tiny")
+    with pytest.raises(gb.PluginError) as error:
+        ensure(dataset, task, home=tmp_path, jobs=2)
+    one_line(error, "disc: cannot be sent", "--jobs 1")
+    assert ensure(dataset, task, home=tmp_path, jobs=1).exists()
+
+
+def test_an_installed_plugin_travels_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generate, "listed", lambda kind: [DISC])
+    assert generate._portable(replace(DISC, mesh=lambda setup: None)) == "disc"
+    assert isinstance(generate._portable(DISC), bytes)
+
+
+def test_an_unusable_home_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(gb.DataError) as error:
+        ensure(DISC, resolve(DISC, "disc", track="tiny"), home=tmp_path / "file", jobs=1)
+    one_line(error, "--home")
+
+
+# -------------------------------------------------------------------------------------------------------------- estimates
+
+
+def test_the_estimate_is_the_size_of_the_arrays(tmp_path: Path) -> None:
+    task = resolve(HEAT, "heat", track="smoke")
+    guess = estimate(HEAT, task)
+    with store.open_file(ensure(HEAT, task, home=tmp_path, jobs=1)) as opened:
+        variables = opened.handle.file.variables.values()
+        actual = sum(int(np.prod(variable.shape)) * variable.dtype.itemsize for variable in variables)
+    assert guess.samples == 11 and guess.disk_bytes == pytest.approx(actual, rel=0.1)
+    assert estimate(HEAT, resolve(HEAT, "heat", track="laptop")).memory_bytes > 4 * guess.memory_bytes

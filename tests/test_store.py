@@ -1,0 +1,671 @@
+"""Samples <-> NetCDF: round trips, conventions, laziness, and one clear line for everything that is wrong with a file."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import pickle
+import resource
+import subprocess
+import sys
+import threading
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import netCDF4
+import numpy as np
+import pytest
+import xarray
+
+import gsnobench as gb
+from gsnobench import netcdf, store
+from gsnobench.data import Samples, Task
+from toy_datasets import square
+
+FIELDS = (
+    gb.Field("h", unit="m", reference=5.0, help="depth"),
+    gb.Field("u", unit="m s-1", boundary={"wall": "dirichlet"}, vector="velocity"),
+)
+TASK = Task(
+    id="toy@1-2",
+    dataset="toy",
+    fields=FIELDS,
+    dim=2,
+    static=(gb.Field("bed", unit="m"),),
+    scalars=(gb.Field("inflow", unit="m3 s-1"),),
+    tags=("wall", "left"),
+    t_in=1,
+    t_out=2,
+    times=(0.0, 0.5, 1.5),
+    resolution=16,
+    version=2,
+    data={"psi": "exp", "depth": 5.0, "is_rough": True},
+    data_seed=4,
+)
+PROVENANCE = {"title": "Toy", "source": "a random generator", "licence": "CC0-1.0"}
+
+
+def fixed(seed: int = 0, train: int = 5, task: Task = TASK, mesh: gb.Mesh | None = None) -> dict[str, Samples]:
+    """Random samples of three splits on one square."""
+    mesh = mesh or square(4)
+    draw = np.random.default_rng(seed)
+
+    def samples(count: int) -> Samples:
+        frames = draw.normal(size=(count, len(task.times), mesh.size, len(task.fields))).astype("f4")
+        static = draw.normal(size=(count, mesh.size, len(task.static))).astype("f4")
+        return Samples(task, (mesh,), frames, static, draw.normal(size=(count, len(task.scalars))).astype("f4"))
+
+    return {"train": samples(train), "valid": samples(2), "test": samples(3)}
+
+
+def ragged(seed: int = 0, padding: float = 0.0) -> dict[str, Samples]:
+    """Random samples, each on a square of its own size; `padding` stands where a sample has no node."""
+    task = replace(TASK, fixed_mesh=False, corresponds=False)
+    draw = np.random.default_rng(seed)
+
+    def samples(sides: tuple[int, ...]) -> Samples:
+        meshes = tuple(square(side) for side in sides)
+        nodes = max(mesh.size for mesh in meshes)
+        frames = draw.normal(size=(len(sides), 3, nodes, 2)).astype("f4")
+        static = draw.normal(size=(len(sides), nodes, 1)).astype("f4")
+        for index, mesh in enumerate(meshes):
+            frames[index, :, mesh.size :] = padding
+            static[index, mesh.size :] = padding
+        return Samples(task, meshes, frames, static, draw.normal(size=(len(sides), 1)).astype("f4"))
+
+    return {"train": samples((3, 5, 4)), "valid": samples((3,)), "test": samples((4, 3))}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file of ours."""
+    store.write(tmp_path / "toy.nc", fixed(), provenance=PROVENANCE, time_unit="s", length_unit="m")
+    return tmp_path / "toy.nc"
+
+
+@pytest.fixture
+def own(path: Path) -> Path:
+    """The same file as a user would bring it: without any of the hashes."""
+    with netCDF4.Dataset(path, "a") as file:
+        for name in ("content_hash", "split_hashes", "fingerprint", "gsnobench_format", "gsnobench_version"):
+            file.delncattr(name)
+    return path
+
+
+def one_line(error: pytest.ExceptionInfo[gb.DataError], *parts: str) -> None:
+    text = str(error.value)
+    assert "\n" not in text and all(part in text for part in parts), text
+
+
+# ----------------------------------------------------------------------------------------------------------- round trips
+
+
+def test_a_fixed_geometry_comes_back_as_it_was(path: Path) -> None:
+    with store.open_file(path) as opened:
+        for split, before in fixed().items():
+            after = opened.split(split)
+            assert len(after.meshes) == 1 and after.mesh(0).key == before.mesh(0).key
+            for name in ("frames", "static", "scalars"):
+                np.testing.assert_array_equal(getattr(after, name)[:], getattr(before, name))
+
+
+def test_the_task_comes_back_as_it_was(path: Path) -> None:
+    with store.open_file(path) as opened:
+        assert opened.task.sizes == {"train": 5, "valid": 2, "test": 3}
+        assert set(opened.task.split_hashes) == {"train", "valid", "test"}
+        assert replace(opened.task, sizes={}, split_hashes={}) == TASK
+    assert store.task_from_json(store.task_to_json(TASK)) == TASK
+
+
+def test_varying_geometry_comes_back_as_it_was(tmp_path: Path) -> None:
+    before = ragged()
+    store.write(tmp_path / "r.nc", before, provenance={})
+    with store.open_file(tmp_path / "r.nc") as opened:
+        for split, samples in before.items():
+            after = opened.split(split)
+            assert [mesh.key for mesh in after.meshes] == [mesh.key for mesh in samples.meshes]
+            assert after.frames.shape[2] == 25  # all splits are padded to the largest mesh of the file
+            for index, mesh in enumerate(samples.meshes):
+                np.testing.assert_array_equal(after.frames[index, :, : mesh.size], samples.frames[index, :, : mesh.size])
+                assert not after.frames[index, :, mesh.size :].any() and not after.static[index, mesh.size :].any()
+        assert not opened.task.fixed_mesh
+
+
+def test_padding_is_zero_whatever_stood_there(tmp_path: Path) -> None:
+    clean = store.write(tmp_path / "clean.nc", ragged(), provenance={})
+    assert store.write(tmp_path / "nan.nc", ragged(padding=np.nan), provenance={}) == clean
+    with netCDF4.Dataset(tmp_path / "nan.nc", "a") as file:
+        file["field_h"][0, :, 9:] = np.nan  # a user's own padding
+    store.verify(tmp_path / "nan.nc")
+
+
+def test_points_without_cells_and_solids_are_held(tmp_path: Path) -> None:
+    cloud = gb.Mesh(np.random.default_rng(0).normal(size=(16, 2)))
+    task = replace(TASK, tags=())
+    store.write(tmp_path / "cloud.nc", fixed(task=task, mesh=cloud), provenance={})
+    solid = gb.Mesh(np.eye(4, 3), np.arange(4)[None])
+    store.write(tmp_path / "solid.nc", fixed(task=replace(task, dim=3), mesh=solid), provenance={})
+    quads = gb.Mesh(square(2).points, np.array([[0, 2, 3, 1]]))
+    store.write(tmp_path / "quads.nc", fixed(task=task, mesh=quads), provenance={})
+    for name, mesh in (("cloud", cloud), ("solid", solid), ("quads", quads)):
+        store.verify(tmp_path / f"{name}.nc")
+        with store.open_file(tmp_path / f"{name}.nc") as opened:
+            assert opened.split("test").mesh(0).key == mesh.key
+    with netCDF4.Dataset(tmp_path / "solid.nc") as file:
+        assert file["mesh"].topology_dimension == 3 and file["mesh"].volume_node_connectivity == "mesh_cells"
+
+
+def test_another_window_reads_the_same_file(path: Path) -> None:
+    other = TASK.narrowed(2, 1)
+    with store.open_file(path, other) as opened:
+        assert (opened.task.t_in, opened.task.t_out) == (2, 1)
+        assert opened.split("valid").task.split_hashes == opened.task.split_hashes != {}
+    with pytest.raises(gb.DataError) as error:
+        store.open_file(path, replace(TASK, fields=FIELDS[:1]))
+    one_line(error, "fields are ['h', 'u']", "asks for ['h']")
+
+
+# ----------------------------------------------------------------------------------------------------------- conventions
+
+
+def test_xarray_reads_the_file_without_a_warning(path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with xarray.open_dataset(path) as data:
+            height = data["field_h"]
+            assert height.dims == ("sample", "frame", "node") and height.attrs["units"] == "m"
+            assert {"time", "node_x", "node_y"} <= set(height.coords)
+            np.testing.assert_array_equal(data["time"], [0.0, 0.5, 1.5])
+            np.testing.assert_array_equal(height.values[:5], fixed()["train"].frames[..., 0])
+            assert int((data["split"] == 2).sum()) == 3
+
+
+def test_the_mesh_is_described_as_ugrid_asks(path: Path) -> None:
+    with netCDF4.Dataset(path) as file:
+        assert "UGRID-1.0" in file.Conventions and "CF-1.11" in file.Conventions
+        mesh, cells = file["mesh"], file["mesh_cells"]
+        assert mesh.cf_role == "mesh_topology" and mesh.topology_dimension == 2
+        assert mesh.node_coordinates == "node_x node_y" and mesh.face_node_connectivity == "mesh_cells"
+        assert cells.cf_role == "face_node_connectivity" and cells.start_index == 0 and cells.dimensions == ("cell", "vertex")
+        assert cells._FillValue == -1 and cells.dtype == np.int32
+        assert (file["node_x"].units, file["time"].units) == ("m", "s")
+        for name in ("field_h", "static_bed", "tag_wall"):
+            assert (file[name].mesh, file[name].location) == ("mesh", "node")
+        assert file["split"].flag_meanings == "train valid test test_ood" and list(file["split"].flag_values) == [0, 1, 2, 3]
+        assert file.source == "a random generator" and file.licence == "CC0-1.0" and file.gsnobench_version == gb.__version__
+        assert json.loads(file.gsnobench_task)["id"] == "toy@1-2"
+
+
+def test_varying_geometry_does_not_claim_to_be_ugrid(tmp_path: Path) -> None:
+    store.write(tmp_path / "r.nc", ragged(), provenance={})
+    with netCDF4.Dataset(tmp_path / "r.nc") as file:
+        assert "UGRID" not in file.Conventions and not hasattr(file["mesh"], "cf_role")
+        assert file["mesh_cells"].dimensions == ("sample", "cell", "vertex") and file["node_count"].dimensions == ("sample",)
+
+
+def test_chunks_hold_whole_samples_and_are_compressed(tmp_path: Path) -> None:
+    layout = netcdf.Layout(replace(TASK, times=tuple(range(51))), {"train": 100}, 2000, 0, 0, ())
+    columns = {column.name: column for column in netcdf.columns(layout)}
+    assert netcdf.chunks(columns["field_h"], layout.dimensions) == (1, 32, 2000)  # a sample of 408 kB is cut along time
+    assert netcdf.chunks(columns["static_bed"], layout.dimensions) == (32, 2000)
+    assert netcdf.chunks(columns["scalar_inflow"], layout.dimensions) == (100,)
+    store.write(tmp_path / "a.nc", fixed(), provenance={})
+    with netCDF4.Dataset(tmp_path / "a.nc") as file:
+        assert file["field_h"].filters()["zlib"] and file["field_h"].filters()["shuffle"]
+        assert file["field_h"].dtype == np.float32
+
+
+# ---------------------------------------------------------------------------------------------------------------- hashes
+
+
+def test_the_content_hash_is_of_the_arrays_alone(tmp_path: Path) -> None:
+    first = store.write(tmp_path / "a.nc", fixed(), provenance={"title": "one"}, level=4)
+    assert store.write(tmp_path / "b.nc", fixed(), provenance={"title": "two"}, level=0) == first
+    changed = fixed()
+    changed["test"].frames[2, 1, 3, 0] += 1e-6
+    assert store.write(tmp_path / "c.nc", changed, provenance={}) != first
+    moved = square(4)
+    moved.points[5] += 1e-9
+    assert store.write(tmp_path / "d.nc", fixed(mesh=moved), provenance={}) != first
+
+
+def test_split_hashes_do_not_depend_on_the_other_splits(tmp_path: Path) -> None:
+    samples = ragged()
+    store.write(tmp_path / "all.nc", samples, provenance={})
+    store.write(tmp_path / "valid.nc", {"valid": samples["valid"]}, provenance={})  # padded to 9 nodes instead of 25
+    with store.open_file(tmp_path / "all.nc") as every, store.open_file(tmp_path / "valid.nc") as alone:
+        assert every.task.split_hashes["valid"] == alone.task.split_hashes["valid"]
+        assert every.content_hash != alone.content_hash
+
+
+def test_the_fingerprint_survives_round_off_and_shows_another_solution(tmp_path: Path) -> None:
+    def fingerprint(factor: float) -> str:
+        samples = {
+            split: replace(one, frames=(np.asarray(one.frames, dtype="f8") * factor + 5).astype("f4"))
+            for split, one in fixed(train=50).items()
+        }
+        store.write(tmp_path / "f.nc", samples, provenance={})
+        with store.open_file(tmp_path / "f.nc") as opened:
+            return opened.fingerprint
+
+    assert fingerprint(1.0) == fingerprint(1.0 + 1e-7) != fingerprint(1.01)
+    mean, deviation = json.loads(fingerprint(1.0))["field_h"]
+    assert mean == pytest.approx(5.0, abs=0.05) and deviation == pytest.approx(1.0, abs=0.05)
+    assert len(repr(deviation).replace(".", "").lstrip("0")) <= 4
+
+
+def test_a_file_of_the_users_own_is_hashed_when_it_is_opened(own: Path, tmp_path: Path) -> None:
+    with store.open_file(own) as opened:
+        assert opened.content_hash == store.write(tmp_path / "again.nc", fixed(), provenance={})
+        assert set(opened.task.split_hashes) == {"train", "valid", "test"} and opened.fingerprint.startswith("{")
+
+
+def test_verify_finds_a_changed_value(path: Path) -> None:
+    store.verify(path)
+    with netCDF4.Dataset(path, "a") as file:
+        file["field_u"][7, 1, 2] = 0.25
+    with pytest.raises(gb.DataError) as error:
+        store.verify(path)
+    one_line(error, "changed after it was made")
+
+
+# -------------------------------------------------------------------------------------------------------------- laziness
+
+
+@pytest.mark.parametrize(
+    "index",
+    [0, -1, slice(1, 4), slice(None, None, 2), [3, 0, 3], np.array([4, 1]), np.array([True, False, True, False, True]), []],
+    ids=str,
+)
+def test_lazy_arrays_are_indexed_like_numpy_arrays(path: Path, index: object) -> None:
+    with store.open_file(path) as opened:
+        lazy, real = opened.split("train").frames, fixed()["train"].frames
+        np.testing.assert_array_equal(lazy[index], real[index] if not isinstance(index, list) else real[np.array(index, int)])
+
+
+def test_lazy_arrays_take_further_indices(path: Path) -> None:
+    with store.open_file(path) as opened:
+        lazy, real = opened.split("train").frames, fixed()["train"].frames
+        np.testing.assert_array_equal(lazy[1:3, 1, :, 0], real[1:3, 1, :, 0])
+        np.testing.assert_array_equal(lazy[2, :, 3:5], real[2, :, 3:5])
+        np.testing.assert_array_equal(np.asarray(lazy), real)
+        assert (lazy.shape, lazy.ndim, lazy.dtype, len(lazy)) == (real.shape, 4, np.float32, 5)
+
+
+def test_splits_may_be_interleaved_in_a_users_file(own: Path) -> None:
+    with netCDF4.Dataset(own, "a") as file:
+        file["split"][:] = [0, 2, 0, 2, 0, 0, 1, 2, 0, 1]
+        raw = file["field_h"][:]
+    with store.open_file(own) as opened:
+        np.testing.assert_array_equal(opened.split("train").frames[:, ..., 0], raw[[0, 2, 4, 5, 8]])
+        np.testing.assert_array_equal(opened.split("test").frames[[2, 0], ..., 0], raw[[7, 1]])
+
+
+def _total(samples: Samples, answers: multiprocessing.SimpleQueue) -> None:
+    answers.put([float(samples.frames[index].sum(dtype=np.float64)) for index in (4, 0, 2, 1, 3)])
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_open_samples_work_in_other_processes(path: Path, method: str) -> None:
+    context = multiprocessing.get_context(method)
+    with store.open_file(path) as opened:
+        samples, answers = opened.split("train"), context.SimpleQueue()
+        expected = [float(samples.frames[index].sum(dtype=np.float64)) for index in (4, 0, 2, 1, 3)]
+        processes = [context.Process(target=_total, args=(samples, answers)) for _ in range(2)]
+        for process in processes:
+            process.start()
+        totals = [answers.get() for _ in processes]
+        for process in processes:
+            process.join()
+        assert totals == [expected, expected]
+        np.testing.assert_array_equal(samples.frames[:], fixed()["train"].frames)  # the parent's handle is unharmed
+
+
+def test_threads_may_read_at_once(path: Path) -> None:
+    real, wrong = fixed()["train"].frames, []
+    with store.open_file(path) as opened:
+        samples = opened.split("train")
+
+        def read() -> None:
+            for index in np.random.default_rng(0).integers(0, 5, size=40):
+                if not np.array_equal(samples.frames[index], real[index]):
+                    wrong.append(index)
+
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not wrong
+
+
+def test_a_closed_file_says_so(path: Path) -> None:
+    with store.open_file(path) as opened:
+        samples = opened.split("train")
+    with pytest.raises(gb.DataError) as error:
+        samples.frames[0]
+    one_line(error, "closed")
+    with pytest.raises(gb.DataError):
+        pickle.loads(pickle.dumps(samples)).frames[0]
+
+
+# -------------------------------------------------------------------------------------------------- what must be refused
+
+
+@pytest.mark.parametrize("content", [b"", b"no such thing" * 99, b"CDF\x01"])
+def test_what_is_not_netcdf_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.nc").write_bytes(content)
+    with pytest.raises(gb.DataError) as error:
+        store.open_file(tmp_path / "x.nc")
+    one_line(error, "x.nc: not a readable NetCDF file")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(gb.DataError) as error:
+        store.open_file(tmp_path / "nowhere.nc")
+    one_line(error, "nowhere.nc: no such file")
+
+
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.99])
+def test_a_truncated_file_is_one_line_and_nothing_else(path: Path, share: float) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    program = "import sys; from gsnobench import store; from pathlib import Path\n"
+    program += "try: store.verify(Path(sys.argv[1]))\nexcept store.DataError as error: print(error)"
+    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == ""  # HDF5 likes to print its own stack of errors
+    assert done.stdout.count("\n") == 1 and "truncated" in done.stdout
+
+
+def test_a_damaged_block_is_found(tmp_path: Path) -> None:
+    store.write(tmp_path / "big.nc", fixed(train=200), provenance={})
+    content = bytearray((tmp_path / "big.nc").read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 3000] = bytes(3000)
+    (tmp_path / "big.nc").write_bytes(content)
+    with pytest.raises(gb.DataError) as error:
+        store.verify(tmp_path / "big.nc")
+    one_line(error, "big.nc")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, netCDF4.default_fillvals["f4"]])
+def test_numbers_that_are_not_finite_are_named(own: Path, value: float) -> None:
+    with netCDF4.Dataset(own, "a") as file:
+        file["field_u"][8, 2, 5] = value
+    with pytest.raises(gb.DataError) as error:
+        store.open_file(own)
+    one_line(error, "field_u", "test sample 1")
+
+
+@pytest.mark.parametrize("name", ["frames", "static", "scalars"])
+def test_nothing_that_is_not_finite_is_written(tmp_path: Path, name: str) -> None:
+    samples = fixed()
+    getattr(samples["valid"], name)[1] = np.nan
+    with pytest.raises(gb.DataError) as error:
+        store.write(tmp_path / "x.nc", samples, provenance={})
+    one_line(error, "valid sample 1", "nan")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sample_in_two_splits_is_refused(tmp_path: Path) -> None:
+    samples = fixed()
+    for name in ("frames", "static", "scalars"):
+        getattr(samples["test"], name)[2] = getattr(samples["train"], name)[4]
+    with pytest.raises(gb.DataError) as error:
+        store.write(tmp_path / "x.nc", samples, provenance={})
+    one_line(error, "test sample 2 is the same as train sample 4", "overlap")
+    assert not (tmp_path / "x.nc").exists()
+
+
+def test_equal_values_on_other_meshes_are_not_an_overlap(tmp_path: Path) -> None:
+    samples = ragged()
+    wide = replace(samples["train"].mesh(0), points=2 * samples["train"].mesh(0).points)
+    twin = replace(samples["train"].take([0]), meshes=(wide,))
+    store.write(tmp_path / "x.nc", {"train": samples["train"], "test": twin}, provenance={})
+
+
+@pytest.mark.parametrize("change", ["frames", "static", "scalars", "mesh", "dim", "cells", "name"])
+def test_samples_that_do_not_fit_their_task_are_refused(tmp_path: Path, change: str) -> None:
+    samples = fixed()
+    one = samples["valid"]
+    wrong = {
+        "frames": replace(one, frames=one.frames[:, :2]),
+        "static": replace(one, static=one.static[:, :9]),
+        "scalars": replace(one, scalars=one.scalars[:, :0]),
+        "mesh": replace(one, meshes=(replace(one.mesh(0), points=one.mesh(0).points + 1),)),
+        "dim": replace(one, meshes=(gb.Mesh(np.zeros((16, 3))),)),
+        "cells": replace(one, meshes=(replace(one.mesh(0), cells=one.mesh(0).cells + 1),)),
+        "name": replace(one, task=replace(TASK, fields=(gb.Field("a/b"), gb.Field("u")))),
+    }[change]
+    with pytest.raises(gb.DataError) as error:
+        store.write(
+            tmp_path / "x.nc", {"valid": wrong} if change in ("cells", "name") else {**samples, "valid": wrong}, provenance={}
+        )
+    one_line(error, "expected" if change not in ("mesh", "dim") else "x.nc")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
+    try:
+        with pytest.raises(gb.DataError) as error:
+            store.write(tmp_path / "x.nc", fixed(train=2000), provenance={}, level=0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    one_line(error, "cannot be written", "free some space")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unusable_folder_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(gb.DataError) as error:
+        store.write(tmp_path / "file" / "x.nc", fixed(), provenance={})
+    one_line(error, "cannot be written")
+
+
+def test_a_split_that_is_not_there_is_named(tmp_path: Path) -> None:
+    store.write(tmp_path / "x.nc", {"train": fixed()["train"]}, provenance={})
+    with store.open_file(tmp_path / "x.nc") as opened, pytest.raises(gb.DataError) as error:
+        opened.split("test")
+    one_line(error, "holds no test split", "train 5")
+    assert [line.split()[5] for line in store.problems(tmp_path / "x.nc")] == ["valid", "test"]
+
+
+# -------------------------------------------------------------------------------------------------------- a user's file
+
+
+def _user_file(path: Path, without: str = "", task: dict | None = None) -> None:
+    """As somebody would write it by hand, with the least that is asked for."""
+    draw = np.random.default_rng(0)
+    with netCDF4.Dataset(path, "w") as file:
+        for name, size in (("sample", 6), ("frame", 4), ("node", 9), ("cell", 8), ("vertex", 3)):
+            file.createDimension(name, size)
+        mesh = square(3)
+        values = {
+            "split": ("i4", ("sample",), [0, 0, 0, 1, 2, 2]),
+            "node_x": ("f8", ("node",), mesh.points[:, 0]),
+            "node_y": ("f8", ("node",), mesh.points[:, 1]),
+            "mesh_cells": ("i4", ("cell", "vertex"), mesh.cells + 1),
+            "tag_wall": ("i1", ("node",), mesh.tags["wall"]),
+            "time": ("f4", ("frame",), [0.0, 1.0, 2.0, 3.0]),
+            "field_p": ("f8", ("sample", "frame", "node"), draw.normal(size=(6, 4, 9))),
+            "static_k": ("f4", ("sample", "node"), draw.normal(size=(6, 9))),
+        }
+        for name, (kind, dims, array) in values.items():
+            if name != without:
+                file.createVariable(name, kind, dims)[:] = array
+        if "mesh_cells" in file.variables:
+            file["mesh_cells"].start_index = 1
+        task = task or {"id": "mine", "fields": ["p"], "static": [{"name": "k", "unit": "m2"}], "dim": 2, "t_in": 1, "t_out": 3}
+        if without != "gsnobench_task":
+            file.gsnobench_task = json.dumps(task)
+
+
+def test_the_least_that_is_asked_for_is_enough(tmp_path: Path) -> None:
+    _user_file(tmp_path / "mine.nc")
+    assert store.problems(tmp_path / "mine.nc") == []
+    store.verify(tmp_path / "mine.nc")
+    with store.open_file(tmp_path / "mine.nc") as opened:
+        task = opened.task
+        assert (task.dataset, task.times, task.tags, task.resolution) == ("mine", (0.0, 1.0, 2.0, 3.0), ("wall",), 9)
+        assert task.sizes == {"train": 3, "valid": 1, "test": 2} and task.fixed_mesh
+        np.testing.assert_array_equal(opened.split("train").mesh(0).cells, square(3).cells)  # start_index 1 is honoured
+
+
+@pytest.mark.parametrize(
+    ("without", "line"),
+    [
+        ("gsnobench_task", "has no attribute gsnobench_task"),
+        ("split", "has no variable split(sample)"),
+        ("node_y", "has no variable node_y(node)"),
+        ("field_p", "has no variable field_p(sample, frame, node)"),
+        ("static_k", "has no variable static_k(sample, node)"),
+        ("time", "no variable time"),
+    ],
+)
+def test_what_a_users_file_lacks_is_said(tmp_path: Path, without: str, line: str) -> None:
+    _user_file(tmp_path / "mine.nc", without)
+    assert [line in problem for problem in store.problems(tmp_path / "mine.nc")] == [True]
+    with pytest.raises(gb.DataError) as error:
+        store.open_file(tmp_path / "mine.nc")
+    one_line(error, "mine.nc: ", line)
+
+
+def test_all_faults_are_listed_at_once(tmp_path: Path) -> None:
+    task = {"id": "mine", "fields": ["p", "q"], "static": ["z"], "dim": 3, "t_in": 3, "t_out": 3}
+    _user_file(tmp_path / "mine.nc", "split", task)
+    found = store.problems(tmp_path / "mine.nc")
+    for part in ("split(sample)", "field_q", "static_z", "node_z", "holds 4 frames"):
+        assert any(part in line for line in found), part
+    assert len(found) == 5 and not any("\n" in line for line in found)
+    with pytest.raises(gb.DataError) as error:
+        store.open_file(tmp_path / "mine.nc")
+    one_line(error, "4 more", "gsnobench show")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("{", "not JSON"),
+        ("[]", "not an object"),
+        ("{}", "id, fields, dim missing"),
+        ('{"id": "a", "fields": ["p"], "dim": 2, "tin": 3}', "did you mean 't_in'"),
+        ('{"id": "a", "fields": "p", "dim": 2}', "expected a list"),
+        ('{"id": "a", "fields": [], "dim": 2}', "fields is empty"),
+        ('{"id": "a", "fields": [{"nam": "p"}], "dim": 2}', "is not a field"),
+        ('{"id": "a", "fields": [{"name": "p", "boundary": {"wall": "open"}}], "dim": 2}', "dirichlet | neumann | none"),
+        ('{"id": "a", "fields": ["p", "p"], "dim": 2}', "each name once"),
+        ('{"id": "../a", "fields": ["p"], "dim": 2}', "id is '../a'"),
+        ('{"id": "a", "fields": ["p"], "dim": 4}', "expected 1, 2 or 3"),
+        ('{"id": "a", "fields": ["p"], "dim": true}', "expected a whole number"),
+        ('{"id": "a", "fields": ["p"], "dim": 2, "times": ["x"]}', "expected a list of numbers"),
+    ],
+)
+def test_a_wrong_task_is_one_line(text: str, line: str) -> None:
+    with pytest.raises(gb.DataError) as error:
+        store.task_from_json(text)
+    one_line(error, "gsnobench_task: ", line)
+
+
+def test_problems_of_content_are_listed_too(tmp_path: Path) -> None:
+    _user_file(tmp_path / "mine.nc")
+    with netCDF4.Dataset(tmp_path / "mine.nc", "a") as file:
+        file["field_p"][3] = file["field_p"][0]
+        file["static_k"][3] = file["static_k"][0]
+    assert ["valid sample 0 is the same as train sample 0" in line for line in store.problems(tmp_path / "mine.nc")] == [True]
+    (tmp_path / "text.nc").write_text("no")
+    assert "not a readable NetCDF file" in store.problems(tmp_path / "text.nc")[0]
+
+
+# ------------------------------------------------------------------------------------------------------------ NumPy files
+
+
+def _arrays(samples: dict[str, Samples]) -> dict[str, np.ndarray]:
+    every = list(samples.values())
+    mesh = every[0].mesh(0)
+    return {
+        **{name: np.concatenate([getattr(one, name) for one in every]) for name in ("frames", "static", "scalars")},
+        "points": mesh.points,
+        "cells": mesh.cells,
+        **{f"tag_{tag}": member for tag, member in mesh.tags.items()},
+        "split": np.concatenate([[split] * len(one) for split, one in samples.items()]),
+    }
+
+
+@pytest.mark.parametrize("kind", ["npz", "folder"])
+def test_numpy_files_become_the_same_file(path: Path, tmp_path: Path, kind: str) -> None:
+    source = tmp_path / "toy.npz" if kind == "npz" else tmp_path / "toy"
+    if kind == "npz":
+        np.savez(source, **_arrays(fixed()))
+    else:
+        source.mkdir()
+        for name, array in _arrays(fixed()).items():
+            np.save(source / f"{name}.npy", array)
+    imported = store.import_npz(source, TASK)
+    with store.open_file(path) as opened:
+        assert store.write(tmp_path / "imported.nc", imported, provenance={}) == opened.content_hash
+
+
+def test_padded_meshes_are_imported(tmp_path: Path) -> None:
+    samples = ragged()["train"]
+    points = np.full((3, 25, 2), np.nan)
+    cells = np.full((3, 32, 3), -1)
+    wall = np.zeros((3, 25), dtype=bool)
+    for index, mesh in enumerate(samples.meshes):
+        points[index, : mesh.size], cells[index, : len(mesh.cells)] = mesh.points, mesh.cells
+        wall[index, : mesh.size] = mesh.tags["wall"]
+    np.savez(
+        tmp_path / "r.npz",
+        frames=samples.frames,
+        static=samples.static,
+        scalars=samples.scalars,
+        points=points,
+        cells=cells,
+        tag_wall=wall,
+        node_count=[mesh.size for mesh in samples.meshes],
+        cell_count=[len(mesh.cells) for mesh in samples.meshes],
+        split=np.array([0, 1, 2]),
+    )
+    imported = store.import_npz(tmp_path / "r.npz", TASK)
+    assert not imported["train"].task.fixed_mesh
+    np.testing.assert_array_equal(imported["valid"].mesh(0).points, samples.mesh(1).points)
+    np.testing.assert_array_equal(imported["test"].mesh(0).cells, samples.mesh(2).cells)
+    store.write(tmp_path / "r.nc", imported, provenance={})
+
+
+class _Bomb:
+    def __reduce__(self) -> tuple:
+        return os.mkdir, ("exploded",)
+
+
+def test_pickled_arrays_are_never_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez("bomb.npz", frames=np.array([_Bomb()], dtype=object), points=np.zeros((3, 2)), split=[0])
+    (tmp_path / "raw.npz").write_bytes(pickle.dumps(_Bomb()))
+    for name in ("bomb.npz", "raw.npz"):
+        with pytest.raises(gb.DataError) as error:
+            store.import_npz(Path(name), TASK)
+        one_line(error, name)
+    assert not (tmp_path / "exploded").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"frames": None}, "'frames' is missing"),
+        ({"point": np.zeros(1)}, "did you mean 'points'"),
+        ({"frames": np.zeros((3, 4))}, "(samples, frames, nodes, fields)"),
+        ({"split": np.zeros(3, dtype=int)}, "split holds 3 samples"),
+        ({"split": np.full(10, "training")}, "split holds training"),
+        ({"points": np.zeros((2, 16, 2))}, "points has the shape (2, 16, 2)"),
+    ],
+)
+def test_a_wrong_numpy_file_is_one_line(tmp_path: Path, change: dict, line: str) -> None:
+    arrays = {name: array for name, array in {**_arrays(fixed()), **change}.items() if array is not None}
+    np.savez(tmp_path / "x.npz", **arrays)
+    with pytest.raises(gb.DataError) as error:
+        store.import_npz(tmp_path / "x.npz", TASK)
+    one_line(error, "x.npz", line)
