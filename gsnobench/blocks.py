@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -37,14 +38,14 @@ def layout_of(path: Path, samples_by_split: Mapping[Split, Samples], *, time_uni
         nodes=max(mesh.size for mesh in meshes),
         cells=max((len(one) for one in cells), default=0),
         vertices=cells[0].shape[1] if cells else 0,
-        tags=tuple(sorted({tag for mesh in meshes for tag in mesh.tags})),
+        tags=tuple(sorted({*task.tags, *(tag for mesh in meshes for tag in mesh.tags)})),
         time_unit=time_unit,
         length_unit=length_unit,
     )
 
 
 def _check_shapes(path: Path, task: Task, held: Sequence[Samples]) -> None:
-    keys = {mesh.key for samples in held for mesh in samples.meshes} if task.fixed_mesh else set()
+    keys = {bare_mesh(mesh).key for samples in held for mesh in samples.meshes} if task.fixed_mesh else set()
     if len(keys) > 1:
         raise DataError(f"{path}: the task says fixed_mesh, but its samples hold {len(keys)} meshes; set fixed_mesh to false")
     for samples in held:
@@ -71,6 +72,12 @@ def _check_mesh(path: Path, mesh: Mesh) -> None:
             raise DataError(f"{path}: tag {tag} has the shape {member.shape}; expected {(mesh.size,)}")
 
 
+def bare_mesh(mesh: Mesh) -> Mesh:
+    """The mesh without tags that no node carries: a file has all tags of its task, so these say nothing."""
+    carried = {tag: member for tag, member in mesh.tags.items() if member.any()}
+    return mesh if len(carried) == len(mesh.tags) else replace(mesh, tags=carried)
+
+
 def _padded_nodes(samples: Samples) -> int:
     """Nodes of the arrays: those of the largest mesh, or more where another split has a larger one."""
     largest = max(mesh.size for mesh in samples.meshes)
@@ -90,7 +97,7 @@ def feed(samples_by_split: Mapping[Split, Samples], layout: Layout, ledger: Ledg
         put(name, 0, values)
     row = 0
     for split, size in layout.sizes.items():
-        samples = samples_by_split[split]
+        samples = replace(samples_by_split[split], meshes=tuple(map(bare_mesh, samples_by_split[split].meshes)))
         for first, count, arrays, meshes in _blocks(samples, layout, size):
             for name, values in arrays.items():
                 nodes = np.array([mesh.size for mesh in meshes]) if name.startswith(("field_", "static_")) else None

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import click
 import typer
 
 from gsnobench.errors import GsnobenchError, ParamError
@@ -30,6 +29,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 Track = Annotated[str, typer.Option(help="Budget: smoke, laptop, workstation or paper.")]
 Jobs = Annotated[int, typer.Option(help="Processes that generate data; 0 is one a core.")]
 Kinds = Literal["datasets", "models", "tracks", "executors", "metrics", "observers"]
+CommandLineError: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever this typer keeps its click
 KNOBS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -39,14 +39,10 @@ def main() -> None:
         code = app(standalone_mode=False)
     except GsnobenchError as error:
         code = _complain(str(error))
-    except click.exceptions.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         code = _complain("interrupted; the same command goes on where it stopped", 130)
-    except KeyboardInterrupt:
-        code = _complain("interrupted; the same command goes on where it stopped", 130)
-    except click.ClickException as error:
+    except CommandLineError as error:
         code = _complain(error.format_message())
-    except click.exceptions.Exit as stop:
-        code = stop.exit_code
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -122,13 +118,15 @@ def run(
 
     Knobs are options too: --model.k_s 16 --train.lr 0.002 --train.epochs 100 --data.seed 1 --data.resolution 1830.
     """
-    from gsnobench.verbs import RunOptions, run_help, run_model
-
     if wants_help:
         print(context.get_help())
         if model:
+            from gsnobench.verbs import run_help
+
             run_help(model, dataset)
         return
+    from gsnobench.verbs import RunOptions, run_model
+
     if not model or not dataset:
         raise ParamError("run: needs --model and --dataset; for example: gsnobench run --model gsno --dataset swe")
     knobs, own = _knobs(context.args)

@@ -70,9 +70,9 @@ class Ledger:
         if block.dtype.kind == "f":
             is_bad = ~(np.abs(block) < UNWRITTEN)
             if is_bad.any():
-                position = np.argwhere(is_bad)[0]
+                row, *place = np.argwhere(is_bad)[0].tolist()
                 raise DataError(
-                    f"{self._subject}: {name} holds {float(block[tuple(position)])!r} in {split} sample {first + int(position[0])}; "
+                    f"{self._subject}: {name} holds {float(block[(row, *place)])!r} in {split} sample {first + row}; "
                     "only finite numbers can be trained on; mend or drop this sample"
                 )
         self._variables.setdefault(name, Variable()).add(block, is_real)

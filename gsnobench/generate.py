@@ -122,7 +122,8 @@ def generate_shards(
 ) -> tuple[Shard, ...]:
     """All shards of a task, those made before included; `jobs` processes work on the rest (0: one a core; 1: this one).
 
-    The cuts do not depend on `jobs`, so that the samples are the same whoever makes them.
+    The cuts do not depend on `jobs`, so that the samples are the same whoever makes them; only this process may have more
+    than one BLAS thread, which can change the last bits of a sum.
     """
     chunk = max(1, maker.dataset.chunk)
     cuts = [(split, start, min(start + chunk, size)) for split, size in sizes.items() for start in range(0, size, chunk)]
@@ -131,7 +132,7 @@ def generate_shards(
     total = sum(sizes.values())
     done = total - sum(shard.stop - shard.start for shard in todo)
     workers = min(jobs or len(os.sched_getaffinity(0)), len(todo))
-    finished = _in_processes(maker, todo, workers) if workers > 1 else _in_this_process(maker, todo)
+    finished = _in_this_process(maker, todo) if jobs == 1 else _in_processes(maker, todo, workers)
     if progress is not None:
         progress(done, total)
     for shard in finished:

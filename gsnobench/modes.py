@@ -77,7 +77,7 @@ def eigenbasis(
     problem = _problem(mesh, free, kind, sigma, neighbours)
     wanted = min(k + 1, free.size) if gap else k
     values, vectors, residual = _solve(problem, wanted, solver)
-    kept = _at_gap(values, k) if gap else k
+    kept = _at_gap(values, k, 1e-6 * problem.scale(k)) if gap else k
     vectors = _spread(vectors[:, :kept] / problem.root[:, None], free, mesh.size)
     return Basis(values[:kept], vectors * _signs(mesh.points, vectors, problem.mass), problem.mass, residual)
 
@@ -248,12 +248,12 @@ def _multigrid(problem: _Problem) -> LinearOperator:
 # --------------------------------------------------------------------------------------------------------------- details
 
 
-def _at_gap(values: Array, k: int) -> int:
+def _at_gap(values: Array, k: int, least: float) -> int:
     """The largest count <= k after which the spectrum leaves a gap; `values` holds one more where there is one."""
     if len(values) == k:  # all modes of the mesh: nothing is cut
         return k
     spacing = np.diff(values)
-    clear = np.flatnonzero(spacing > max(CLUSTER * (values[-1] - values[0]) / k, 1e-9 * values[-1]))
+    clear = np.flatnonzero(spacing > max(CLUSTER * (values[-1] - values[0]) / k, least))
     if clear.size == 0:
         raise DataError(f"eigenbasis: the first {k + 1} eigenvalues are one cluster; expected a gap; take more modes")
     return int(clear[-1]) + 1

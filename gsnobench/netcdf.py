@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -125,13 +126,13 @@ def _meaning(one: Field) -> dict[str, str]:
 
 
 def chunks(column: Column, dimensions: Mapping[str, int]) -> tuple[int, ...]:
-    """Whole samples, about a quarter of a megabyte of them; a sample is cut along time only when it is larger than that."""
+    """Whole samples, about a quarter of a megabyte of them; a larger sample is cut along time, into even pieces."""
     shape = [max(dimensions[name], 1) for name in column.dims]
-    row = np.dtype(column.dtype).itemsize
-    sizes = list(shape)
+    sizes = []
     for axis, length in enumerate(shape):
-        rest = row * int(np.prod(shape[axis + 1 :]))
-        sizes[axis] = min(length, max(1, CHUNK_BYTES // rest))
+        row_bytes = np.dtype(column.dtype).itemsize * math.prod(shape[axis + 1 :])
+        pieces = math.ceil(length / max(1, CHUNK_BYTES // row_bytes))
+        sizes.append(math.ceil(length / pieces))
     return tuple(sizes)
 
 

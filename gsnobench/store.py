@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from gsnobench import __version__
-from gsnobench.blocks import feed, layout_of
+from gsnobench.blocks import bare_mesh, feed, layout_of
 from gsnobench.cache import atomic
 from gsnobench.data import SPLITS, Array, Mesh, Samples, Split, Task
 from gsnobench.digests import Ledger
@@ -178,14 +178,12 @@ def _meshes(handle: Handle, task: Task, rows: Array) -> tuple[Mesh, ...]:
         raise DataError(f"{handle.path}: node_count holds {nodes.min()} to {nodes.max()}; expected 1 to {points.shape[1]}")
     counts = np.full(1, cells.shape[1]) if cells is not None else nodes
     counts = handle.read("cell_count")[rows] if cells is not None and not task.fixed_mesh else counts
-    return tuple(
-        Mesh(
-            points[index, :count],
-            None if cells is None else cells[index, : counts[index]].astype(np.int64) - first,
-            {tag: member[index, :count] for tag, member in tags.items()},
-        )
-        for index, count in enumerate(nodes.tolist())
-    )
+
+    def mesh(index: int, count: int) -> Mesh:
+        own = None if cells is None else cells[index, : counts[index]].astype(np.int64) - first
+        return bare_mesh(Mesh(points[index, :count], own, {tag: member[index, :count] for tag, member in tags.items()}))
+
+    return tuple(mesh(index, count) for index, count in enumerate(nodes.tolist()))
 
 
 def _scan(handle: Handle, task: Task) -> Ledger:

@@ -41,7 +41,7 @@ class Environment:
         """Run the command line."""
         return self.python("-m", "gsnobench", *arguments, expect=expect)
 
-    def install(self, package: Path) -> None:
-        """Install a package folder offline, without its dependencies."""
+    def install(self, *packages: Path) -> None:
+        """Install package folders offline, without their dependencies."""
         offline = ("--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet")
-        self.python("-m", "pip", "install", *offline, str(package))
+        self.python("-m", "pip", "install", *offline, *(str(package) for package in packages))

@@ -46,9 +46,10 @@ def test_it_runs_on_a_bundled_dataset(environment: Environment) -> None:
     done = environment.gsnobench(
         *("run", "--model", "pointmlp", "--dataset", "darcy", "--track", "smoke", "--no-floors", "--json"),
     )
-    body = json.loads(done.stdout)
-    assert body["status"] == "done"
-    assert 0 < body["scores"]["test"]["headline"]["rel_l2"] < 10
+    result = json.loads(done.stdout)["result"]
+    assert result["status"] == "done"
+    assert 0 < result["scores"]["test"]["headline"]["rel_l2"] < 10
+    assert result["spec"]["model_params"] == {"width": 64}
 
 
 def test_a_knob_of_the_plugin_is_a_flag(environment: Environment) -> None:

@@ -13,18 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toy_datasets import DISC, HEAT
+from toy_samples import one_line
 
 import gsnobench as gb
 from gsnobench import generate, store
 from gsnobench.prepare import data_path, dataset_of, ensure, estimate, resolve
-from toy_datasets import DISC, HEAT
 
 TESTS = Path(__file__).parent
-
-
-def one_line(error: pytest.ExceptionInfo[Exception], *parts: str) -> None:
-    text = str(error.value)
-    assert "\n" not in text and all(part in text for part in parts), text
 
 
 def content_hash(path: Path) -> str:

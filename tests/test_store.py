@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import pickle
 import resource
 import subprocess
@@ -18,64 +17,14 @@ import netCDF4
 import numpy as np
 import pytest
 import xarray
+from toy_datasets import square
+from toy_samples import FIELDS, TASK, fixed, one_line, ragged
 
 import gsnobench as gb
 from gsnobench import netcdf, store
-from gsnobench.data import Samples, Task
-from toy_datasets import square
+from gsnobench.data import Samples
 
-FIELDS = (
-    gb.Field("h", unit="m", reference=5.0, help="depth"),
-    gb.Field("u", unit="m s-1", boundary={"wall": "dirichlet"}, vector="velocity"),
-)
-TASK = Task(
-    id="toy@1-2",
-    dataset="toy",
-    fields=FIELDS,
-    dim=2,
-    static=(gb.Field("bed", unit="m"),),
-    scalars=(gb.Field("inflow", unit="m3 s-1"),),
-    tags=("wall", "left"),
-    t_in=1,
-    t_out=2,
-    times=(0.0, 0.5, 1.5),
-    resolution=16,
-    version=2,
-    data={"psi": "exp", "depth": 5.0, "is_rough": True},
-    data_seed=4,
-)
 PROVENANCE = {"title": "Toy", "source": "a random generator", "licence": "CC0-1.0"}
-
-
-def fixed(seed: int = 0, train: int = 5, task: Task = TASK, mesh: gb.Mesh | None = None) -> dict[str, Samples]:
-    """Random samples of three splits on one square."""
-    mesh = mesh or square(4)
-    draw = np.random.default_rng(seed)
-
-    def samples(count: int) -> Samples:
-        frames = draw.normal(size=(count, len(task.times), mesh.size, len(task.fields))).astype("f4")
-        static = draw.normal(size=(count, mesh.size, len(task.static))).astype("f4")
-        return Samples(task, (mesh,), frames, static, draw.normal(size=(count, len(task.scalars))).astype("f4"))
-
-    return {"train": samples(train), "valid": samples(2), "test": samples(3)}
-
-
-def ragged(seed: int = 0, padding: float = 0.0) -> dict[str, Samples]:
-    """Random samples, each on a square of its own size; `padding` stands where a sample has no node."""
-    task = replace(TASK, fixed_mesh=False, corresponds=False)
-    draw = np.random.default_rng(seed)
-
-    def samples(sides: tuple[int, ...]) -> Samples:
-        meshes = tuple(square(side) for side in sides)
-        nodes = max(mesh.size for mesh in meshes)
-        frames = draw.normal(size=(len(sides), 3, nodes, 2)).astype("f4")
-        static = draw.normal(size=(len(sides), nodes, 1)).astype("f4")
-        for index, mesh in enumerate(meshes):
-            frames[index, :, mesh.size :] = padding
-            static[index, mesh.size :] = padding
-        return Samples(task, meshes, frames, static, draw.normal(size=(len(sides), 1)).astype("f4"))
-
-    return {"train": samples((3, 5, 4)), "valid": samples((3,)), "test": samples((4, 3))}
 
 
 @pytest.fixture
@@ -92,11 +41,6 @@ def own(path: Path) -> Path:
         for name in ("content_hash", "split_hashes", "fingerprint", "gsnobench_format", "gsnobench_version"):
             file.delncattr(name)
     return path
-
-
-def one_line(error: pytest.ExceptionInfo[gb.DataError], *parts: str) -> None:
-    text = str(error.value)
-    assert "\n" not in text and all(part in text for part in parts), text
 
 
 # ----------------------------------------------------------------------------------------------------------- round trips
@@ -205,11 +149,21 @@ def test_varying_geometry_does_not_claim_to_be_ugrid(tmp_path: Path) -> None:
         assert file["mesh_cells"].dimensions == ("sample", "cell", "vertex") and file["node_count"].dimensions == ("sample",)
 
 
+def test_tags_that_no_node_carries_change_nothing(tmp_path: Path) -> None:
+    task = replace(TASK, tags=("wall", "left", "outer"))
+    plain, empty = square(4), replace(square(4), tags={**square(4).tags, "inner": np.zeros(16, dtype=bool)})
+    for name, mesh in (("plain", plain), ("empty", empty)):
+        store.write(tmp_path / f"{name}.nc", fixed(task=task, mesh=mesh), provenance={})
+        store.verify(tmp_path / f"{name}.nc")
+        with store.open_file(tmp_path / f"{name}.nc") as opened:
+            assert opened.split("train").mesh(0).key == plain.key and opened.task.tags == task.tags
+
+
 def test_chunks_hold_whole_samples_and_are_compressed(tmp_path: Path) -> None:
     layout = netcdf.Layout(replace(TASK, times=tuple(range(51))), {"train": 100}, 2000, 0, 0, ())
     columns = {column.name: column for column in netcdf.columns(layout)}
-    assert netcdf.chunks(columns["field_h"], layout.dimensions) == (1, 32, 2000)  # a sample of 408 kB is cut along time
-    assert netcdf.chunks(columns["static_bed"], layout.dimensions) == (32, 2000)
+    assert netcdf.chunks(columns["field_h"], layout.dimensions) == (1, 26, 2000)  # a sample of 408 kB is cut along time
+    assert netcdf.chunks(columns["static_bed"], layout.dimensions) == (25, 2000)
     assert netcdf.chunks(columns["scalar_inflow"], layout.dimensions) == (100,)
     store.write(tmp_path / "a.nc", fixed(), provenance={})
     with netCDF4.Dataset(tmp_path / "a.nc") as file:
@@ -472,200 +426,3 @@ def test_a_split_that_is_not_there_is_named(tmp_path: Path) -> None:
         opened.split("test")
     one_line(error, "holds no test split", "train 5")
     assert [line.split()[5] for line in store.problems(tmp_path / "x.nc")] == ["valid", "test"]
-
-
-# -------------------------------------------------------------------------------------------------------- a user's file
-
-
-def _user_file(path: Path, without: str = "", task: dict | None = None) -> None:
-    """As somebody would write it by hand, with the least that is asked for."""
-    draw = np.random.default_rng(0)
-    with netCDF4.Dataset(path, "w") as file:
-        for name, size in (("sample", 6), ("frame", 4), ("node", 9), ("cell", 8), ("vertex", 3)):
-            file.createDimension(name, size)
-        mesh = square(3)
-        values = {
-            "split": ("i4", ("sample",), [0, 0, 0, 1, 2, 2]),
-            "node_x": ("f8", ("node",), mesh.points[:, 0]),
-            "node_y": ("f8", ("node",), mesh.points[:, 1]),
-            "mesh_cells": ("i4", ("cell", "vertex"), mesh.cells + 1),
-            "tag_wall": ("i1", ("node",), mesh.tags["wall"]),
-            "time": ("f4", ("frame",), [0.0, 1.0, 2.0, 3.0]),
-            "field_p": ("f8", ("sample", "frame", "node"), draw.normal(size=(6, 4, 9))),
-            "static_k": ("f4", ("sample", "node"), draw.normal(size=(6, 9))),
-        }
-        for name, (kind, dims, array) in values.items():
-            if name != without:
-                file.createVariable(name, kind, dims)[:] = array
-        if "mesh_cells" in file.variables:
-            file["mesh_cells"].start_index = 1
-        task = task or {"id": "mine", "fields": ["p"], "static": [{"name": "k", "unit": "m2"}], "dim": 2, "t_in": 1, "t_out": 3}
-        if without != "gsnobench_task":
-            file.gsnobench_task = json.dumps(task)
-
-
-def test_the_least_that_is_asked_for_is_enough(tmp_path: Path) -> None:
-    _user_file(tmp_path / "mine.nc")
-    assert store.problems(tmp_path / "mine.nc") == []
-    store.verify(tmp_path / "mine.nc")
-    with store.open_file(tmp_path / "mine.nc") as opened:
-        task = opened.task
-        assert (task.dataset, task.times, task.tags, task.resolution) == ("mine", (0.0, 1.0, 2.0, 3.0), ("wall",), 9)
-        assert task.sizes == {"train": 3, "valid": 1, "test": 2} and task.fixed_mesh
-        np.testing.assert_array_equal(opened.split("train").mesh(0).cells, square(3).cells)  # start_index 1 is honoured
-
-
-@pytest.mark.parametrize(
-    ("without", "line"),
-    [
-        ("gsnobench_task", "has no attribute gsnobench_task"),
-        ("split", "has no variable split(sample)"),
-        ("node_y", "has no variable node_y(node)"),
-        ("field_p", "has no variable field_p(sample, frame, node)"),
-        ("static_k", "has no variable static_k(sample, node)"),
-        ("time", "no variable time"),
-    ],
-)
-def test_what_a_users_file_lacks_is_said(tmp_path: Path, without: str, line: str) -> None:
-    _user_file(tmp_path / "mine.nc", without)
-    assert [line in problem for problem in store.problems(tmp_path / "mine.nc")] == [True]
-    with pytest.raises(gb.DataError) as error:
-        store.open_file(tmp_path / "mine.nc")
-    one_line(error, "mine.nc: ", line)
-
-
-def test_all_faults_are_listed_at_once(tmp_path: Path) -> None:
-    task = {"id": "mine", "fields": ["p", "q"], "static": ["z"], "dim": 3, "t_in": 3, "t_out": 3}
-    _user_file(tmp_path / "mine.nc", "split", task)
-    found = store.problems(tmp_path / "mine.nc")
-    for part in ("split(sample)", "field_q", "static_z", "node_z", "holds 4 frames"):
-        assert any(part in line for line in found), part
-    assert len(found) == 5 and not any("\n" in line for line in found)
-    with pytest.raises(gb.DataError) as error:
-        store.open_file(tmp_path / "mine.nc")
-    one_line(error, "4 more", "gsnobench show")
-
-
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("{", "not JSON"),
-        ("[]", "not an object"),
-        ("{}", "id, fields, dim missing"),
-        ('{"id": "a", "fields": ["p"], "dim": 2, "tin": 3}', "did you mean 't_in'"),
-        ('{"id": "a", "fields": "p", "dim": 2}', "expected a list"),
-        ('{"id": "a", "fields": [], "dim": 2}', "fields is empty"),
-        ('{"id": "a", "fields": [{"nam": "p"}], "dim": 2}', "is not a field"),
-        ('{"id": "a", "fields": [{"name": "p", "boundary": {"wall": "open"}}], "dim": 2}', "dirichlet | neumann | none"),
-        ('{"id": "a", "fields": ["p", "p"], "dim": 2}', "each name once"),
-        ('{"id": "../a", "fields": ["p"], "dim": 2}', "id is '../a'"),
-        ('{"id": "a", "fields": ["p"], "dim": 4}', "expected 1, 2 or 3"),
-        ('{"id": "a", "fields": ["p"], "dim": true}', "expected a whole number"),
-        ('{"id": "a", "fields": ["p"], "dim": 2, "times": ["x"]}', "expected a list of numbers"),
-    ],
-)
-def test_a_wrong_task_is_one_line(text: str, line: str) -> None:
-    with pytest.raises(gb.DataError) as error:
-        store.task_from_json(text)
-    one_line(error, "gsnobench_task: ", line)
-
-
-def test_problems_of_content_are_listed_too(tmp_path: Path) -> None:
-    _user_file(tmp_path / "mine.nc")
-    with netCDF4.Dataset(tmp_path / "mine.nc", "a") as file:
-        file["field_p"][3] = file["field_p"][0]
-        file["static_k"][3] = file["static_k"][0]
-    assert ["valid sample 0 is the same as train sample 0" in line for line in store.problems(tmp_path / "mine.nc")] == [True]
-    (tmp_path / "text.nc").write_text("no")
-    assert "not a readable NetCDF file" in store.problems(tmp_path / "text.nc")[0]
-
-
-# ------------------------------------------------------------------------------------------------------------ NumPy files
-
-
-def _arrays(samples: dict[str, Samples]) -> dict[str, np.ndarray]:
-    every = list(samples.values())
-    mesh = every[0].mesh(0)
-    return {
-        **{name: np.concatenate([getattr(one, name) for one in every]) for name in ("frames", "static", "scalars")},
-        "points": mesh.points,
-        "cells": mesh.cells,
-        **{f"tag_{tag}": member for tag, member in mesh.tags.items()},
-        "split": np.concatenate([[split] * len(one) for split, one in samples.items()]),
-    }
-
-
-@pytest.mark.parametrize("kind", ["npz", "folder"])
-def test_numpy_files_become_the_same_file(path: Path, tmp_path: Path, kind: str) -> None:
-    source = tmp_path / "toy.npz" if kind == "npz" else tmp_path / "toy"
-    if kind == "npz":
-        np.savez(source, **_arrays(fixed()))
-    else:
-        source.mkdir()
-        for name, array in _arrays(fixed()).items():
-            np.save(source / f"{name}.npy", array)
-    imported = store.import_npz(source, TASK)
-    with store.open_file(path) as opened:
-        assert store.write(tmp_path / "imported.nc", imported, provenance={}) == opened.content_hash
-
-
-def test_padded_meshes_are_imported(tmp_path: Path) -> None:
-    samples = ragged()["train"]
-    points = np.full((3, 25, 2), np.nan)
-    cells = np.full((3, 32, 3), -1)
-    wall = np.zeros((3, 25), dtype=bool)
-    for index, mesh in enumerate(samples.meshes):
-        points[index, : mesh.size], cells[index, : len(mesh.cells)] = mesh.points, mesh.cells
-        wall[index, : mesh.size] = mesh.tags["wall"]
-    np.savez(
-        tmp_path / "r.npz",
-        frames=samples.frames,
-        static=samples.static,
-        scalars=samples.scalars,
-        points=points,
-        cells=cells,
-        tag_wall=wall,
-        node_count=[mesh.size for mesh in samples.meshes],
-        cell_count=[len(mesh.cells) for mesh in samples.meshes],
-        split=np.array([0, 1, 2]),
-    )
-    imported = store.import_npz(tmp_path / "r.npz", TASK)
-    assert not imported["train"].task.fixed_mesh
-    np.testing.assert_array_equal(imported["valid"].mesh(0).points, samples.mesh(1).points)
-    np.testing.assert_array_equal(imported["test"].mesh(0).cells, samples.mesh(2).cells)
-    store.write(tmp_path / "r.nc", imported, provenance={})
-
-
-class _Bomb:
-    def __reduce__(self) -> tuple:
-        return os.mkdir, ("exploded",)
-
-
-def test_pickled_arrays_are_never_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    np.savez("bomb.npz", frames=np.array([_Bomb()], dtype=object), points=np.zeros((3, 2)), split=[0])
-    (tmp_path / "raw.npz").write_bytes(pickle.dumps(_Bomb()))
-    for name in ("bomb.npz", "raw.npz"):
-        with pytest.raises(gb.DataError) as error:
-            store.import_npz(Path(name), TASK)
-        one_line(error, name)
-    assert not (tmp_path / "exploded").exists()
-
-
-@pytest.mark.parametrize(
-    ("change", "line"),
-    [
-        ({"frames": None}, "'frames' is missing"),
-        ({"point": np.zeros(1)}, "did you mean 'points'"),
-        ({"frames": np.zeros((3, 4))}, "(samples, frames, nodes, fields)"),
-        ({"split": np.zeros(3, dtype=int)}, "split holds 3 samples"),
-        ({"split": np.full(10, "training")}, "split holds training"),
-        ({"points": np.zeros((2, 16, 2))}, "points has the shape (2, 16, 2)"),
-    ],
-)
-def test_a_wrong_numpy_file_is_one_line(tmp_path: Path, change: dict, line: str) -> None:
-    arrays = {name: array for name, array in {**_arrays(fixed()), **change}.items() if array is not None}
-    np.savez(tmp_path / "x.npz", **arrays)
-    with pytest.raises(gb.DataError) as error:
-        store.import_npz(tmp_path / "x.npz", TASK)
-    one_line(error, "x.npz", line)

@@ -215,7 +215,7 @@ def _known_values_hold(made: Made) -> None:
             values: Array = np.asarray(sample.frames)[made.dataset.t_in :, :, channel]  # (t_out, N)
             for tag in (tag for tag, condition in one.boundary.items() if condition == "dirichlet"):
                 worst = float(np.abs(values[:, np.asarray(mesh.tags[tag], dtype=bool)]).max(initial=0.0))
-                limit = 1e-5 * float(np.abs(values).max())
+                limit = 1e-5 * float(np.abs(values).max(initial=0.0))
                 require(worst <= limit, f"{place}: {one.name} reaches {worst:.3g} on the dirichlet tag {tag!r}; expected 0")
 
 

@@ -133,9 +133,8 @@ def make_trial(model: Model, preset_name: str, case: Case, cache: Cache) -> Tria
 
 
 def answer(module: nn.Module, batch: Batch) -> torch.Tensor:
-    """The module's output without gradients, seeded: (B, steps, N, C)."""
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
+    """The module's output without gradients, (B, steps, N, C)."""
+    with torch.no_grad():
         return module(batch)
 
 

@@ -22,7 +22,7 @@ from gsnobench.declare import Geometry, Reference
 from gsnobench.modes import Basis, align, eigenbasis
 
 GSNOBENCH_API = 1
-CACHED_ROWS = 2048  # of up to 128 channels: 1 MB
+CACHE = 1 << 19  # numbers that a processor's cache holds: 2 MB
 
 
 class Params(gb.Params):
@@ -49,7 +49,7 @@ class Params(gb.Params):
     align: bool = gb.knob(False, geometry=True, search=False, help="rotate the basis of another mesh towards the training basis")
     sigma: float = gb.knob(0.0, low=0.0, geometry=True, search=False, help="width of the edge weights; 0: mean edge length")
     neighbours: int = gb.knob(8, low=2, high=64, geometry=True, search=False, help="edges a node of the basis `knn`")
-    tile: int = gb.knob(0, low=-1, search=False, help="rows a tile of the low-memory path; 0: on a CPU only; -1: off")
+    tile: int = gb.knob(0, low=-1, search=False, help="numbers a tile of the low-memory path; 0: where faster; -1: off")
 
 
 # ------------------------------------------------------------------------------------------------------- preprocessing
@@ -69,27 +69,29 @@ def reference(train: gb.Samples, params: Params) -> Reference:
 def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference) -> Geometry:
     """Modes, their place in the spectrum, and the features of `plus`."""
     length = float(reference["length"][0])
-    basis = _modes(mesh, task, params)
-    volume = basis.mass.sum()
-    vectors = basis.vectors  # (N, k)
-    if "modes" in reference:
-        vectors = align(basis, plus.carry(reference, mesh))
-    parts = [vectors, *(plus.gradient_modes(mesh, basis.values, vectors) if params.gradients else [])]
+    aligned = "modes" in reference
+    basis = _modes(mesh, task, params, guards=params.k_s // 8 + 2 if aligned else 0)
+    values, volume = basis.values[: params.k_s], basis.mass.sum()
+    vectors = align(basis, plus.carry(reference, mesh)) if aligned else basis.vectors  # (N, k)
+    parts = [vectors, *(plus.gradient_modes(mesh, values, vectors) if params.gradients else [])]
     return {
         "modes": gb.Part(np.concatenate(parts, axis=1) * volume**0.5, ("node", "wave")),  # (N, k) or (N, (1+d) k), of order 1
         "mass": gb.Part(basis.mass / volume, ("node",)),
-        "level": gb.Part(_levels(basis.values * length**2, mesh.dim, params.k_s), ("mode",)),
+        "level": gb.Part(_levels(values * length**2, mesh.dim, params.k_s), ("mode",)),
         **(plus.feature_geometry(mesh, task, length) if params.features else {}),
     }
 
 
-def _modes(mesh: gb.Mesh, task: gb.Task, params: Params) -> Basis:
+def _modes(mesh: gb.Mesh, task: gb.Task, params: Params, guards: int = 0) -> Basis:
+    """The modes and some more, into which those of another mesh may have been swapped or turned."""
     if params.k_s > mesh.size:
         raise gb.ParamError(
             f"model.k_s: {params.k_s} modes on a mesh of {mesh.size} nodes; expected at most one a node; lower it"
         )
     known = task.dirichlet_tags() if params.basis == "fem" else ()
-    return eigenbasis(mesh, params.k_s, kind=params.basis, dirichlet=known, sigma=params.sigma, neighbours=params.neighbours)
+    free = mesh.size - int(mesh.tag_matrix(known).any(axis=1).sum())
+    k = max(params.k_s, min(params.k_s + guards, free))
+    return eigenbasis(mesh, k, kind=params.basis, dirichlet=known, sigma=params.sigma, neighbours=params.neighbours)
 
 
 def _levels(values: np.ndarray, dim: int, k: int) -> np.ndarray:
@@ -179,8 +181,8 @@ class Layer(nn.Module):
         self.out = nn.Linear(width, width) if params.residual else None
         self.width, self.steps, self.copies = width, steps, copies
 
-    def forward(self, v: Tensor, mesh: Mapping[str, Tensor], rows: int) -> Tensor:
-        """(G, N, S*T*C) -> the same; in tiles of so many rows, or with rows = 0 as plain operations."""
+    def forward(self, v: Tensor, mesh: Mapping[str, Tensor], tile: int) -> Tensor:
+        """(G, N, S*T*C) -> the same; in tiles of so many numbers, or with tile = 0 as plain operations."""
 
         def spectral(c: Tensor) -> Tensor:
             c = c.unflatten(-1, (-1, self.steps, self.width))  # (G, k, S, T, C)
@@ -188,9 +190,9 @@ class Layer(nn.Module):
             return y.permute(0, 4, 1, 2, 3, 5).flatten(3).flatten(1, 2)  # (G, copies*k, S*T*C)
 
         modes = mesh["modes"]  # (G, N, copies*k)
-        if rows:
+        if tile:
             weights = (*_affine(self.local), *_affine(self.out))
-            return TiledLayer.apply(spectral, rows, modes, analysis(mesh), v, *weights, *self.kernel.parameters())
+            return TiledLayer.apply(spectral, tile, modes, analysis(mesh), v, *weights, *self.kernel.parameters())
         y, x = spectral(analysis(mesh) @ v), v.unflatten(-1, (-1, self.width))  # (G, copies*k, S*T*C), (G, N, S*T, C)
         z = modes @ y if self.local is None else torch.baddbmm(self.local(x).flatten(2), modes, y)  # (G, N, S*T*C)
         z = functional.gelu(z)
@@ -230,13 +232,14 @@ class Gsno(nn.Module):
         self.register_buffer("clock", torch.linspace(0, 1, self.steps)[:, None][:, :clocks], persistent=False)  # (T, 0 or 1)
 
     def forward(self, batch: gb.Batch) -> Tensor:
-        mesh, rows = batch.geometry, self.tile_rows(batch.static.device)
+        mesh = batch.geometry
         hints, start = self.hints(batch)  # (B, N, .), (B, t_out, N, C)
         x = torch.cat([batch.features[..., 0 if self.params.coordinates else self.task.dim :], hints], -1)  # (B, N, F)
         v = self.lifted(x.unflatten(0, (mesh["modes"].shape[0], -1)))  # (G, N, S*T*C)
+        tile = self.tile_size(v)
         for layer in self.layers:
-            v = layer(v, mesh, rows)
-        y = self.projected(v, rows)  # (G, N, S*t_out*fields)
+            v = layer(v, mesh, tile)
+        y = self.projected(v, tile)  # (G, N, S*t_out*fields)
         if self.joint is not None:
             y = y + mesh["modes"][..., : self.params.k_s] @ self.joint(analysis(mesh) @ v)  # (G, N, S*t_out*fields)
         frames = y.unflatten(-1, (-1, self.task.t_out, len(self.task.fields)))  # (G, N, S, t_out, fields)
@@ -248,18 +251,18 @@ class Gsno(nn.Module):
         v = functional.linear(x.transpose(1, 2), spatial, self.lift.bias)  # (G, N, S, C)
         return (v[..., None, :] + self.clock @ temporal.mT).flatten(2)  # (G, N, S*T*C)
 
-    def projected(self, v: Tensor, rows: int) -> Tensor:
+    def projected(self, v: Tensor, tile: int) -> Tensor:
         """Q at the steps that are frames: (G, N, S*T*C) -> (G, N, S*t_out*fields)."""
         kept = min(self.steps, self.task.t_out)
-        if rows:
-            return TiledHead.apply(rows, self.steps, kept, v, *_affine(self.head), *_affine(self.last))
+        if tile:
+            return TiledHead.apply(tile, self.steps, kept, v, *_affine(self.head), *_affine(self.last))
         x = v.unflatten(-1, (-1, self.steps, self.width))[..., :kept, :]  # (G, N, S, kept, C)
         return self.last(functional.gelu(self.head(x))).flatten(2)
 
-    def tile_rows(self, device: torch.device) -> int:
-        """Rows a tile; on a processor with a cache of its own tiles are faster too."""
-        automatic = CACHED_ROWS if device.type == "cpu" and not torch.is_autocast_enabled("cpu") else 0
-        return max(self.params.tile or automatic, 0)
+    def tile_size(self, v: Tensor) -> int:
+        """Numbers a tile may hold, 0 for no tiles: by default where a latent overflows a processor's cache."""
+        overflows = v.device.type == "cpu" and v.numel() > CACHE and not torch.is_autocast_enabled("cpu")
+        return max(self.params.tile or CACHE * overflows, 0)
 
 
 # ---------------------------------------------------------------------------------------------------------- declaration

@@ -17,9 +17,9 @@ Spectral = Callable[[Tensor], Tensor]
 gelu_backward = torch.ops.aten.gelu_backward
 
 
-def tiles(v: Tensor, width: int, rows: int) -> Iterator[tuple[int, slice]]:
-    """Mesh and nodes of every tile of a latent (G, N, columns): about `rows` rows of `width` channels."""
-    nodes = max(1, rows * width // v.shape[2])
+def tiles(v: Tensor, size: int, inner: float) -> Iterator[tuple[int, slice]]:
+    """Mesh and nodes of every tile of a latent (G, N, columns); a tile and `inner` tensors like it hold about `size` numbers."""
+    nodes = max(1, int(size / (1 + inner)) // v.shape[2])
     for mesh in range(v.shape[0]):
         for first in range(0, v.shape[1], nodes):
             yield mesh, slice(first, first + nodes)
@@ -32,7 +32,7 @@ class TiledLayer(torch.autograd.Function):
     def forward(
         ctx: Any,
         spectral: Spectral,
-        rows: int,
+        size: int,
         phi: Tensor,  # (G, N, K)
         analysis: Tensor,  # (G, k, N)
         v: Tensor,  # (G, N, columns)
@@ -44,10 +44,12 @@ class TiledLayer(torch.autograd.Function):
         W, b, O, d = weights[:4]
         u, coefficients = torch.empty_like(v), y.detach()
         width = ctx.width = _width(W, O, v)
-        for g, at in tiles(v, width, rows):
-            h = functional.gelu(_before(v[g, at], phi[g, at], coefficients[g], W, b))  # (n, columns)
-            u[g, at] = h if O is None else v[g, at] + functional.linear(h.view(-1, width), O, d).view_as(h)
-        ctx.rows, ctx.small = rows, (c, y)
+        for g, at in tiles(v, size, inner=2):
+            z = _before(v[g, at], phi[g, at], coefficients[g], W, b)  # (n, columns)
+            h = torch.ops.aten.gelu.out(z, out=u[g, at])
+            if O is not None:
+                u[g, at] = v[g, at] + functional.linear(h.view(-1, width), O, d).view_as(h)
+        ctx.size, ctx.small = size, (c, y)
         ctx.save_for_backward(phi, analysis, v, *weights)
         return u
 
@@ -59,7 +61,7 @@ class TiledLayer(torch.autograd.Function):
         dW, db, dO, dd = (None if one is None else torch.zeros_like(one) for one in (W, b, O, d))
         dv, coefficients = torch.empty_like(v), y.detach()
         dy = torch.zeros_like(coefficients)  # (G, K, columns)
-        for g, at in tiles(v, width, ctx.rows):
+        for g, at in tiles(v, ctx.size, inner=2):
             x, above = v[g, at].view(-1, width), grad[g, at].reshape(-1, width)  # (n*S*T, C)
             z = _before(v[g, at], phi[g, at], coefficients[g], W, b).view(-1, width)
             if O is None:
@@ -98,12 +100,12 @@ class TiledHead(torch.autograd.Function):
     """W2 GELU(W1 v + b1) + b2 on the first `kept` of T steps: (G, N, S*T*C) -> (G, N, S*kept*D)."""
 
     @staticmethod
-    def forward(ctx: Any, rows: int, steps: int, kept: int, v: Tensor, W1: Tensor, b1: Tensor, W2: Tensor, b2: Tensor) -> Tensor:
-        ctx.plan = rows, steps, kept
+    def forward(ctx: Any, size: int, steps: int, kept: int, v: Tensor, W1: Tensor, b1: Tensor, W2: Tensor, b2: Tensor) -> Tensor:
+        ctx.plan = size, steps, kept
         ctx.save_for_backward(v, W1, b1, W2)
         G, N, columns = v.shape
         y = v.new_empty((G, N, columns // W1.shape[1] // steps * kept * W2.shape[0]))  # (G, N, S*kept*D)
-        for g, at in tiles(v, W1.shape[1], rows):
+        for g, at in tiles(v, size, inner=2 * W1.shape[0] / W1.shape[1]):
             h = functional.gelu(functional.linear(_rows(v[g, at], steps, kept, W1), W1, b1))  # (n*S*kept, hidden)
             y[g, at] = functional.linear(h, W2, b2).view(-1, y.shape[2])
         return y
@@ -112,9 +114,9 @@ class TiledHead(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         v, W1, b1, W2 = ctx.saved_tensors
-        rows, steps, kept = ctx.plan
+        size, steps, kept = ctx.plan
         dv, dW1, db1, dW2, db2 = torch.zeros_like(v), *(torch.zeros_like(one) for one in (W1, b1, W2, W2[:, 0]))
-        for g, at in tiles(v, W1.shape[1], rows):
+        for g, at in tiles(v, size, inner=2 * W1.shape[0] / W1.shape[1]):
             x, above = _rows(v[g, at], steps, kept, W1), grad[g, at].reshape(-1, W2.shape[0])
             z = functional.linear(x, W1, b1)  # (n*S*kept, hidden)
             dW2.addmm_(above.T, functional.gelu(z))

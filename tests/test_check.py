@@ -1,0 +1,347 @@
+"""Every rule of the contract can fail: for each there is a plugin that breaks it, and a sound one that breaks none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import gsnobench as gb
+from gsnobench import check as contract
+from gsnobench.check.datasets import check_dataset
+from gsnobench.check.findings import Finding
+from gsnobench.check.models import check_model
+from gsnobench.check.others import check_executor, check_metric
+from gsnobench.data import SPLITS
+from gsnobench.errors import PluginError
+
+STEADY = frozenset({gb.Capability.STEADY, gb.Capability.FIXED_GEOMETRY})
+RAGGED = frozenset({gb.Capability.STEADY, gb.Capability.VARYING_GEOMETRY})
+
+
+def broken(findings: Sequence[Finding]) -> set[str]:
+    return {finding.code for finding in contract.failed(findings)}
+
+
+# --------------------------------------------------------------------------------------------------------------- models
+
+
+class Params(gb.Params):
+    width: int = gb.knob(default=8, low=4, high=64, help="hidden channels")
+
+
+class Pointwise(nn.Module):
+    def __init__(self, task: gb.Task, params: Params) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(task.in_channels, params.width), nn.GELU(), nn.Linear(params.width, task.out_channels))
+
+    def forward(self, batch: gb.Batch) -> torch.Tensor:
+        return batch.frames(self.net(batch.features))
+
+
+def only_steady(task: gb.Task) -> str | None:
+    return None if task.t_in == 0 and task.fixed_mesh else "only steady problems on one mesh"
+
+
+def only_ragged(task: gb.Task) -> str | None:
+    return None if task.id == "checkragged" else "only one case, to be quick"
+
+
+SOUND = gb.Model(
+    "sound", Params, Pointwise, declines=only_steady, capabilities=STEADY, title="Pointwise perceptron", cites="unpublished"
+)
+
+
+def changed(change: Callable[[nn.Module, gb.Batch, torch.Tensor], torch.Tensor], **extra: Any) -> gb.Model:
+    """The sound model with its output passed through `change`."""
+
+    class Changed(Pointwise):
+        def __init__(self, task: gb.Task, params: Params) -> None:
+            super().__init__(task, params)
+            self.spare = nn.Parameter(torch.zeros(1)) if extra.get("spare") else None
+            self.noise = torch.rand(())  # neither parameter nor buffer
+
+        def forward(self, batch: gb.Batch) -> torch.Tensor:
+            return change(self, batch, super().forward(batch))
+
+    return replace(SOUND, build=Changed, **{name: value for name, value in extra.items() if name != "spare"})
+
+
+def writes_into_the_batch(module: nn.Module, batch: gb.Batch, y: torch.Tensor) -> torch.Tensor:
+    batch.static.add_(1.0)
+    return y
+
+
+def knows_its_mesh(module: nn.Module, batch: gb.Batch, y: torch.Tensor) -> torch.Tensor:
+    if batch.nodes != 156:
+        raise RuntimeError("another mesh")
+    return y
+
+
+def random_geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: object) -> dict[str, gb.Part]:
+    return {"noise": gb.Part(np.random.default_rng().normal(size=(mesh.size, 1)), ("node", "one"))}
+
+
+def raises(*arguments: object) -> Any:
+    raise RuntimeError("no luck")
+
+
+def infinite(module: nn.Module, fit: gb.Fit) -> float:
+    return float("inf")
+
+
+def undefined_loss(module: nn.Module, batch: gb.Batch, target: torch.Tensor, progress: float) -> torch.Tensor:
+    return module(batch).sum() * float("nan")
+
+
+def with_phase(phase: gb.Phase) -> gb.Model:
+    return replace(SOUND, phases=lambda task, params: (phase,))
+
+
+DEFECTS: dict[str, tuple[gb.Model, set[str]]] = {
+    "no title": (replace(SOUND, title=""), {"M001"}),
+    "preset with an unknown knob": (
+        replace(SOUND, presets={"default": gb.Preset(), "wide": gb.Preset({"witdh": 9})}),
+        {"M001", "M017"},
+    ),
+    "preset with an unknown training knob": (
+        replace(SOUND, presets={"default": gb.Preset(), "w": gb.Preset(train={"x": 1})}),
+        {"M001", "M017"},
+    ),
+    "settings of an unknown preset": (replace(SOUND, settings={"darcy": {"big": {"model.width": 8}}}), {"M001"}),
+    "declines everything": (replace(SOUND, declines=lambda task: "tired"), {"M002"}),
+    "declines by raising": (replace(SOUND, declines=raises), {"M002"}),
+    "capability it declines": (replace(SOUND, capabilities=STEADY | {gb.Capability.UNSTEADY}), {"M002"}),
+    "capability not declared": (replace(SOUND, capabilities=frozenset({gb.Capability.STEADY})), {"M002"}),
+    "build raises": (replace(SOUND, build=raises), {"M003"}),
+    "wrong shape": (changed(lambda module, batch, y: y[:, :, :-1]), {"M004", "M006", "M016"}),
+    "double precision": (changed(lambda module, batch, y: y.double()), {"M004"}),
+    "not finite": (changed(lambda module, batch, y: y / 0), {"M005", "M006", "M007", "M016"}),
+    "unused parameter": (changed(lambda module, batch, y: y, spare=True), {"M006"}),
+    "mean over the batch": (changed(lambda module, batch, y: y - y.mean(0)), {"M007"}),
+    "random evaluation": (changed(lambda module, batch, y: y + torch.rand_like(y)), {"M007", "M009", "M010"}),
+    "state outside the state": (changed(lambda module, batch, y: y + module.noise.to(y.device)), {"M010"}),
+    "tensor on a default device": (changed(lambda module, batch, y: y + torch.ones(y.shape[2], 1)), {"M011"}),
+    "writes into the batch": (changed(writes_into_the_batch), {"M015", "M009", "M010"}),
+    "impure geometry": (replace(SOUND, geometry=random_geometry), {"M014"}),
+    "validation score not finite": (with_phase(gb.Phase(score=infinite)), {"M016"}),
+    "loss not finite": (with_phase(gb.Phase(loss=undefined_loss)), {"M006", "M016"}),
+    "order of the nodes": (
+        changed(
+            lambda module, batch, y: y + torch.arange(batch.nodes, device=y.device)[:, None],
+            capabilities=STEADY | {gb.Capability.PERMUTATION_EQUIVARIANT},
+        ),
+        {"M008"},
+    ),
+    "one mesh only": (changed(knows_its_mesh, capabilities=STEADY | {gb.Capability.OTHER_MESH}), {"M012"}),
+    "mean over padding": (
+        changed(lambda module, batch, y: y + y.mean(2, keepdim=True), declines=only_ragged, capabilities=RAGGED),
+        {"M013"},
+    ),
+}
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_defect_breaks_its_rules_and_no_others(defect: str) -> None:
+    model, codes = DEFECTS[defect]
+    assert broken(check_model(model)) == codes
+
+
+def test_a_sound_model_breaks_no_rule_on_any_case() -> None:
+    findings = check_model(replace(SOUND, declines=lambda task: None, capabilities=frozenset(gb.Capability)))
+    assert broken(findings) == set()
+    assert [finding.code for finding in findings] == [f"M{number:03d}" for number in range(1, 18)]
+    assert {finding.code for finding in findings if finding.skipped} == {"M014", "M017"}
+
+
+def test_a_declined_task_is_recorded_with_its_reason() -> None:
+    (finding,) = [finding for finding in check_model(SOUND) if finding.code == "M002"]
+    assert finding.passed and "declines unsteady: only steady problems on one mesh" in finding.detail
+
+
+def test_a_finding_names_the_place_in_the_plugin() -> None:
+    (finding,) = [finding for finding in check_model(replace(SOUND, build=raises)) if finding.code == "M003"]
+    assert "steady: RuntimeError: no luck (test_check.py:" in finding.detail
+
+
+def test_a_closed_form_model_is_checked_after_it_is_solved() -> None:
+    class Constant(nn.Module):
+        def __init__(self, task: gb.Task, params: Params) -> None:
+            super().__init__()
+            self.value: torch.Tensor
+            self.register_buffer("value", torch.full((len(task.fields),), torch.nan))
+
+        def forward(self, batch: gb.Batch) -> torch.Tensor:
+            return self.value.expand(batch.size, batch.task.t_out, batch.nodes, -1)
+
+    def solve(module: nn.Module, fit: gb.Fit) -> None:
+        module.value = torch.stack([target.mean((0, 1, 2)) for _, target in fit.batches("train")]).mean(0)
+
+    model = replace(SOUND, build=Constant, phases=lambda task, params: (gb.Phase(solve=solve),))
+    assert broken(check_model(model)) == set()
+
+
+# ------------------------------------------------------------------------------------------------------------- datasets
+
+
+def triangle_mesh(resolution: int = 9) -> gb.Mesh:
+    points = np.array([[x, y] for x in (0.0, 0.5, 1.0) for y in (0.0, 0.5, 1.0)])
+    cells = np.array([[i, i + 3, i + 4] for i in (0, 1, 3, 4)] + [[i, i + 4, i + 1] for i in (0, 1, 3, 4)])
+    return gb.Mesh(points, cells, {"wall": np.arange(9) != 4})
+
+
+def generate(setup: gb.Mesh, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
+    for index in indices:
+        value = np.random.default_rng([seed, SPLITS.index(split), index]).normal(size=(2, 9, 1))  # type: ignore[arg-type]
+        yield gb.Sample(frames=value * ~setup.tags["wall"][:, None], static=value[0], scalars=np.zeros(0))
+
+
+DATASET = gb.Dataset(
+    name="toy",
+    fields=(gb.Field("u", boundary={"wall": "dirichlet"}),),
+    static=(gb.Field("f"),),
+    dim=2,
+    tags=("wall",),
+    times=(0.0, 1.0),
+    t_in=1,
+    sizes={track: gb.Sizes(4, 2, 2, resolution=9) for track in ("smoke", "laptop", "workstation", "paper")},
+    tiny=gb.Sizes(3, 2, 2, 1, resolution=9),
+    setup=lambda params, resolution, cache: triangle_mesh(resolution),
+    generate=generate,
+    mesh=lambda setup: setup,
+    title="Toy",
+    solver="a random number generator",
+    licence="CC0-1.0",
+    cites="unpublished",
+)
+
+
+def on_mesh(**changes: Any) -> gb.Dataset:
+    return replace(DATASET, mesh=lambda setup: replace(setup, **changes))
+
+
+def made(change: Callable[[gb.Sample, int, str], gb.Sample]) -> gb.Dataset:
+    """The toy with every sample changed."""
+
+    def altered(setup: gb.Mesh, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
+        for index, sample in zip(indices, generate(setup, seed, split, indices), strict=True):
+            yield change(sample, index, split)
+
+    return replace(DATASET, generate=altered)
+
+
+def in_a_chain(setup: gb.Mesh, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
+    draw = np.random.default_rng([seed, SPLITS.index(split)])  # type: ignore[arg-type]
+    for _ in indices:
+        value = draw.normal(size=(2, 9, 1))
+        yield gb.Sample(frames=value * ~setup.tags["wall"][:, None], static=value[0], scalars=np.zeros(0))
+
+
+def without_the_split(setup: gb.Mesh, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
+    return generate(setup, seed, "train", indices)
+
+
+FLAT = np.concatenate([triangle_mesh().cells, [[0, 1, 2]]])
+DATASET_DEFECTS: dict[str, tuple[gb.Dataset, set[str]]] = {
+    "name with an underscore": (replace(DATASET, name="my_toy"), {"D001"}),
+    "no licence": (replace(DATASET, licence=""), {"D001"}),
+    "no solver": (replace(DATASET, solver=""), {"D001"}),
+    "no citation": (replace(DATASET, cites=""), {"D001"}),
+    "track missing": (replace(DATASET, sizes={"smoke": DATASET.sizes["smoke"]}), {"D001"}),
+    "unit missing": (replace(DATASET, static=(gb.Field("f", unit=""),)), {"D001"}),
+    "name used twice": (replace(DATASET, static=(gb.Field("u"),)), {"D001"}),
+    "variant with an unknown knob": (replace(DATASET, variants={"hard": {"size": 3}}), {"D001"}),
+    "boundary on an unknown tag": (replace(DATASET, fields=(gb.Field("u", boundary={"lid": "neumann"}),)), {"D002"}),
+    "support on an unknown tag": (replace(DATASET, fields=(gb.Field("u", support="not lid"),)), {"D002"}),
+    "window longer than the trajectory": (replace(DATASET, t_in=2), {"D003"}),
+    "times that stand still": (replace(DATASET, times=(1.0, 1.0)), {"D003"}),
+    "solver raises": (replace(DATASET, setup=raises), {"D004"}),
+    "frames missing": (made(lambda one, index, split: replace(one, frames=one.frames[:1])), {"D005"}),
+    "not finite": (made(lambda one, index, split: replace(one, static=one.static / 0)), {"D006"}),
+    "constant field": (made(lambda one, index, split: replace(one, frames=one.frames * 0)), {"D007"}),
+    "test samples in training": (replace(DATASET, generate=without_the_split), {"D008"}),
+    "samples in a chain": (replace(DATASET, generate=in_a_chain), {"D009"}),
+    "tag missing": (on_mesh(tags={"lid": np.arange(9) == 0}), {"D010", "D012"}),
+    "tag on no node": (on_mesh(tags={"wall": np.zeros(9, dtype=bool)}), {"D010"}),
+    "node in no cell": (on_mesh(cells=triangle_mesh().cells[triangle_mesh().cells.min(1) > 0]), {"D011"}),
+    "double node": (on_mesh(points=triangle_mesh().points[[0, 1, 2, 3, 4, 5, 6, 7, 0]]), {"D011"}),
+    "flat cell": (on_mesh(cells=FLAT), {"D011"}),
+    "boundary value": (made(lambda one, index, split: replace(one, frames=one.frames + 1)), {"D012"}),
+}
+
+
+def test_a_sound_dataset_breaks_no_rule() -> None:
+    findings = check_dataset(DATASET)
+    assert broken(findings) == set()
+    assert [finding.code for finding in findings] == [f"D{number:03d}" for number in range(1, 13)]
+
+
+@pytest.mark.parametrize("defect", DATASET_DEFECTS)
+def test_a_dataset_defect_breaks_its_rules_and_no_others(defect: str) -> None:
+    dataset, codes = DATASET_DEFECTS[defect]
+    with np.errstate(all="ignore"):
+        assert broken(check_dataset(dataset)) == codes
+
+
+# -------------------------------------------------------------------------------------------------- metrics and the rest
+
+
+def mean_error(prediction: torch.Tensor, target: torch.Tensor, batch: gb.Batch) -> torch.Tensor:
+    real = torch.ones_like(target) if batch.mask is None else batch.mask[:, None, :, None].expand_as(target)
+    return ((prediction - target).abs() * real).sum((1, 2, 3)) / real.sum((1, 2, 3))
+
+
+METRIC = gb.Metric("toy", mean_error, help="mean absolute error")
+METRIC_DEFECTS: dict[str, tuple[gb.Metric, set[str]]] = {
+    "no help": (replace(METRIC, help=""), {"X001"}),
+    "one number a batch": (replace(METRIC, compute=lambda p, u, batch: mean_error(p, u, batch).mean()), {"X002", "X006"}),
+    "not finite": (replace(METRIC, compute=lambda p, u, batch: mean_error(p, u, batch).log()), {"X003", "X004"}),
+    "wrong direction": (replace(METRIC, better="higher"), {"X004"}),
+    "offset": (replace(METRIC, compute=lambda p, u, batch: mean_error(p, u, batch) + 1), {"X004"}),
+    "padding": (replace(METRIC, compute=lambda p, u, batch: (p - u).abs().mean((1, 2, 3))), {"X005"}),
+    "companions": (replace(METRIC, compute=lambda p, u, b: mean_error(p, u, b) * mean_error(p, u, b).mean()), {"X006"}),
+}
+
+
+def test_a_sound_metric_breaks_no_rule() -> None:
+    assert broken(check_metric(METRIC)) == set()
+
+
+@pytest.mark.parametrize("defect", METRIC_DEFECTS)
+def test_a_metric_defect_breaks_its_rules_and_no_others(defect: str) -> None:
+    metric, codes = METRIC_DEFECTS[defect]
+    assert broken(check_metric(metric)) == codes
+
+
+def test_an_executor_gives_no_results_for_no_runs() -> None:
+    assert broken(check_executor(gb.Executor("toy", lambda specs, limits: iter(specs), help="nowhere"))) == set()
+    assert broken(check_executor(gb.Executor("toy", lambda specs, limits: iter([None])))) == {"E001", "E002"}
+
+
+# -------------------------------------------------------------------------------------------------------- the front door
+
+
+def test_a_bundled_floor_keeps_the_contract_and_json_says_so() -> None:
+    findings = contract.check("model", "persistence")
+    body = json.loads(contract.to_json(findings))
+    assert body["passed"] is True and body["findings"][0]["code"] == "P001"
+    contract.assert_contract("model", "persistence")
+
+
+def test_an_unknown_name_is_an_error_and_no_finding() -> None:
+    with pytest.raises(PluginError, match="did you mean 'persistence'"):
+        contract.check("model", "persistance")
+
+
+def test_a_plugin_that_does_not_load_breaks_the_first_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GSNOBENCH_PLUGINS_DENY", "persistence")
+    (finding,) = contract.check("model", "persistence")
+    assert finding.code == "P001" and not finding.passed and "denied" in finding.detail
+    with pytest.raises(AssertionError, match="breaks 1 rules of the contract\nP001"):
+        contract.assert_contract("model", "persistence")
