@@ -26,7 +26,42 @@ _HOME_OF = {
 }
 _MODULE_OF = {name: module for module, names in _HOME_OF.items() for name in names}
 
-__all__ = [*sorted(_MODULE_OF), "__version__"]  # noqa: PLE0604  (the list is computed, the names are strings)
+__all__ = [  # spelt out for type checkers, which do not evaluate _HOME_OF
+    "Batch",
+    "Cache",
+    "Capability",
+    "DataError",
+    "Dataset",
+    "Executor",
+    "Field",
+    "Fit",
+    "GsnobenchError",
+    "Horizon",
+    "Knob",
+    "Mesh",
+    "Metric",
+    "Model",
+    "ParamError",
+    "Params",
+    "Part",
+    "Phase",
+    "PluginError",
+    "Preset",
+    "Prune",
+    "RunError",
+    "RunResult",
+    "RunSpec",
+    "Sample",
+    "Samples",
+    "Sizes",
+    "Task",
+    "Trained",
+    "hookimpl",
+    "knob",
+    "load",
+    "run",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -59,6 +94,6 @@ if TYPE_CHECKING:
     from gsnobench.errors import DataError, GsnobenchError, ParamError, PluginError, Prune, RunError
     from gsnobench.hookspecs import hookimpl
     from gsnobench.params import Knob, Params, knob
-    from gsnobench.records import RunResult, RunSpec
     from gsnobench.predict import Trained, load
+    from gsnobench.records import RunResult, RunSpec
     from gsnobench.runner import run

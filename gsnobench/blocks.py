@@ -29,6 +29,7 @@ def layout_of(path: Path, samples_by_split: Mapping[Split, Samples], *, time_uni
     _check_shapes(path, task, held)
     for mesh in meshes:
         _check_mesh(path, mesh)
+    carried = {tag for mesh in meshes for tag in bare_mesh(mesh).tags}
     cells = [mesh.cells for mesh in meshes if mesh.cells is not None]
     if len({one.shape[1] for one in cells}) > 1 or len(cells) not in (0, len(meshes)):
         raise DataError(f"{path}: meshes hold cells of several kinds; expected all with k nodes a cell, or none with cells")
@@ -38,7 +39,7 @@ def layout_of(path: Path, samples_by_split: Mapping[Split, Samples], *, time_uni
         nodes=max(mesh.size for mesh in meshes),
         cells=max((len(one) for one in cells), default=0),
         vertices=cells[0].shape[1] if cells else 0,
-        tags=tuple(sorted({*task.tags, *(tag for mesh in meshes for tag in mesh.tags)})),
+        tags=tuple(sorted({*task.tags, *carried})),
         time_unit=time_unit,
         length_unit=length_unit,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,8 @@ class Scale:
     high: float
     colours: str
     label: str
-    is_cut: bool = False  # values may lie outside
+    cut_below: bool = False  # values lie below the low end
+    cut_above: bool = False
 
     @classmethod
     def spanning(cls, values: Array, label: str, colours: str = FIELD_COLOURS) -> Scale:
@@ -68,12 +69,17 @@ class Scale:
     def symmetric(cls, values: Array, label: str) -> Scale:
         """About zero, so that white means right; a few outliers are cut off."""
         limit = _limit(values)
-        return cls(-limit, limit, ERROR_COLOURS, label, is_cut=True)
+        return cls(-limit, limit, ERROR_COLOURS, label).reached_by(values)
 
     @classmethod
     def rising(cls, values: Array, label: str) -> Scale:
         """From zero up, for lengths."""
-        return cls(0.0, _limit(values), LENGTH_COLOURS, label, is_cut=True)
+        return cls(0.0, _limit(values), LENGTH_COLOURS, label).reached_by(values)
+
+    def reached_by(self, values: Array) -> Scale:
+        """The same scale, its ends pointed where these values lie outside."""
+        inside = _finite(values)
+        return replace(self, cut_below=bool(inside.min() < self.low), cut_above=bool(inside.max() > self.high))
 
 
 def _finite(values: Array) -> Array:
@@ -195,15 +201,17 @@ class Page:
         axes.set_axis_off()
 
     def bar(self, place: Sequence[float], scale: Scale) -> None:
-        """A colour bar with few, short numbers; pointed ends where values may lie outside."""
+        """A colour bar with few, short numbers; pointed ends where values lie outside."""
         axes = self.axes(*place)
         is_upright = place[3] >= place[2]
         source = ScalarMappable(Normalize(scale.low, scale.high), scale.colours)
-        extend = ("max" if scale.low == 0 else "both") if scale.is_cut else "neither"
+        extend = {(False, False): "neither", (True, False): "min", (False, True): "max"}.get(
+            (scale.cut_below, scale.cut_above), "both"
+        )
         bar = self.figure.colorbar(
             source, cax=axes, orientation="vertical" if is_upright else "horizontal", extend=extend, extendfrac=0.03
         )
-        bar.locator = MaxNLocator(5 if max(place[2:]) > 1.2 else 3, symmetric=scale.low == -scale.high)
+        bar.locator = MaxNLocator(5 if max(place[2:]) > 1.2 else 3 if is_upright else 2, symmetric=scale.low == -scale.high)
         bar.formatter = _short_numbers()
         bar.update_ticks()
         bar.outline.set_linewidth(0.4)

@@ -125,15 +125,16 @@ def _drawn(case: Case, task: Task, name: str, group: tuple[int, ...]) -> Drawn:
     support = _support(case.mesh, fields[0])
     frames = tuple(sorted({round(i) for i in np.linspace(0, len(truth) - 1, MOST_FRAMES)}))
     unit = "" if fields[0].unit in ("", "1") else f" [{fields[0].unit}]"
+    shown = np.ix_(frames, np.flatnonzero(support))
     if len(group) > 1:
         u, p, e = (np.linalg.norm(values, axis=2) for values in (truth, prediction, prediction - truth))
-        value_scale = Scale.spanning(u[:, support], f"|{name}|{unit}")
-        error_scale = Scale.rising(e[:, support], f"error{unit}")
+        value_scale = Scale.spanning(u[shown], f"|{name}|{unit}")
+        error_scale = Scale.rising(e[shown], f"error{unit}")
     else:
         u, p, e = truth[..., 0], prediction[..., 0], (prediction - truth)[..., 0]
-        value_scale = Scale.spanning(u[:, support], f"{name}{unit}")
-        error_scale = Scale.symmetric(e[:, support], f"error{unit}")
-    return Drawn(case, view_of(case.mesh, support), frames, u, p, e, value_scale, error_scale)
+        value_scale = Scale.spanning(u[shown], f"{name}{unit}")
+        error_scale = Scale.symmetric(e[shown], f"error{unit}")
+    return Drawn(case, view_of(case.mesh, support), frames, u, p, e, value_scale.reached_by(p[shown]), error_scale)
 
 
 def _support(mesh: Mesh, field: Field) -> Array:

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from multiprocessing import Pipe
@@ -132,23 +132,23 @@ def generate_shards(
     total = sum(sizes.values())
     done = total - sum(shard.stop - shard.start for shard in todo)
     workers = min(jobs or len(os.sched_getaffinity(0)), len(todo))
-    finished = _in_this_process(maker, todo) if jobs == 1 else _in_processes(maker, todo, workers)
     if progress is not None:
         progress(done, total)
-    for shard in finished:
-        done += shard.stop - shard.start
-        if progress is not None:
-            progress(done, total)
+    with closing(_in_this_process(maker, todo) if jobs == 1 else _in_processes(maker, todo, workers)) as finished:
+        for shard in finished:
+            done += shard.stop - shard.start
+            if progress is not None:
+                progress(done, total)
     return shards
 
 
-def _in_this_process(maker: Maker, todo: Sequence[Shard]) -> Iterator[Shard]:
+def _in_this_process(maker: Maker, todo: Sequence[Shard]) -> Generator[Shard, None, None]:
     for shard in todo:
         maker.make(shard)
         yield shard
 
 
-def _in_processes(maker: Maker, todo: Sequence[Shard], workers: int) -> Iterator[Shard]:
+def _in_processes(maker: Maker, todo: Sequence[Shard], workers: int) -> Generator[Shard, None, None]:
     """Shards as they are finished; each worker gets the next one when it has done its last."""
     waiting = deque(todo)
     order = (_portable(maker.dataset), task_to_json(maker.task), maker.folder, maker.cache.folder)
@@ -183,8 +183,8 @@ def _answer(dataset: Dataset, connection: Connection) -> Shard:
 def _worker(order: tuple[Any, ...]) -> Iterator[Connection]:
     """A fresh interpreter that serves shards over a pipe; it ends when the pipe does, so none outlives a killed parent."""
     ours, theirs = Pipe()
-    command = [sys.executable, "-c", f"from gsnobench.generate import serve; serve({theirs.fileno()})"]
-    environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-P", "-c", f"from gsnobench.generate import serve; serve({theirs.fileno()})"]
+    environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
     process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment, stdin=subprocess.DEVNULL)
     theirs.close()
     try:
@@ -199,20 +199,35 @@ def _worker(order: tuple[Any, ...]) -> Iterator[Connection]:
 def serve(descriptor: int) -> None:
     """The life of a worker: make the shards that are asked for until the other end of the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    os.dup2(2, 1)  # what a plugin prints must not mix with a JSON document on standard output
     connection = Connection(descriptor)
     try:
         plugin, task, folder, cache = connection.recv()
-        dataset = load("dataset", plugin) if isinstance(plugin, str) else pickle.loads(plugin)
-        maker = Maker(dataset, task_from_json(task), folder, Cache(cache))
+        make = _maker_of(plugin, Path(folder), task, cache)
         while True:
             shard: Shard = connection.recv()
             try:
-                maker.make(shard)
+                make(shard)
                 connection.send((shard, None, ""))
             except GsnobenchError as error:
                 connection.send((shard, error, traceback.format_exc()))
-    except (EOFError, BrokenPipeError):
+    except (EOFError, BrokenPipeError, ConnectionResetError):
         return
+
+
+def _maker_of(plugin: bytes | str, folder: Path, task: str, cache: Path | None) -> Callable[[Shard], None]:
+    """What makes shards in a worker; if the dataset cannot be loaded there, what says so."""
+    try:
+        dataset = load("dataset", plugin) if isinstance(plugin, str) else pickle.loads(plugin)
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        failure = PluginError(f"a worker process cannot load its dataset ({reason})")
+
+        def refuse(shard: Shard) -> None:
+            raise failure
+
+        return refuse
+    return Maker(dataset, task_from_json(task), folder, Cache(cache)).make
 
 
 def _portable(dataset: Dataset) -> bytes | str:

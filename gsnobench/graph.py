@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array, dia_array
+from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.sparse.linalg import SuperLU, splu
 from scipy.spatial import Delaunay, KDTree, QhullError
 
@@ -133,7 +133,7 @@ def smoother(mesh: Mesh, t: float) -> Callable[[Array], Array]:
     if t < 0:
         raise ParamError(f"smoother: t is {t!r}; expected a time >= 0 (length squared)")
     matrix, mass = stiffness_and_mass(mesh)
-    solver = factorise(diagonal(mass) + t * matrix)
+    solver = factorise(csr_array(diags_array(mass) + t * matrix))
 
     def apply(values: Array) -> Array:
         columns = np.asarray(values, dtype=float).reshape(mesh.size, -1)
@@ -149,12 +149,8 @@ def smooth(mesh: Mesh, t: float, values: Array) -> Array:
 
 def factorise(matrix: csr_array) -> SuperLU:
     """Sparse LU of a symmetric positive definite matrix, in an order that keeps the factors thin."""
-    return splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
-
-
-def diagonal(values: Array) -> dia_array:
-    """Square sparse matrix with these values on its diagonal."""
-    return dia_array((values[None, :], [0]), shape=(len(values), len(values)))
+    columns = matrix.T  # of a symmetric CSR matrix: the same in the column form that SuperLU takes
+    return splu(columns, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
 
 
 # ---------------------------------------------------------------------------------------------- distance, interpolation
@@ -326,5 +322,6 @@ def _sides(cells: Array, size: int) -> Array:
 
 
 def _unique_pairs(ends: Array, size: int) -> Array:
-    codes = np.unique(np.minimum(ends[:, 0], ends[:, 1]) * size + np.maximum(ends[:, 0], ends[:, 1]))
+    codes = np.sort(np.minimum(ends[:, 0], ends[:, 1]) * size + np.maximum(ends[:, 0], ends[:, 1]))
+    codes = codes[np.append(True, codes[1:] != codes[:-1])]
     return np.stack([codes // size, codes % size], axis=1)

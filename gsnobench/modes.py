@@ -30,6 +30,7 @@ DENSE = 250  # below so many nodes all modes at once are as cheap as a few
 THIN = 10_000  # above so many nodes the factors of a 3D mesh are no longer thin
 TOLERANCE = {"dense": 1e-8, "lanczos": 1e-8, "multigrid": 1e-6, "lobpcg": 1e-3}  # residual relative to the k-th eigenvalue
 ITERATIONS = 2000
+REFINEMENTS = 4
 CLUSTER = 0.25  # neighbours closer than this share of the mean spacing belong together
 
 
@@ -127,7 +128,9 @@ class _Problem:
 
     def shifted(self) -> csr_array:
         """The operator plus a tenth of its first nonzero eigenvalue: definite, with nearly the same small eigenvalues."""
-        return self.operator + graph.diagonal(np.full(len(self.root), 0.1 * self.lowest))
+        on_diagonal = self.operator.indices == _rows(self.operator)  # stored in every row
+        data = self.operator.data + 0.1 * self.lowest * on_diagonal
+        return csr_array((data, self.operator.indices, self.operator.indptr), shape=self.operator.shape)
 
 
 def _problem(mesh: Mesh, free: Array, kind: Kind, sigma: float, neighbours: int) -> _Problem:
@@ -146,8 +149,13 @@ def _problem(mesh: Mesh, free: Array, kind: Kind, sigma: float, neighbours: int)
 
 
 def _scaled(matrix: csr_array, scale: Array) -> csr_array:
-    rows = np.repeat(np.arange(len(scale)), np.diff(matrix.indptr))
-    return csr_array((matrix.data * scale[rows] * scale[matrix.indices], matrix.indices, matrix.indptr), shape=matrix.shape)
+    return csr_array(
+        (matrix.data * scale[_rows(matrix)] * scale[matrix.indices], matrix.indices, matrix.indptr), shape=matrix.shape
+    )
+
+
+def _rows(matrix: csr_array) -> Array:
+    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
 
 
 def _first_eigenvalue(operator: csr_array, root: Array, points: Array) -> float:
@@ -197,9 +205,20 @@ def _lanczos(problem: _Problem, k: int) -> Array:
         found, vectors = np.append(found[1:], extra[0]), np.append(vectors[:, 1:], extra[1], axis=1)
         order = np.argsort(found)
         found, vectors = found[order], vectors[:, order]
-    frame = solver.solve(vectors / found)  # one more inverse step takes out what is left of the highest modes
-    _, turn = scipy.linalg.eigh(frame.T @ (problem.operator @ frame), frame.T @ frame)
-    return frame @ turn
+    return _refined(problem, solver.solve, vectors)
+
+
+def _refined(problem: _Problem, solve: Callable[[Array], Array], vectors: Array) -> Array:
+    """Inverse steps of the whole block: they take out what is left of the highest modes, which dominates the residual."""
+    for _ in range(REFINEMENTS):
+        frame = solve(vectors)
+        frame /= np.linalg.norm(frame, axis=0)
+        image = problem.operator @ frame
+        values, turn = scipy.linalg.eigh(frame.T @ image, frame.T @ frame)
+        vectors = frame @ turn
+        if np.linalg.norm(image @ turn - vectors * values, axis=0).max() < 1e-10 * problem.scale(vectors.shape[1]):
+            break
+    return vectors
 
 
 def _missed(solve: Callable[[Array], Array], vectors: Array, start: Array, above: float) -> tuple[Array, Array] | None:
@@ -213,7 +232,7 @@ def _missed(solve: Callable[[Array], Array], vectors: Array, start: Array, above
         return y - vectors @ (vectors.T @ y)
 
     complement, first = _as_operator(outside, start), outside(start)
-    value, vector = eigsh(complement, 1, which="LA", v0=first, ncv=10, tol=1e-3)
+    value, vector = eigsh(complement, 1, which="LA", v0=first, ncv=8, tol=1e-2)
     if value[0] <= above * (1 + 1e-6):
         return None
     return eigsh(complement, 1, which="LA", v0=vector[:, 0], tol=1e-11)

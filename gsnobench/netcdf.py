@@ -210,6 +210,8 @@ class Handle:
 
     def read(self, name: str, rows: Any = slice(None)) -> Array:
         """Rows of one variable."""
+        if isinstance(rows, np.ndarray) and len(rows) and (np.diff(rows) == 1).all():
+            rows = slice(int(rows[0]), int(rows[-1]) + 1)
         try:
             with LIBRARY:
                 return np.asarray(self.file.variables[name][rows])

@@ -12,13 +12,13 @@ import numpy as np
 from gsnobench.data import SPLITS, Array, Mesh, Samples, Split, Task
 from gsnobench.errors import DataError, did_you_mean
 
-KEYS = ("frames", "static", "scalars", "points", "cells", "node_count", "cell_count", "split")
+KEYS = ("frames", "times", "static", "scalars", "points", "cells", "node_count", "cell_count", "split")
 
 
 def import_npz(path: Path, task: Task) -> dict[Split, Samples]:
     """The samples of a NumPy file by split, ready for `store.write`.
 
-    Keys: frames (S,T,N,C), points (N,d) or (S,N,d), split (S,) of names or 0..3; optional static (S,N,F), scalars (S,P),
+    Keys: frames (S,T,N,C), points (N,d) or (S,N,d), split (S,) of names or 0..3; optional times (T,), static (S,N,F), scalars (S,P),
     cells (M,k) or (S,M,k), tag_NAME (N,) or (S,N), and node_count, cell_count (S,) where meshes are padded.
     """
     arrays = _arrays(path)
@@ -31,8 +31,11 @@ def import_npz(path: Path, task: Task) -> dict[Split, Samples]:
     frames = arrays["frames"]
     if frames.ndim != 4:
         raise DataError(f"{path}: frames has the shape {frames.shape}; expected (samples, frames, nodes, fields)")
-    count, _, nodes, _ = frames.shape
-    whole = replace(task, fixed_mesh=arrays["points"].ndim == 2)
+    count, length, nodes, _ = frames.shape
+    times = tuple(np.asarray(arrays.get("times", task.times), dtype=np.float64).tolist())
+    if len(times) != length:
+        raise DataError(f"{path}: frames holds {length} frames, but there are {len(times)} times; add the key 'times'")
+    whole = replace(task, times=times, fixed_mesh=arrays["points"].ndim == 2)
     static = arrays.get("static", np.zeros((count, nodes, 0), dtype="f4"))
     scalars = arrays.get("scalars", np.zeros((count, 0), dtype="f4"))
     codes = _codes(path, arrays["split"])

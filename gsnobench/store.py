@@ -166,7 +166,7 @@ def _meshes(handle: Handle, task: Task, rows: Array) -> tuple[Mesh, ...]:
     where = slice(None) if task.fixed_mesh else rows
 
     def per_mesh(name: str) -> Array:
-        values = handle.read(name)[where]
+        values = handle.read(name, where)
         return values[None] if task.fixed_mesh else values
 
     points = np.stack([per_mesh(f"node_{axis}") for axis in AXES[: task.dim]], axis=-1).astype(np.float64)  # (1 or S, N, d)

@@ -340,6 +340,6 @@ def trouble_of(address: Address) -> str | None:
 
 
 if __name__ == "__main__":
-    os.nice(10)  # training goes first
+    os.nice(5)  # training goes first
     logging.basicConfig(format="%(asctime)s %(message)s")
     mirror(Path(sys.argv[1]))

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
+from scipy.spatial import cKDTree
 from torch import nn
 
 import gsnobench as gb
@@ -20,6 +22,7 @@ from gsnobench.check.models import check_model
 from gsnobench.check.others import check_executor, check_metric
 from gsnobench.data import SPLITS
 from gsnobench.errors import PluginError
+from gsnobench.graph import edges, lumped_mass
 
 STEADY = frozenset({gb.Capability.STEADY, gb.Capability.FIXED_GEOMETRY})
 RAGGED = frozenset({gb.Capability.STEADY, gb.Capability.VARYING_GEOMETRY})
@@ -58,7 +61,7 @@ SOUND = gb.Model(
 )
 
 
-def changed(change: Callable[[nn.Module, gb.Batch, torch.Tensor], torch.Tensor], **extra: Any) -> gb.Model:
+def changed(change: Callable[[Any, gb.Batch, torch.Tensor], torch.Tensor], **extra: Any) -> gb.Model:
     """The sound model with its output passed through `change`."""
 
     class Changed(Pointwise):
@@ -97,7 +100,8 @@ def infinite(module: nn.Module, fit: gb.Fit) -> float:
 
 
 def undefined_loss(module: nn.Module, batch: gb.Batch, target: torch.Tensor, progress: float) -> torch.Tensor:
-    return module(batch).sum() * float("nan")
+    y: torch.Tensor = module(batch)
+    return y.sum() * float("nan")
 
 
 def with_phase(phase: gb.Phase) -> gb.Model:
@@ -125,6 +129,7 @@ DEFECTS: dict[str, tuple[gb.Model, set[str]]] = {
     "not finite": (changed(lambda module, batch, y: y / 0), {"M005", "M006", "M007", "M016"}),
     "unused parameter": (changed(lambda module, batch, y: y, spare=True), {"M006"}),
     "mean over the batch": (changed(lambda module, batch, y: y - y.mean(0)), {"M007"}),
+    "all from the first sample": (changed(lambda module, batch, y: y[:1].expand_as(y)), {"M007"}),
     "random evaluation": (changed(lambda module, batch, y: y + torch.rand_like(y)), {"M007", "M009", "M010"}),
     "state outside the state": (changed(lambda module, batch, y: y + module.noise.to(y.device)), {"M010"}),
     "tensor on a default device": (changed(lambda module, batch, y: y + torch.ones(y.shape[2], 1)), {"M011"}),
@@ -160,6 +165,53 @@ def test_a_sound_model_breaks_no_rule_on_any_case() -> None:
     assert {finding.code for finding in findings if finding.skipped} == {"M014", "M017"}
 
 
+class Neighbours(nn.Module):
+    """Uses all three kinds of geometry: a sparse operator, an index into the nodes, and values on the nodes."""
+
+    def __init__(self, task: gb.Task, params: Params) -> None:
+        super().__init__()
+        self.inner = nn.Linear(task.in_channels, params.width)
+        self.outer = nn.Linear(3 * params.width + 1, task.out_channels)
+
+    def forward(self, batch: gb.Batch) -> torch.Tensor:
+        x = self.inner(batch.features)  # (B, N, width)
+        nearest = batch.geometry["nearest"][..., 0]  # (1 or B, N)
+        taken = x[:, nearest[0]] if nearest.shape[0] == 1 else batch.flat(x)[nearest]  # (B, N, width)
+        area = batch.geometry["area"].expand(batch.size, -1, -1)  # (B, N, 1)
+        return batch.frames(self.outer(torch.cat([x, batch.apply("average", x), taken, area], dim=-1)))
+
+
+def neighbours(mesh: gb.Mesh, task: gb.Task, params: Params, reference: object) -> dict[str, gb.Part]:
+    ends = edges(mesh)
+    both = np.concatenate([ends, ends[:, ::-1]])
+    matrix = scipy.sparse.csr_array((np.ones(len(both)), both.T), shape=(mesh.size, mesh.size))
+    nearest = cKDTree(mesh.points).query(mesh.points, k=2)[1][:, 1:]
+    return {
+        "average": gb.Part(scipy.sparse.csr_array(matrix / matrix.sum(axis=1)[:, None]), ("node", "node")),
+        "nearest": gb.Part(nearest, ("node", "one"), index="node"),
+        "area": gb.Part(lumped_mass(mesh)[:, None], ("node", "one")),
+    }
+
+
+def test_a_sound_model_with_geometry_of_every_kind_breaks_no_rule() -> None:
+    every = frozenset(gb.Capability)
+    model = replace(SOUND, build=Neighbours, geometry=neighbours, declines=lambda task: None, capabilities=every)
+    findings = check_model(model)
+    assert broken(findings) == set()
+    assert {finding.code for finding in findings if finding.skipped} == {"M017"}
+
+
+def test_an_index_that_forgets_the_batch_is_caught() -> None:
+    class Forgetful(Neighbours):
+        def forward(self, batch: gb.Batch) -> torch.Tensor:
+            x = self.inner(batch.features)
+            taken = batch.flat(x)[batch.geometry["nearest"][..., 0]].expand_as(x)
+            area = batch.geometry["area"].expand(batch.size, -1, -1)
+            return batch.frames(self.outer(torch.cat([x, batch.apply("average", x), taken, area], dim=-1)))
+
+    assert broken(check_model(replace(SOUND, build=Forgetful, geometry=neighbours))) == {"M007"}
+
+
 def test_a_declined_task_is_recorded_with_its_reason() -> None:
     (finding,) = [finding for finding in check_model(SOUND) if finding.code == "M002"]
     assert finding.passed and "declines unsteady: only steady problems on one mesh" in finding.detail
@@ -190,15 +242,17 @@ def test_a_closed_form_model_is_checked_after_it_is_solved() -> None:
 # ------------------------------------------------------------------------------------------------------------- datasets
 
 
+CELLS = np.array([[i, i + 3, i + 4] for i in (0, 1, 3, 4)] + [[i, i + 4, i + 1] for i in (0, 1, 3, 4)])
+
+
 def triangle_mesh(resolution: int = 9) -> gb.Mesh:
     points = np.array([[x, y] for x in (0.0, 0.5, 1.0) for y in (0.0, 0.5, 1.0)])
-    cells = np.array([[i, i + 3, i + 4] for i in (0, 1, 3, 4)] + [[i, i + 4, i + 1] for i in (0, 1, 3, 4)])
-    return gb.Mesh(points, cells, {"wall": np.arange(9) != 4})
+    return gb.Mesh(points, CELLS, {"wall": np.arange(9) != 4})
 
 
 def generate(setup: gb.Mesh, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
     for index in indices:
-        value = np.random.default_rng([seed, SPLITS.index(split), index]).normal(size=(2, 9, 1))  # type: ignore[arg-type]
+        value = np.random.default_rng([seed, SPLITS.index(split), index]).normal(size=(2, 9, 1))
         yield gb.Sample(frames=value * ~setup.tags["wall"][:, None], static=value[0], scalars=np.zeros(0))
 
 
@@ -237,7 +291,7 @@ def made(change: Callable[[gb.Sample, int, str], gb.Sample]) -> gb.Dataset:
 
 
 def in_a_chain(setup: gb.Mesh, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
-    draw = np.random.default_rng([seed, SPLITS.index(split)])  # type: ignore[arg-type]
+    draw = np.random.default_rng([seed, SPLITS.index(split)])
     for _ in indices:
         value = draw.normal(size=(2, 9, 1))
         yield gb.Sample(frames=value * ~setup.tags["wall"][:, None], static=value[0], scalars=np.zeros(0))
@@ -247,7 +301,7 @@ def without_the_split(setup: gb.Mesh, seed: int, split: str, indices: Sequence[i
     return generate(setup, seed, "train", indices)
 
 
-FLAT = np.concatenate([triangle_mesh().cells, [[0, 1, 2]]])
+FLAT = np.concatenate([CELLS, [[0, 1, 2]]])
 DATASET_DEFECTS: dict[str, tuple[gb.Dataset, set[str]]] = {
     "name with an underscore": (replace(DATASET, name="my_toy"), {"D001"}),
     "no licence": (replace(DATASET, licence=""), {"D001"}),
@@ -269,7 +323,7 @@ DATASET_DEFECTS: dict[str, tuple[gb.Dataset, set[str]]] = {
     "samples in a chain": (replace(DATASET, generate=in_a_chain), {"D009"}),
     "tag missing": (on_mesh(tags={"lid": np.arange(9) == 0}), {"D010", "D012"}),
     "tag on no node": (on_mesh(tags={"wall": np.zeros(9, dtype=bool)}), {"D010"}),
-    "node in no cell": (on_mesh(cells=triangle_mesh().cells[triangle_mesh().cells.min(1) > 0]), {"D011"}),
+    "node in no cell": (on_mesh(cells=CELLS[CELLS.min(1) > 0]), {"D011"}),
     "double node": (on_mesh(points=triangle_mesh().points[[0, 1, 2, 3, 4, 5, 6, 7, 0]]), {"D011"}),
     "flat cell": (on_mesh(cells=FLAT), {"D011"}),
     "boundary value": (made(lambda one, index, split: replace(one, frames=one.frames + 1)), {"D012"}),

@@ -90,6 +90,7 @@ def test_pickled_arrays_are_never_opened(tmp_path: Path, monkeypatch: pytest.Mon
         ({"frames": None}, "'frames' is missing"),
         ({"point": np.zeros(1)}, "did you mean 'points'"),
         ({"frames": np.zeros((3, 4))}, "(samples, frames, nodes, fields)"),
+        ({"times": np.arange(4.0)}, "frames holds 3 frames, but there are 4 times"),
         ({"split": np.zeros(3, dtype=int)}, "split holds 3 samples"),
         ({"split": np.full(10, "training")}, "split holds training"),
         ({"points": np.zeros((2, 16, 2))}, "points has the shape (2, 16, 2)"),

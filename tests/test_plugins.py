@@ -85,6 +85,13 @@ def test_listing_imports_nothing_and_is_cheap() -> None:
     assert float(seconds) < 0.5
 
 
+def test_the_public_names_are_spelt_out_for_type_checkers() -> None:
+    import gsnobench
+
+    assert set(gsnobench.__all__) == {*gsnobench._MODULE_OF, "__version__"}
+    assert all(getattr(gsnobench, name) is not None for name in gsnobench.__all__)
+
+
 def test_bundled_plugins_take_the_same_road() -> None:
     names = {(entry.kind, entry.name, entry.package) for entry in plugins.listed()}
     assert {("model", "gsno", "gsnobench"), ("dataset", "darcy", "gsnobench")} <= names
@@ -181,9 +188,7 @@ def test_a_clash_is_refused_with_both_packages_and_only_when_asked_for(install: 
     assert plugins.load("model", "beta").name == "beta"
     problems = {entry.package: entry.problem for entry in plugins.listed("model") if entry.name in ("alpha", "beta")}
     assert problems.pop("gsnobench-beta") is None
-    assert (
-        all(problem is not None and "gsnobench-two 3.0" in problem for problem in problems.values()) and len(problems) == 2
-    )
+    assert all(problem is not None and "gsnobench-two 3.0" in problem for problem in problems.values()) and len(problems) == 2
 
 
 def test_a_stranger_cannot_replace_a_bundled_plugin(install: Install) -> None:

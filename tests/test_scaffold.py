@@ -32,24 +32,23 @@ def test_the_command_writes_a_package(tmp_path: Path) -> None:
     assert "already exists" in refused.stderr
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_new_package_keeps_the_contract(environment: Environment, kind: Offer) -> None:
-    body = json.loads(environment.gsnobench("check", f"my{kind}", "--json").stdout)
+def test_new_packages_are_listed_under_their_own_names(environment: Environment) -> None:
+    entries = {entry["name"]: entry for entry in json.loads(environment.gsnobench("list", "--json").stdout)["plugins"]}
+    for kind in KINDS:
+        entry = entries[f"my{kind}"]
+        assert (entry["kind"], entry["package"], entry["problem"]) == (kind, f"gsnobench-my{kind}", None)
+
+
+def test_new_packages_keep_the_contract_by_their_own_tests(environment: Environment) -> None:
+    options = ("-q", "-p", "no:cacheprovider", "--import-mode=importlib")
+    done = environment.python("-m", "pytest", *options, "packages", cwd=environment.folder)
+    assert "3 passed" in done.stdout
+
+
+def test_a_new_package_passes_the_command(environment: Environment) -> None:
+    body = json.loads(environment.gsnobench("check", "mydataset", "--json").stdout)
     assert body["passed"] is True
     assert len(body["findings"]) > 5
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_new_package_is_listed_under_its_own_name(environment: Environment, kind: Offer) -> None:
-    entries = json.loads(environment.gsnobench("list", "--json").stdout)["plugins"]
-    (entry,) = [entry for entry in entries if entry["name"] == f"my{kind}"]
-    assert (entry["kind"], entry["package"], entry["problem"]) == (kind, f"gsnobench-my{kind}", None)
-
-
-def test_its_own_test_passes(environment: Environment) -> None:
-    package = environment.folder / "packages" / "gsnobench-mymetric"
-    done = environment.python("-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=package)
-    assert "1 passed" in done.stdout
 
 
 def test_a_new_model_runs_on_a_new_dataset(environment: Environment) -> None:

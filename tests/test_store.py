@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import pickle
 import resource
 import subprocess
 import sys
-import threading
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -18,29 +15,22 @@ import numpy as np
 import pytest
 import xarray
 from toy_datasets import square
-from toy_samples import FIELDS, TASK, fixed, one_line, ragged
+from toy_samples import FIELDS, TASK, fixed, one_line, ragged, without_hashes, write_toy
 
 import gsnobench as gb
 from gsnobench import netcdf, store
-from gsnobench.data import Samples
-
-PROVENANCE = {"title": "Toy", "source": "a random generator", "licence": "CC0-1.0"}
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A file of ours."""
-    store.write(tmp_path / "toy.nc", fixed(), provenance=PROVENANCE, time_unit="s", length_unit="m")
-    return tmp_path / "toy.nc"
+    return write_toy(tmp_path)
 
 
 @pytest.fixture
 def own(path: Path) -> Path:
     """The same file as a user would bring it: without any of the hashes."""
-    with netCDF4.Dataset(path, "a") as file:
-        for name in ("content_hash", "split_hashes", "fingerprint", "gsnobench_format", "gsnobench_version"):
-            file.delncattr(name)
-    return path
+    return without_hashes(path)
 
 
 # ----------------------------------------------------------------------------------------------------------- round trips
@@ -169,140 +159,6 @@ def test_chunks_hold_whole_samples_and_are_compressed(tmp_path: Path) -> None:
     with netCDF4.Dataset(tmp_path / "a.nc") as file:
         assert file["field_h"].filters()["zlib"] and file["field_h"].filters()["shuffle"]
         assert file["field_h"].dtype == np.float32
-
-
-# ---------------------------------------------------------------------------------------------------------------- hashes
-
-
-def test_the_content_hash_is_of_the_arrays_alone(tmp_path: Path) -> None:
-    first = store.write(tmp_path / "a.nc", fixed(), provenance={"title": "one"}, level=4)
-    assert store.write(tmp_path / "b.nc", fixed(), provenance={"title": "two"}, level=0) == first
-    changed = fixed()
-    changed["test"].frames[2, 1, 3, 0] += 1e-6
-    assert store.write(tmp_path / "c.nc", changed, provenance={}) != first
-    moved = square(4)
-    moved.points[5] += 1e-9
-    assert store.write(tmp_path / "d.nc", fixed(mesh=moved), provenance={}) != first
-
-
-def test_split_hashes_do_not_depend_on_the_other_splits(tmp_path: Path) -> None:
-    samples = ragged()
-    store.write(tmp_path / "all.nc", samples, provenance={})
-    store.write(tmp_path / "valid.nc", {"valid": samples["valid"]}, provenance={})  # padded to 9 nodes instead of 25
-    with store.open_file(tmp_path / "all.nc") as every, store.open_file(tmp_path / "valid.nc") as alone:
-        assert every.task.split_hashes["valid"] == alone.task.split_hashes["valid"]
-        assert every.content_hash != alone.content_hash
-
-
-def test_the_fingerprint_survives_round_off_and_shows_another_solution(tmp_path: Path) -> None:
-    def fingerprint(factor: float) -> str:
-        samples = {
-            split: replace(one, frames=(np.asarray(one.frames, dtype="f8") * factor + 5).astype("f4"))
-            for split, one in fixed(train=50).items()
-        }
-        store.write(tmp_path / "f.nc", samples, provenance={})
-        with store.open_file(tmp_path / "f.nc") as opened:
-            return opened.fingerprint
-
-    assert fingerprint(1.0) == fingerprint(1.0 + 1e-7) != fingerprint(1.01)
-    mean, deviation = json.loads(fingerprint(1.0))["field_h"]
-    assert mean == pytest.approx(5.0, abs=0.05) and deviation == pytest.approx(1.0, abs=0.05)
-    assert len(repr(deviation).replace(".", "").lstrip("0")) <= 4
-
-
-def test_a_file_of_the_users_own_is_hashed_when_it_is_opened(own: Path, tmp_path: Path) -> None:
-    with store.open_file(own) as opened:
-        assert opened.content_hash == store.write(tmp_path / "again.nc", fixed(), provenance={})
-        assert set(opened.task.split_hashes) == {"train", "valid", "test"} and opened.fingerprint.startswith("{")
-
-
-def test_verify_finds_a_changed_value(path: Path) -> None:
-    store.verify(path)
-    with netCDF4.Dataset(path, "a") as file:
-        file["field_u"][7, 1, 2] = 0.25
-    with pytest.raises(gb.DataError) as error:
-        store.verify(path)
-    one_line(error, "changed after it was made")
-
-
-# -------------------------------------------------------------------------------------------------------------- laziness
-
-
-@pytest.mark.parametrize(
-    "index",
-    [0, -1, slice(1, 4), slice(None, None, 2), [3, 0, 3], np.array([4, 1]), np.array([True, False, True, False, True]), []],
-    ids=str,
-)
-def test_lazy_arrays_are_indexed_like_numpy_arrays(path: Path, index: object) -> None:
-    with store.open_file(path) as opened:
-        lazy, real = opened.split("train").frames, fixed()["train"].frames
-        np.testing.assert_array_equal(lazy[index], real[index] if not isinstance(index, list) else real[np.array(index, int)])
-
-
-def test_lazy_arrays_take_further_indices(path: Path) -> None:
-    with store.open_file(path) as opened:
-        lazy, real = opened.split("train").frames, fixed()["train"].frames
-        np.testing.assert_array_equal(lazy[1:3, 1, :, 0], real[1:3, 1, :, 0])
-        np.testing.assert_array_equal(lazy[2, :, 3:5], real[2, :, 3:5])
-        np.testing.assert_array_equal(np.asarray(lazy), real)
-        assert (lazy.shape, lazy.ndim, lazy.dtype, len(lazy)) == (real.shape, 4, np.float32, 5)
-
-
-def test_splits_may_be_interleaved_in_a_users_file(own: Path) -> None:
-    with netCDF4.Dataset(own, "a") as file:
-        file["split"][:] = [0, 2, 0, 2, 0, 0, 1, 2, 0, 1]
-        raw = file["field_h"][:]
-    with store.open_file(own) as opened:
-        np.testing.assert_array_equal(opened.split("train").frames[:, ..., 0], raw[[0, 2, 4, 5, 8]])
-        np.testing.assert_array_equal(opened.split("test").frames[[2, 0], ..., 0], raw[[7, 1]])
-
-
-def _total(samples: Samples, answers: multiprocessing.SimpleQueue) -> None:
-    answers.put([float(samples.frames[index].sum(dtype=np.float64)) for index in (4, 0, 2, 1, 3)])
-
-
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_open_samples_work_in_other_processes(path: Path, method: str) -> None:
-    context = multiprocessing.get_context(method)
-    with store.open_file(path) as opened:
-        samples, answers = opened.split("train"), context.SimpleQueue()
-        expected = [float(samples.frames[index].sum(dtype=np.float64)) for index in (4, 0, 2, 1, 3)]
-        processes = [context.Process(target=_total, args=(samples, answers)) for _ in range(2)]
-        for process in processes:
-            process.start()
-        totals = [answers.get() for _ in processes]
-        for process in processes:
-            process.join()
-        assert totals == [expected, expected]
-        np.testing.assert_array_equal(samples.frames[:], fixed()["train"].frames)  # the parent's handle is unharmed
-
-
-def test_threads_may_read_at_once(path: Path) -> None:
-    real, wrong = fixed()["train"].frames, []
-    with store.open_file(path) as opened:
-        samples = opened.split("train")
-
-        def read() -> None:
-            for index in np.random.default_rng(0).integers(0, 5, size=40):
-                if not np.array_equal(samples.frames[index], real[index]):
-                    wrong.append(index)
-
-        threads = [threading.Thread(target=read) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert not wrong
-
-
-def test_a_closed_file_says_so(path: Path) -> None:
-    with store.open_file(path) as opened:
-        samples = opened.split("train")
-    with pytest.raises(gb.DataError) as error:
-        samples.frames[0]
-    one_line(error, "closed")
-    with pytest.raises(gb.DataError):
-        pickle.loads(pickle.dumps(samples)).frames[0]
 
 
 # -------------------------------------------------------------------------------------------------- what must be refused

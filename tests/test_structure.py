@@ -116,3 +116,13 @@ def test_problems_of_content_are_listed_too(tmp_path: Path) -> None:
     assert ["valid sample 0 is the same as train sample 0" in line for line in store.problems(tmp_path / "mine.nc")] == [True]
     (tmp_path / "text.nc").write_text("no")
     assert "not a readable NetCDF file" in store.problems(tmp_path / "text.nc")[0]
+
+
+def test_the_example_of_the_documentation_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parent.parent / "docs" / "data-format.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    exec(page.split("```python\n")[1].split("```")[0], {})
+    assert store.problems(tmp_path / "mine.nc") == []
+    with store.open_file(tmp_path / "mine.nc") as opened:
+        assert opened.task.sizes == {"train": 20, "valid": 4, "test": 6}
+        assert opened.split("train").frames[0].shape == (6, 50, 1)

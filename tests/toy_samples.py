@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import netCDF4
 import numpy as np
 import pytest
 from toy_datasets import square
 
 import gsnobench as gb
+from gsnobench import store
 from gsnobench.data import Samples, Task
 
 FIELDS = (
@@ -62,6 +65,21 @@ def ragged(seed: int = 0, padding: float = 0.0) -> dict[str, Samples]:
         return Samples(task, meshes, frames, static, draw.normal(size=(len(sides), 1)).astype("f4"))
 
     return {"train": samples((3, 5, 4)), "valid": samples((3,)), "test": samples((4, 3))}
+
+
+def write_toy(folder: Path) -> Path:
+    """The fixed samples as a file with all attributes."""
+    provenance = {"title": "Toy", "source": "a random generator", "licence": "CC0-1.0"}
+    store.write(folder / "toy.nc", fixed(), provenance=provenance, time_unit="s", length_unit="m")
+    return folder / "toy.nc"
+
+
+def without_hashes(path: Path) -> Path:
+    """Make a file of ours one that a user could have written."""
+    with netCDF4.Dataset(path, "a") as file:
+        for name in ("content_hash", "split_hashes", "fingerprint", "gsnobench_format", "gsnobench_version"):
+            file.delncattr(name)
+    return path
 
 
 def one_line(error: pytest.ExceptionInfo[gb.GsnobenchError], *parts: str) -> None:

@@ -153,8 +153,9 @@ def _every_parameter_gets_a_gradient(trial: Trial) -> str | None:
 
 
 def _samples_do_not_see_one_another(trial: Trial) -> None:
-    other = answer(trial.module, trial.batch(trial.case.train, (0, 2)))
-    _require_close(trial.output[0], other[0], "sample 0 changes with its companion")
+    for position, companions in ((0, (0, 2)), (1, (2, 1))):
+        other = answer(trial.module, trial.batch(trial.case.train, companions))
+        _require_close(trial.output[position], other[position], f"sample {position} of a batch changes with its companion")
 
 
 def _follows_a_permutation(trial: Trial) -> None:

@@ -164,11 +164,12 @@ def permuted_geometry(geometry: Geometry, order: Array) -> Geometry:
 
 def _permuted_part(part: Part, order: Array) -> Part:
     value: Any = part.value
-    if scipy.sparse.issparse(value):
-        value = scipy.sparse.csr_array(value)
     for axis, name in enumerate(part.axes):
         if name == "node":
             value = value[(slice(None),) * axis + (order,)]
+    if scipy.sparse.issparse(value):
+        value = scipy.sparse.csr_array(value)
+        value.sort_indices()
     if part.index == "node":
         value = np.argsort(order)[value]
     return replace(part, value=value)

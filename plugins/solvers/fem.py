@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from gsnobench_plugins.solvers.topology import cell_measures, cells_of
 from scipy.sparse.linalg import SuperLU, splu
 from scipy.spatial import cKDTree
 
 from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError
-from gsnobench_plugins.solvers.topology import cell_measures, cells_of
 
 FACTORIAL = {3: 2.0, 4: 6.0}  # nodes of a cell -> (parallelepiped / cell)
 
@@ -58,7 +58,7 @@ def lumped_mass(mesh: Mesh) -> Array:
 
 def load(mesh: Mesh, source: Array) -> Array:
     """b_i = integral of f phi_i for a source given at the nodes (N,)."""
-    return mass(mesh) @ source
+    return np.asarray(mass(mesh) @ source)
 
 
 def factorise(matrix: sp.csr_array) -> SuperLU:
@@ -144,7 +144,7 @@ def _barycentric(mesh: Mesh, gradients: Array, cell: Array, points: Array) -> Ar
     origin = mesh.points[cells_of(mesh)[cell][..., 0]]
     shares = np.einsum("...kd,...d->...k", gradients[cell], points - origin)
     shares[..., 0] += 1.0
-    return shares
+    return np.asarray(shares)
 
 
 def evaluation_matrix(mesh: Mesh, points: Array) -> sp.csr_array:

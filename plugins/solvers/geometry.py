@@ -62,6 +62,21 @@ def distance_to_segments(points: Array, starts: Array, ends: Array, *, block: in
     return nearest
 
 
+def crossing_segments(starts: Array, ends: Array, *, block: int = 256) -> bool:
+    """Whether two of the segments cross, or one ends inside another; sharing an end is not crossing."""
+
+    def side(a: Array, b: Array, c: Array) -> Array:
+        u, v = b - a, c - a
+        return np.asarray(u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0])
+
+    for first in range(0, len(starts), block):
+        p, q = starts[first : first + block, None], ends[first : first + block, None]
+        parted = (side(p, q, starts) * side(p, q, ends) <= 0) & (side(starts, ends, p) * side(starts, ends, q) < 0)
+        if parted.any():
+            return True
+    return False
+
+
 def arc_length(loop: Array) -> Array:
     """Arc length at each vertex and, last, the perimeter, (n+1,)."""
     steps = np.linalg.norm(np.roll(loop, -1, axis=0) - loop, axis=1)
@@ -79,7 +94,7 @@ def turning(before: Array, at: Array, after: Array) -> Array:
     """Signed change of direction at each point, in degrees; positive turns left."""
     u, v = at - before, after - at
     cross = u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0]
-    return np.degrees(np.arctan2(cross, np.sum(u * v, axis=1)))
+    return np.asarray(np.degrees(np.arctan2(cross, np.sum(u * v, axis=1))))
 
 
 def find_corners(loop: Array, spacing: Array) -> Array:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
+from gsnobench_plugins.solvers.topology import cells_of, mesh_edges
 from scipy.sparse.linalg import splu
 
 from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError
-from gsnobench_plugins.solvers.topology import cells_of, mesh_edges
 
 
 def neighbour_stars(mesh: Mesh, centres: Array, count: int) -> Array:
@@ -44,8 +44,8 @@ def laplacian_weights(mesh: Mesh, centres: Array, *, neighbours: int = 10) -> tu
     return stars, (weighted[:, 2] + weighted[:, 4]) / radius**2
 
 
-def solve_diffusion(mesh: Mesh, coefficient: Array, is_fixed: Array, source: float = 1.0) -> Array:
-    """-div(a grad u) = source with u = 0 on fixed nodes, coefficient at the nodes (N,), solution (N,).
+def solve_diffusion(mesh: Mesh, coefficient: Array, is_fixed: Array, source: Array | float = 1.0) -> Array:
+    """-div(a grad u) = source with u = 0 on fixed nodes; coefficient and source at the nodes, solution (N,).
 
     Uses div(a grad u) = (Laplace(a u) + a Laplace u - u Laplace a) / 2, so that a itself is never differentiated.
     """
@@ -60,5 +60,5 @@ def solve_diffusion(mesh: Mesh, coefficient: Array, is_fixed: Array, source: flo
     coupling = sp.coo_array((-weights[kept], (rows[kept], number[stars][kept])), shape=shape)
     matrix = (coupling + sp.diags_array(weights.sum(axis=1))).tocsc()
     solution = np.zeros(mesh.size)
-    solution[free] = splu(matrix).solve(np.full(len(free), source))
+    solution[free] = splu(matrix).solve(np.broadcast_to(source, mesh.size)[free])
     return solution

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from gsnobench_plugins.solvers.fem import DiffusionForm, factorise, lumped_mass
+from gsnobench_plugins.solvers.topology import refine
 from scipy.sparse.linalg import SuperLU
 
 from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError
-from gsnobench_plugins.solvers.fem import DiffusionForm, factorise, lumped_mass
-from gsnobench_plugins.solvers.topology import refine
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +49,8 @@ class NestedDiffusion:
 
     def solve(self, coefficient: Array, rhs: Array | None = None, *, tolerance: float = 1e-10, limit: int = 200) -> Array:
         """Node values (N,) on the finest mesh for one coefficient a finest cell; the source is 1 unless a load is given."""
+        if not (np.isfinite(coefficient).all() and (coefficient > 0).all()):
+            raise DataError("diffusion: the coefficient is not positive everywhere; expected finite values > 0; check its law")
         load = self.unit_load if rhs is None else rhs[self.forms[-1].free]
         cycle = _Cycle.of(self, coefficient)
         solution = np.zeros(self.finest.size)
@@ -77,7 +79,7 @@ class _Cycle:
     def apply(self, residual: Array, level: int) -> Array:
         """An approximate solution of A x = r on a level."""
         if level == 0:
-            return self.coarse.solve(residual)
+            return np.asarray(self.coarse.solve(residual))
         matrix, damping = self.matrices[level], self.dampings[level]
         x = damping * residual
         x += damping * (residual - matrix @ x)
@@ -106,14 +108,12 @@ class _Cycle:
             residual -= step * image
             previous = product
         raise DataError(
-            f"diffusion: conjugate gradients did not reach {tolerance:g} in {limit} steps; expected a positive, finite "
-            "coefficient; check its range"
+            f"diffusion: conjugate gradients did not reach {tolerance:g} in {limit} steps; expected a coefficient "
+            "of moderate contrast; refine the mesh or soften the contrast"
         )
 
 
 def _prolongation(size: int, edges: Array) -> sp.csr_array:
     """Linear interpolation to a refined mesh: old nodes keep their value, midpoints take the mean of their edge."""
-    half = sp.csr_array(
-        (np.full(2 * len(edges), 0.5), edges.ravel(), np.arange(len(edges) + 1) * 2), shape=(len(edges), size)
-    )
+    half = sp.csr_array((np.full(2 * len(edges), 0.5), edges.ravel(), np.arange(len(edges) + 1) * 2), shape=(len(edges), size))
     return sp.vstack([sp.eye_array(size, format="csr"), half], format="csr")

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from gsnobench_plugins.solvers.geometry import arc_length, contains, find_corners, points_at
 
 from gsnobench.data import Array
 from gsnobench.errors import DataError
-from gsnobench_plugins.solvers.geometry import arc_length, contains, find_corners, points_at
 
 SizeFunction = Callable[[Array], Array]
 GRADATION = 0.35  # growth of the edge length per unit of distance away from a small feature
@@ -173,11 +173,11 @@ def _fit_scale(loops: Sequence[Array], sizing: Sizing, points: Array, areas: Arr
 
     def count(scale: float) -> float:
         triangles = np.sum(areas / np.minimum(scale * relative, allowed) ** 2) / TRIANGLE
-        return 0.5 * (triangles + np.sum(ds / np.minimum(scale * rim_relative, rim_allowed))) + 2 - len(loops)
+        along = np.sum(ds / np.minimum(scale * rim_relative, rim_allowed))
+        return float(0.5 * (triangles + along)) + 2 - len(loops)
 
-    low, high = 1e-6, 1e6
     reach = float(np.sqrt(areas.sum()) / np.median(relative))
-    low, high = low * reach, high * reach
+    low, high = 1e-6 * reach, 1e6 * reach
     if count(high) > nodes:
         raise DataError(
             f"mesh: {nodes} nodes cannot resolve the outline, whose features alone need about {int(count(high)) + 1}; "

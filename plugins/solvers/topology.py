@@ -20,7 +20,7 @@ def cells_of(mesh: Mesh) -> Array:
 def cell_measures(points: Array, cells: Array) -> Array:
     """Signed area of triangles or volume of tetrahedra, (M,)."""
     sides = points[cells[:, 1:]] - points[cells[:, :1]]  # (M, d, d)
-    return np.linalg.det(sides) / (2.0 if cells.shape[1] == 3 else 6.0)
+    return np.asarray(np.linalg.det(sides) / (2.0 if cells.shape[1] == 3 else 6.0))
 
 
 def mesh_edges(cells: Array) -> Array:
@@ -34,7 +34,7 @@ def boundary_facets(cells: Array) -> Array:
     k = cells.shape[1]
     facets = np.concatenate([cells[:, [(i + j) % k for j in range(k - 1)]] for i in range(k)])
     _, position, count = np.unique(np.sort(facets, axis=1), axis=0, return_index=True, return_counts=True)
-    return facets[np.sort(position[count == 1])]
+    return np.asarray(facets[np.sort(position[count == 1])])
 
 
 def boundary_edges(mesh: Mesh) -> Array:
@@ -85,7 +85,7 @@ def refine(mesh: Mesh) -> tuple[Mesh, Array]:
 
     def midpoint(i: int, j: int) -> Array:
         low, high = np.sort(triangles[:, [i, j]], axis=1).T
-        return mesh.size + np.searchsorted(number, low * mesh.size + high)
+        return np.asarray(mesh.size + np.searchsorted(number, low * mesh.size + high))
 
     a, b, c = triangles.T
     ab, bc, ca = midpoint(0, 1), midpoint(1, 2), midpoint(2, 0)
