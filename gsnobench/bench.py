@@ -44,7 +44,20 @@ def _probe(plan: Plan, where: Where) -> tuple[float, float]:
         def spent(count: int, sub: str) -> float:
             steps = {phase.name: 0 if phase.solve else count for phase in plan.phases}
             place = Path(folder) / sub
-            job = Job(setup.module, train, valid, plan.phases, steps, plan.horizon, plan.task.t_out, plan.train, 0, place, _ignore, _ignore)
+            job = Job(
+                setup.module,
+                train,
+                valid,
+                plan.phases,
+                steps,
+                plan.horizon,
+                plan.task.t_out,
+                plan.train,
+                0,
+                place,
+                _ignore,
+                _ignore,
+            )
             return fit(job).progress.clock.train_cpu_s
 
         warm = spent(PROBE_STEPS // 6, "warm")
@@ -57,4 +70,3 @@ def _probe(plan: Plan, where: Where) -> tuple[float, float]:
 
 def _ignore(*_: object) -> None:
     """Calibration has no audience."""
-

@@ -85,9 +85,7 @@ class Cache:
 
     folder: Path | None = None
 
-    def arrays(
-        self, recipe: str, params: Mapping[str, object], compute: Callable[[], Mapping[str, Array]]
-    ) -> dict[str, Array]:
+    def arrays(self, recipe: str, params: Mapping[str, object], compute: Callable[[], Mapping[str, Array]]) -> dict[str, Array]:
         """The arrays that `compute` returns, from disk if they were computed before with these parameters.
 
         `recipe` names the computation and its version ("modes-v1"); `params` must hold everything the result depends on.

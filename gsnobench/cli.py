@@ -130,7 +130,16 @@ def run(
     if not model or not dataset:
         raise ParamError("run: needs --model and --dataset; for example: gsnobench run --model gsno --dataset swe")
     knobs, own = _knobs(context.args)
-    wanted = {"track": track, "preset": preset, "seed": seed, "t_in": t_in, "t_out": t_out, "samples": samples, "knobs": knobs, **own}
+    wanted = {
+        "track": track,
+        "preset": preset,
+        "seed": seed,
+        "t_in": t_in,
+        "t_out": t_out,
+        "samples": samples,
+        "knobs": knobs,
+        **own,
+    }
     options = RunOptions(device=device, jobs=jobs, resume=resume, force=force, floors=floors, dry_run=dry_run)
     raise typer.Exit(run_model(model, dataset, wanted, options, home=home, as_json=as_json))
 
@@ -163,7 +172,9 @@ def _knobs(words: list[str]) -> tuple[dict[str, str], dict[str, Any]]:
 def predict(
     run: Annotated[str, typer.Argument(help="Run: key prefix or folder.")],
     inputs: Annotated[Path | None, typer.Option(help="NetCDF file with the inputs (its test split is used).")] = None,
-    mesh: Annotated[int | None, typer.Option(help="Instead: the run's own test samples on its dataset's mesh of N nodes.")] = None,
+    mesh: Annotated[
+        int | None, typer.Option(help="Instead: the run's own test samples on its dataset's mesh of N nodes.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the predictions here, as NetCDF.")] = None,
     split: Annotated[str, typer.Option(help="Split of the inputs.")] = "test",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda.")] = "auto",
@@ -174,7 +185,9 @@ def predict(
     """Predict with a finished run on new inputs or on another mesh, and score where the truth is known."""
     from gsnobench.verbs import predict_run
 
-    raise typer.Exit(predict_run(run, inputs=inputs, mesh=mesh, out=out, split=split, device=device, jobs=jobs, home=home, as_json=as_json))
+    raise typer.Exit(
+        predict_run(run, inputs=inputs, mesh=mesh, out=out, split=split, device=device, jobs=jobs, home=home, as_json=as_json)
+    )
 
 
 @app.command()
@@ -183,7 +196,9 @@ def bench(
     datasets: Annotated[str, typer.Option(help="Tasks, separated by commas.")] = "darcy,darcy_threshold,swe",
     track: Track = "laptop",
     preset: Annotated[str | None, typer.Option(help="Named configuration.")] = None,
-    calibrate: Annotated[bool, typer.Option("--calibrate", help="Measure steps for the track's budget, write registry.toml.")] = False,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Measure steps for the track's budget, write registry.toml.")
+    ] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda.")] = "auto",
     home: Home = None,
     as_json: Json = False,
@@ -193,7 +208,9 @@ def bench(
 
     if not calibrate:
         raise ParamError("bench: only --calibrate is available in this version; run single cells with `gsnobench run`")
-    raise typer.Exit(calibrate_pairs(models.split(","), datasets.split(","), track, preset, device=device, home=home, as_json=as_json))
+    raise typer.Exit(
+        calibrate_pairs(models.split(","), datasets.split(","), track, preset, device=device, home=home, as_json=as_json)
+    )
 
 
 @app.command()

@@ -171,7 +171,9 @@ class Batch:
     points: torch.Tensor  # (1 or B, N, d)
     tags: torch.Tensor  # (1 or B, N, K) bool, in the order of Task.tags
     mask: torch.Tensor | None  # (B, N) bool, None where no node is padding
-    geometry: Mapping[str, torch.Tensor]  # what Model.geometry returned, stacked: (1 or B, ...), or sparse CSR as `name` and `name^T`
+    geometry: Mapping[
+        str, torch.Tensor
+    ]  # what Model.geometry returned, stacked: (1 or B, ...), or sparse CSR as `name` and `name^T`
 
     @property
     def size(self) -> int:

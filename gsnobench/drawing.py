@@ -26,6 +26,7 @@ INK = "#222222"
 FAINT = "#8a8a8a"
 SMALL, NORMAL, LARGE = 7.5, 9.0, 11.5  # points
 RESOLUTION = 130  # dots an inch
+FINE = 4000  # triangles a panel
 GREYS = 24  # of the 256 colours in a file; the rest are the colour maps themselves, at a third of the bytes of full colour
 FIELD_COLOURS, INPUT_COLOURS, ERROR_COLOURS, LENGTH_COLOURS = "viridis", "cividis", "RdBu_r", "magma_r"
 
@@ -189,8 +190,9 @@ class Page:
         if view.triangles is not None:
             kept = view.triangles[np.isfinite(shown[view.triangles]).all(1)]
             if len(kept):
-                mesh = Triangulation(view.points[:, 0], view.points[:, 1], kept)
-                axes.tripcolor(mesh, np.nan_to_num(shown), cmap=scale.colours, norm=norm, shading="gouraud", rasterized=True)
+                corners, height = _subdivided(view.points[kept], shown[kept])
+                mesh = Triangulation(corners[..., 0].ravel(), corners[..., 1].ravel(), np.arange(height.size).reshape(-1, 3))
+                axes.tripcolor(mesh, height.ravel(), cmap=scale.colours, norm=norm, shading="gouraud", rasterized=True)
             axes.add_collection(LineCollection(list(view.outline), colors=INK, linewidths=0.4))
         else:
             covered = 3.0 * place[2] * place[3] / max(len(shown), 1)  # square inches a disc: they overlap and close the gaps
@@ -229,6 +231,20 @@ class Page:
             picture = picture.quantize(palette=_palette(sorted(self.colours)), dither=Image.Dither.NONE)
         with atomic(path) as part:
             picture.save(part, format="png", optimize=True)
+
+
+def _subdivided(corners: Array, values: Array) -> tuple[Array, Array]:
+    """Smaller triangles with linear values, (m, 3, 2) and (m, 3): a painter that mixes colours then hardly leaves the map."""
+    while len(corners) < FINE:
+        pieces = []
+        for whole in (corners, values):
+            half = 0.5 * (whole + whole[:, [1, 2, 0]])  # at the middle of the sides 01, 12, 20
+            a, b, c = (whole[:, place] for place in range(3))
+            ab, bc, ca = (half[:, place] for place in range(3))
+            four = ((a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca))
+            pieces.append(np.concatenate([np.stack(three, axis=1) for three in four]))
+        corners, values = pieces
+    return corners, values
 
 
 def _palette(names: Sequence[str]) -> Image.Image:

@@ -69,8 +69,7 @@ def evaluate_split(
             by_frame.setdefault(name, []).append(values.cpu())
     return Evaluation(
         samples={
-            name: {metric: _per_sample(values, starts) for metric, values in table.items()}
-            for name, table in collected.items()
+            name: {metric: _per_sample(values, starts) for metric, values in table.items()} for name, table in collected.items()
         },
         frames={name: _per_sample(values, starts) for name, values in by_frame.items()},
         inference_s=seconds / (len(loader) * starts),

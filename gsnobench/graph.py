@@ -5,7 +5,6 @@ Where a mesh has no cells, the Delaunay cells of its points are used: they fill 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
@@ -17,10 +16,10 @@ from scipy.spatial import Delaunay, KDTree, QhullError
 
 from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError, ParamError, did_you_mean
+from gsnobench.simplices import fullness, hat_gradients, nearest, volumes
 
-FLAT = 1e-12  # a cell whose volume is below this share of (longest side)^dim has none
+FLAT = 1e-12  # fullness below which a cell has no volume
 SLIVER = 1e-3  # the same for Delaunay cells of points: slivers lock the finite-element modes of a cloud in space
-INSIDE = 1e-9  # barycentric slack of a point on a facet
 
 
 # ---------------------------------------------------------------------------------------------------------------- graphs
@@ -36,9 +35,9 @@ def knn_edges(points: Array, k: int) -> Array:
     _check_points(points)
     if not 1 <= k < len(points):
         raise ParamError(f"knn_edges: {k} neighbours of {len(points)} points; expected 1..{len(points) - 1}; lower k")
-    _, nearest = KDTree(points).query(points, k + 1)  # (N, k+1), the point itself comes first
+    _, closest = KDTree(points).query(points, k + 1)  # (N, k+1), the point itself comes first
     starts = np.repeat(np.arange(len(points)), k)
-    return _unique_pairs(np.stack([starts, nearest[:, 1:].ravel()], axis=1), len(points))
+    return _unique_pairs(np.stack([starts, closest[:, 1:].ravel()], axis=1), len(points))
 
 
 def triangulation(mesh: Mesh) -> Array:
@@ -59,6 +58,8 @@ def gaussian_laplacian(mesh: Mesh, sigma: float = 0.0, edges: Array | None = Non
     if sigma < 0:
         raise ParamError(f"gaussian_laplacian: sigma is {sigma!r}; expected a length, or 0 for the mean edge length")
     pairs = _sides(triangulation(mesh), mesh.size) if edges is None else edges
+    if len(pairs) == 0:
+        raise DataError(f"gaussian_laplacian: {mesh.size} nodes and no edge; expected some; give the mesh cells")
     i, j = pairs[:, 0], pairs[:, 1]
     squared = np.sum((mesh.points[i] - mesh.points[j]) ** 2, axis=1)  # (E,)
     scale = sigma if sigma > 0 else float(np.sqrt(squared).mean())
@@ -90,16 +91,14 @@ class Elements:
 def elements(mesh: Mesh) -> Elements:
     """The finite elements of a mesh; a flat cell or a node in no cell is an error."""
     cells = triangulation(mesh)
-    spans = _spans(mesh.points[cells])
-    volumes = _volumes(spans)
-    flat = np.flatnonzero(volumes <= FLAT * _longest(spans))
+    corners = mesh.points[cells]
+    flat = np.flatnonzero(fullness(corners) <= FLAT)
     if flat.size:
         raise DataError(f"mesh: cell {flat[0]} (one of {flat.size}) has no volume; expected proper simplices; remove them")
     orphans = np.flatnonzero(np.bincount(cells.ravel(), minlength=mesh.size) == 0)
     if orphans.size:
         raise DataError(f"mesh: node {orphans[0]} (one of {orphans.size}) is in no cell; expected none; drop such nodes")
-    dual = _dual(spans)  # (M, v-1, d)
-    return Elements(cells, volumes, np.concatenate([-dual.sum(axis=1, keepdims=True), dual], axis=1))
+    return Elements(cells, volumes(corners), hat_gradients(corners))
 
 
 def stiffness(mesh: Mesh) -> csr_array:
@@ -161,7 +160,8 @@ def boundary_facets(mesh: Mesh) -> Array:
     cells = triangulation(mesh)
     vertices = cells.shape[1]
     sides = np.concatenate([np.delete(cells, skipped, axis=1) for skipped in range(vertices)])
-    _, first, counts = np.unique(np.sort(sides, axis=1), axis=0, return_index=True, return_counts=True)
+    codes = np.ravel_multi_index(tuple(np.sort(sides, axis=1).T), (mesh.size,) * (vertices - 1))
+    _, first, counts = np.unique(codes, return_index=True, return_counts=True)
     return sides[first[counts == 1]]
 
 
@@ -174,9 +174,9 @@ def boundary_distance(mesh: Mesh, tag: str) -> Array:
     if mesh.cells is None:
         return distance
     facets = boundary_facets(mesh)
-    facets = facets[tagged[facets].all(axis=1)]
+    facets = facets[tagged[facets].all(axis=1) & (fullness(mesh.points[facets]) > FLAT)]
     if facets.size:
-        _, _, to_facet = _nearest_simplex(mesh.points, mesh.points[facets])
+        _, _, to_facet = nearest(mesh.points, mesh.points[facets])
         distance = np.minimum(distance, to_facet)
     return distance
 
@@ -184,59 +184,12 @@ def boundary_distance(mesh: Mesh, tag: str) -> Array:
 def interpolation(source: Mesh, points: Array) -> csr_array:
     """P1 interpolation from the nodes of a mesh to points, (P, N); a point outside takes the nearest place of the mesh."""
     cells = triangulation(source)
-    index, weights, _ = _nearest_simplex(points, source.points[cells])
+    cells = cells[fullness(source.points[cells]) > FLAT]  # a flat cell has no place that its neighbours lack
+    index, weights, _ = nearest(points, source.points[cells])
     rows = np.repeat(np.arange(len(points)), cells.shape[1])
     matrix = coo_array((weights.ravel(), (rows, cells[index].ravel())), shape=(len(points), source.size)).tocsr()
     matrix.eliminate_zeros()
     return matrix
-
-
-def _nearest_simplex(points: Array, corners: Array) -> tuple[Array, Array, Array]:
-    """For each point the nearest of S simplices (S, v, d): its index, barycentric weights of the place there, distance.
-
-    Simplices are tried in the order of their centres; the search widens until no untried one can be nearer.
-    """
-    centres = corners.mean(axis=1)
-    radius = float(np.sqrt(np.max(np.sum((corners - centres[:, None]) ** 2, axis=2))))
-    tree = KDTree(centres)
-    index = np.zeros(len(points), dtype=np.int64)
-    weights = np.zeros((len(points), corners.shape[1]))
-    distance = np.full(len(points), np.inf)
-    pending, tried = np.arange(len(points)), min(8, len(corners))
-    while pending.size:
-        reach, candidates = tree.query(points[pending], np.arange(1, tried + 1))  # (P, tried)
-        place, apart = _project(np.repeat(points[pending], tried, axis=0), corners[candidates.ravel()])
-        apart = apart.reshape(-1, tried)
-        best = np.argmin(apart, axis=1)
-        rows = np.arange(len(pending))
-        index[pending] = candidates[rows, best]
-        weights[pending] = place.reshape(len(pending), tried, -1)[rows, best]
-        distance[pending] = apart[rows, best]
-        done = (apart[rows, best] <= np.maximum(reach[:, -1] - radius, INSIDE * radius)) | (tried == len(corners))
-        pending, tried = pending[~done], min(4 * tried, len(corners))
-    return index, weights, distance
-
-
-def _project(points: Array, corners: Array) -> tuple[Array, Array]:
-    """Nearest place of simplex q to point q, as barycentric weights (Q, v), and its distance (Q,)."""
-    spans = _spans(corners)
-    if spans.shape[1] == 0:
-        return np.ones((len(points), 1)), np.linalg.norm(points - corners[:, 0], axis=1)
-    coordinates = np.einsum("qvd,qd->qv", _dual(spans), points - corners[:, 0])
-    weights = np.concatenate([1.0 - coordinates.sum(axis=1, keepdims=True), coordinates], axis=1)
-    outside = np.flatnonzero(weights.min(axis=1) < -INSIDE)
-    weights = _clip(weights)
-    distance = np.linalg.norm(points - np.einsum("qv,qvd->qd", weights, corners), axis=1)
-    distance[outside] = np.inf
-    for skipped in range(corners.shape[1]):
-        side = np.delete(np.arange(corners.shape[1]), skipped)
-        place, apart = _project(points[outside], corners[outside][:, side])
-        nearer = apart < distance[outside]
-        chosen = outside[nearer]
-        distance[chosen] = apart[nearer]
-        weights[chosen] = 0.0
-        weights[np.ix_(chosen, side)] = place[nearer]
-    return weights, distance
 
 
 # ------------------------------------------------------------------------------------------------------------- details
@@ -258,47 +211,10 @@ def _delaunay(points: Array) -> Array:
     except (QhullError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise DataError(f"mesh: {points.shape} points have no Delaunay cells ({reason}); give cells, or more points") from error
-    spans = _spans(points[cells])
-    share = _volumes(spans) / _longest(spans)
-    good = share > SLIVER
+    full = fullness(points[cells])
+    good = full > SLIVER
     bare = np.bincount(cells[good].ravel(), minlength=len(points)) == 0  # nodes that only slivers reach
-    return cells[good | (bare[cells].any(axis=1) & (share > FLAT))]
-
-
-def _spans(corners: Array) -> Array:
-    return corners[:, 1:] - corners[:, :1]  # (M, v-1, d)
-
-
-def _longest(spans: Array) -> Array:
-    return np.max(np.sum(spans**2, axis=2), axis=1) ** (spans.shape[1] / 2)  # (M,) length^(v-1)
-
-
-def _volumes(spans: Array) -> Array:
-    if spans.shape[1] == spans.shape[2]:
-        return np.abs(_determinant(spans)) / math.factorial(spans.shape[1])
-    squared = np.linalg.det(spans @ spans.transpose(0, 2, 1))
-    return np.sqrt(np.maximum(squared, 0.0)) / math.factorial(spans.shape[1])
-
-
-def _determinant(spans: Array) -> Array:
-    if spans.shape[1:] == (2, 2):  # ten times faster than the general routine
-        return spans[:, 0, 0] * spans[:, 1, 1] - spans[:, 0, 1] * spans[:, 1, 0]
-    return np.linalg.det(spans)
-
-
-def _dual(spans: Array) -> Array:
-    """Vectors with dual_i . span_j = delta_ij inside the plane of the spans, (M, v-1, d): the hat functions' gradients."""
-    if spans.shape[1:] == (2, 2):
-        turned = spans[:, ::-1, ::-1] * np.array([[1.0, -1.0], [-1.0, 1.0]])  # (s1y, -s1x), (-s0y, s0x)
-        return turned / _determinant(spans)[:, None, None]
-    if spans.shape[1] == spans.shape[2]:
-        return np.linalg.inv(spans).transpose(0, 2, 1)
-    return np.linalg.solve(spans @ spans.transpose(0, 2, 1), spans)
-
-
-def _clip(weights: Array) -> Array:
-    positive = np.maximum(weights, 0.0)
-    return positive / positive.sum(axis=1, keepdims=True)
+    return cells[good | (bare[cells].any(axis=1) & (full > FLAT))]
 
 
 def _share(parts: Elements) -> Array:

@@ -23,9 +23,7 @@ from gsnobench.params import Params
 # ------------------------------------------------------------------------------------------------- geometry of one mesh
 
 
-def compute_geometry(
-    model: Model, params: Params, task: Task, mesh: Mesh, *, reference: Reference, cache: Cache
-) -> Geometry:
+def compute_geometry(model: Model, params: Params, task: Task, mesh: Mesh, *, reference: Reference, cache: Cache) -> Geometry:
     """What the model precomputes on a mesh, from the cache if it was computed before."""
     if model.geometry is None:
         return {}

@@ -80,9 +80,7 @@ def _quantities(
         yield f"{name}_magnitude", guess, length, length, support[..., :1]
 
 
-def _errors(
-    p: torch.Tensor, u: torch.Tensor, raw: torch.Tensor, support: torch.Tensor, where: Where
-) -> dict[str, torch.Tensor]:
+def _errors(p: torch.Tensor, u: torch.Tensor, raw: torch.Tensor, support: torch.Tensor, where: Where) -> dict[str, torch.Tensor]:
     seen = support[:, None]  # (1 or B, 1, N, c)
     difference = (p - u) * seen  # (B, T, N, c)
     area = where.area[:, None, :, None]

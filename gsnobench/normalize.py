@@ -93,7 +93,9 @@ def _field_values(train: Samples, position: int, one: Field) -> Array:
 
 
 def _static_values(train: Samples, position: int, one: Field) -> Array:
-    values = [np.asarray(train.static[index], dtype=np.float64)[: train.mesh(index).size, position] for index in range(len(train))]
+    values = [
+        np.asarray(train.static[index], dtype=np.float64)[: train.mesh(index).size, position] for index in range(len(train))
+    ]
     return np.concatenate(values) - one.reference
 
 

@@ -18,8 +18,8 @@ KEYS = ("frames", "times", "static", "scalars", "points", "cells", "node_count",
 def import_npz(path: Path, task: Task) -> dict[Split, Samples]:
     """The samples of a NumPy file by split, ready for `store.write`.
 
-    Keys: frames (S,T,N,C), points (N,d) or (S,N,d), split (S,) of names or 0..3; optional times (T,), static (S,N,F), scalars (S,P),
-    cells (M,k) or (S,M,k), tag_NAME (N,) or (S,N), and node_count, cell_count (S,) where meshes are padded.
+    Keys: frames (S,T,N,C), points (N,d) or (S,N,d), split (S,) of names or 0..3; optional times (T,), static (S,N,F),
+    scalars (S,P), cells (M,k) or (S,M,k), tag_NAME (N,) or (S,N), and node_count, cell_count (S,) where meshes are padded.
     """
     arrays = _arrays(path)
     for name in arrays:

@@ -15,7 +15,7 @@ from gsnobench.plugins import listed, load
 from gsnobench.prepare import dataset_of, resolve
 from gsnobench.records import RunSpec
 from gsnobench.registry import Registry, read_registry
-from gsnobench.store import open_file
+from gsnobench.store import open_file, verify
 from gsnobench.train import TrainParams, steps_per_epoch
 
 SECTIONS = ("model", "train", "data")
@@ -132,6 +132,7 @@ def _data(request: Request, knobs: Mapping[str, Any]) -> tuple[Dataset | None, P
             raise RunError(f"{path}: no such file; expected a NetCDF file or a task such as 'swe'")
         if knobs:
             raise ParamError(f"data.{next(iter(knobs))}: a file has no data knobs; drop the option")
+        verify(path)  # the key of the run holds the content hash: the file must be what it says
         with open_file(path) as opened:
             task = opened.task
             source = opened.content_hash

@@ -51,9 +51,7 @@ def listed(kind: Kind | None = None, *, allow: Iterable[str] = (), deny: Iterabl
     found = [entry for entry in _announced() if kind in (None, entry.kind)]
     marked = [replace(entry, problem=entry.problem or _refusal(entry, allow, deny)) for entry in found]
     usable = [entry for entry in marked if entry.problem is None]
-    return sorted(
-        (_mark_clash(entry, usable) for entry in marked), key=lambda entry: (entry.kind, entry.name, entry.package)
-    )
+    return sorted((_mark_clash(entry, usable) for entry in marked), key=lambda entry: (entry.kind, entry.name, entry.package))
 
 
 def kind_of(name: str) -> Kind:

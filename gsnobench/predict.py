@@ -46,7 +46,9 @@ class Trained:
         """Predicted frames, (S, t_out, N, C), in physical units."""
         return predict_samples(self.setup.module, self.loader(samples), self.plan.task.t_out, self.plan.train.batch)
 
-    def predict_on(self, mesh: Mesh, *, static: Array | None = None, window: Array | None = None, scalars: Array | None = None) -> Array:
+    def predict_on(
+        self, mesh: Mesh, *, static: Array | None = None, window: Array | None = None, scalars: Array | None = None
+    ) -> Array:
         """One prediction, (t_out, N, C), from plain arrays: static (N, F), window (t_in, N, C), scalars (P,)."""
         task = self.plan.task
         frames = np.zeros((1, task.t_in + task.t_out, mesh.size, len(task.fields)), dtype=np.float32)

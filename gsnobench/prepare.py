@@ -50,8 +50,6 @@ def resolve(
     nodes = _resolution(dataset, given.pop("resolution"))  # every dataset has this one: --data.resolution
     params = dataset.params.make(dataset.variants.get(variant, {}), given, where="data")
     variant = _named(dataset, params.to_dict(), variant)
-    if data_seed < 0:
-        raise ParamError(f"data_seed: {data_seed!r} is out of range; expected 0 or more")
     task = Task(
         id=f"{dataset.name}_{variant}" if variant else dataset.name,
         dataset=dataset.name,
@@ -67,7 +65,7 @@ def resolve(
         sizes=_sizes(declared, samples),
         version=dataset.revision,
         data=params.to_dict(),
-        data_seed=data_seed,
+        data_seed=int(Knob("seed", int, 0, "", low=0).check(data_seed, "data")),
     )
     return _with_window(dataset, task, _window(dataset, text, window, t_in, t_out))
 

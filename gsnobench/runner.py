@@ -22,6 +22,7 @@ from torch import nn
 
 import gsnobench
 from gsnobench.cache import Cache, atomic, lock, write_text
+from gsnobench.cases import draw_cases
 from gsnobench.checkpoint import Progress, drop_checkpoint, has_checkpoint
 from gsnobench.data import Samples, Split
 from gsnobench.declare import Reference
@@ -30,7 +31,6 @@ from gsnobench.evaluate import Evaluation, evaluate_split
 from gsnobench.home import Home, open_home
 from gsnobench.loader import Loader, compute_geometry
 from gsnobench.normalize import Normaliser, fit_normaliser
-from gsnobench.cases import draw_cases
 from gsnobench.plan import Plan, Request, make_plan
 from gsnobench.plugins import load_observers, notify, provenance
 from gsnobench.prepare import ensure
@@ -63,7 +63,9 @@ class Where:
     report: Report = Report()
 
 
-def run(model: str, dataset: str, *, home: Path | None = None, device: str = "auto", force: bool = False, **wanted: Any) -> RunResult:
+def run(
+    model: str, dataset: str, *, home: Path | None = None, device: str = "auto", force: bool = False, **wanted: Any
+) -> RunResult:
     """Train and score one model on one task; a finished run is shown, an interrupted one resumed. See `plan.Request`."""
     plan = make_plan(Request(model=model, dataset=dataset, **wanted))
     return execute(plan, Where(open_home(home), choose_device(device)), force=force)
@@ -280,7 +282,8 @@ def make_loader(plan: Plan, where: Where, setup: Setup, samples: Samples) -> Loa
     task = samples.task.narrowed(plan.horizon.window, plan.horizon.steps)
     cache = Cache(where.home.cache)
     geometries = [
-        compute_geometry(plan.model, plan.params, samples.task, mesh, reference=setup.reference, cache=cache) for mesh in samples.meshes
+        compute_geometry(plan.model, plan.params, samples.task, mesh, reference=setup.reference, cache=cache)
+        for mesh in samples.meshes
     ]
     return Loader(
         samples,

@@ -298,7 +298,7 @@ def mirror(home: Path) -> None:
     """Follow the spools of a home until all runs have ended; returns at once if another process does so."""
     address = Address.of(home)
     while address is not None:
-        with held(_lock(address)) as is_ours:
+        with held(_lock(address), patience=1.0) as is_ours:
             if not is_ours or not _follow(Mirror(address)):
                 return
         if not _pending(address):  # looked at after the lock is free: a run that began meanwhile is not overlooked

@@ -35,18 +35,14 @@ class TrainParams(Params):
     lr: float = knob(default=1e-3, low=1e-6, high=1.0, log=True, help="peak learning rate")
     weight_decay: float = knob(default=0.0, low=0.0, high=1.0, help="decoupled for adamw", search=False)
     beta2: float = knob(default=0.999, low=0.5, high=0.99999, help="second moment decay", search=False)
-    schedule: Literal["constant", "cosine", "onecycle"] = knob(
-        default="cosine", help="learning rate over the run", search=False
-    )
+    schedule: Literal["constant", "cosine", "onecycle"] = knob(default="cosine", help="learning rate over the run", search=False)
     warmup: float = knob(default=0.0, low=0.0, high=0.9, help="share of the run with a linearly rising rate", search=False)
     clip: float = knob(default=0.0, low=0.0, help="largest gradient norm, 0 for none", search=False)
     batch: int = knob(default=32, low=1, high=4096, log=True, help="samples a step")
     accumulate: int = knob(default=1, low=1, help="batches whose gradients are added before a step", search=False)
     amp: bool = knob(default=False, help="bfloat16 autocast", search=False)
     compile: bool = knob(default=False, help="torch.compile the module", search=False)
-    average: float = knob(
-        default=0.0, low=0.0, high=0.99999, help="decay of averaged weights (EMA), 0 for none", search=False
-    )
+    average: float = knob(default=0.0, low=0.0, high=0.99999, help="decay of averaged weights (EMA), 0 for none", search=False)
     start_share: float = knob(default=0.25, low=0.0, high=1.0, help="one-call windows that begin at frame 0", search=False)
     unroll_after: float = knob(default=0.5, low=0.0, high=1.0, help="progress at which unrolling begins", search=False)
     unroll_share: float = knob(default=0.6, low=0.0, high=1.0, help="steps that unroll, once it has begun", search=False)

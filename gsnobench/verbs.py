@@ -54,7 +54,11 @@ def run_model(
         result = execute(plan, where, force=options.force)
     folder = place.run_folder(plan.spec.key)
     if as_json:
-        body = {"folder": str(folder), "result": json.loads(result.to_json()), "floors": [json.loads(one.to_json()) for one in beside]}
+        body = {
+            "folder": str(folder),
+            "result": json.loads(result.to_json()),
+            "floors": [json.loads(one.to_json()) for one in beside],
+        }
         print(json.dumps(body))
     else:
         _print_results(plan, result, beside, folder)
@@ -103,7 +107,11 @@ def _row(result: RunResult, field: str) -> list[str]:
     costs = result.costs
     if result.status != "done":
         texts[0] = result.status
-    counts = [f"{costs.get('parameters', 0):,.0f}", f"{costs.get('train_cpu_s', 0):.1f}", f"{1000 * costs.get('inference_s', 0):.2f}"]
+    counts = [
+        f"{costs.get('parameters', 0):,.0f}",
+        f"{costs.get('train_cpu_s', 0):.1f}",
+        f"{1000 * costs.get('inference_s', 0):.2f}",
+    ]
     return [result.spec.row, *texts, *counts]
 
 
@@ -226,7 +234,14 @@ def _write_predictions(out: Path, samples: Samples, predicted: Any, plan: Plan) 
 
 
 def calibrate_pairs(
-    models: Sequence[str], datasets: Sequence[str], track: str, preset: str | None, *, device: str, home: Path | None, as_json: bool
+    models: Sequence[str],
+    datasets: Sequence[str],
+    track: str,
+    preset: str | None,
+    *,
+    device: str,
+    home: Path | None,
+    as_json: bool,
 ) -> int:
     """`bench --calibrate`: steps that fit the track's budget, written to registry.toml."""
     from gsnobench.bench import calibrate
@@ -236,11 +251,15 @@ def calibrate_pairs(
         where = Where(open_home(home), choose_device(device), report=report)
         for model in models:
             for dataset in datasets:
-                written[f"{model} on {dataset}"] = calibrate(Request(model=model, dataset=dataset, track=track, preset=preset), where)
+                written[f"{model} on {dataset}"] = calibrate(
+                    Request(model=model, dataset=dataset, track=track, preset=preset), where
+                )
     if as_json:
         print(json.dumps(written))
     else:
-        print_table(f"Steps on track {track}", ["pair", "steps"], [[pair, str(steps or "closed form")] for pair, steps in written.items()])
+        print_table(
+            f"Steps on track {track}", ["pair", "steps"], [[pair, str(steps or "closed form")] for pair, steps in written.items()]
+        )
     return 0
 
 
@@ -252,7 +271,10 @@ def check_plugin(name: str, *, as_json: bool) -> int:
     if as_json:
         print(to_json(findings))
     else:
-        rows = [[one.code, "skip" if one.skipped else "ok" if one.passed else "FAIL", one.rule, one.skipped or one.detail] for one in findings]
+        rows = [
+            [one.code, "skip" if one.skipped else "ok" if one.passed else "FAIL", one.rule, one.skipped or one.detail]
+            for one in findings
+        ]
         print_table(f"Contract of {name}", ["code", "state", "rule", "detail"], rows)
     return 1 if failed(findings) else 0
 
@@ -276,7 +298,7 @@ def examine(*, gpu: bool, replay: bool, clean: bool, device: str, home: Path | N
 
 def serve_ui(port: int, *, home: Path | None) -> int:
     """`ui`: the MLflow UI on 127.0.0.1."""
-    from gsnobench.tracking import serve
+    from gsnobench.ui import serve
 
     return serve(open_home(home).root, port, lambda text: print(text, flush=True))
 

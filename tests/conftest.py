@@ -34,7 +34,9 @@ def steady(sizes: dict[str, int] = SIZES, mesh: Mesh | None = None) -> dict[str,
     """-Laplace(u) = exp(a), u = 0 on the boundary."""
     mesh = mesh or square()
     head, source = Field("head", "m", boundary={"boundary": "dirichlet"}), Field("source", "1/s")
-    task = Task(id="poisson", dataset="poisson", fields=(head,), static=(source,), dim=2, tags=("boundary",), resolution=mesh.size)
+    task = Task(
+        id="poisson", dataset="poisson", fields=(head,), static=(source,), dim=2, tags=("boundary",), resolution=mesh.size
+    )
     basis, mass = eigenbasis(mesh, 12), lumped_mass(mesh)
     free = np.flatnonzero(~mesh.tags["boundary"])
     solve = scipy.sparse.linalg.splu(stiffness(mesh)[free][:, free].tocsc()).solve
@@ -53,7 +55,9 @@ def unsteady(sizes: dict[str, int] = SIZES, frames: int = 9) -> dict[str, Sample
     mesh = square()
     field = Field("height", "m", reference=5.0, boundary={"boundary": "neumann"})
     times = tuple(np.linspace(0, 1, frames).tolist())
-    task = Task(id="waves@2-7", dataset="waves", fields=(field,), dim=2, tags=("boundary",), t_in=2, t_out=frames - 2, times=times)
+    task = Task(
+        id="waves@2-7", dataset="waves", fields=(field,), dim=2, tags=("boundary",), t_in=2, t_out=frames - 2, times=times
+    )
     basis = eigenbasis(mesh, 12)
     turns = np.cos(np.sqrt(np.abs(basis.values)) * np.array(times)[:, None])  # (T, k)
     splits = {}

@@ -102,13 +102,29 @@ def test_run_help_shows_the_knobs_of_the_model() -> None:
         (["check", "nothing"], "nothing"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_2(arguments: list[str], part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert part in the_mistake(call_here(capsys, *arguments, "--home", str(tmp_path)) if arguments[0] in HOMELY else call_here(capsys, *arguments))
+def test_a_mistake_is_one_line_and_exit_2(
+    arguments: list[str], part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert part in the_mistake(
+        call_here(capsys, *arguments, "--home", str(tmp_path)) if arguments[0] in HOMELY else call_here(capsys, *arguments)
+    )
     assert not list(tmp_path.rglob("*.json"))
 
 
 def test_more_modes_than_nodes_is_one_line_and_leaves_no_run(steady_file: Path, tmp_path: Path) -> None:
-    ended = call("run", "--model", "gsno", "--dataset", str(steady_file), "--track", "smoke", "--no-floors", "--model.k_s", "200", home=tmp_path)
+    ended = call(
+        "run",
+        "--model",
+        "gsno",
+        "--dataset",
+        str(steady_file),
+        "--track",
+        "smoke",
+        "--no-floors",
+        "--model.k_s",
+        "200",
+        home=tmp_path,
+    )
     assert "200" in the_mistake(ended)
     assert not list(tmp_path.glob("runs/*/spec.json"))
 
@@ -132,7 +148,9 @@ def test_truncated_and_foreign_files_are_one_line(steady_file: Path, tmp_path: P
 
 
 def test_json_is_one_document_and_nothing_else(steady_file: Path, tmp_path: Path) -> None:
-    ended = call("run", "--model", "mean", "--dataset", str(steady_file), "--track", "smoke", "--no-floors", "--json", home=tmp_path)
+    ended = call(
+        "run", "--model", "mean", "--dataset", str(steady_file), "--track", "smoke", "--no-floors", "--json", home=tmp_path
+    )
     body = json.loads(ended.stdout)
     assert ended.returncode == 0
     assert ended.stderr == ""

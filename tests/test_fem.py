@@ -7,6 +7,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+
+from gsnobench.data import Array, Mesh
+from gsnobench.errors import DataError
 from gsnobench_plugins.solvers import gfdm
 from gsnobench_plugins.solvers.fem import (
     DiffusionForm,
@@ -20,9 +23,6 @@ from gsnobench_plugins.solvers.fem import (
 from gsnobench_plugins.solvers.meshing import mesh_polygon, refine
 from gsnobench_plugins.solvers.multigrid import NestedDiffusion
 from gsnobench_plugins.solvers.topology import boundary_facets, cells_of
-
-from gsnobench.data import Array, Mesh
-from gsnobench.errors import DataError
 
 NOTCHED = np.array([[0, 0], [0.49, 0], [0.49, 0.4], [0.51, 0.4], [0.51, 0], [1, 0], [0.5, np.sqrt(0.75)]])
 SQUARE = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from gsnobench_plugins.models import nearest, ridge
 from toy_floors import floor, heat, make_samples, make_task, moving, plane_mesh, relative, shapes, steady, train, wave
 
 import gsnobench as gb
@@ -16,6 +15,7 @@ from gsnobench.checkpoint import load_state
 from gsnobench.data import Array, Mesh, Samples
 from gsnobench.metrics import relative_l2
 from gsnobench.modes import eigenbasis
+from gsnobench_plugins.models import nearest, ridge
 
 FLOORS = ("mean", "persistence", "pod", "ridge", "modal", "nearest")
 

@@ -129,6 +129,11 @@ def test_an_isolated_node_is_a_component_of_its_own() -> None:
     assert np.allclose(np.linalg.eigvalsh(laplacian)[:2], 0, atol=1e-14)
 
 
+def test_a_graph_without_edges_is_refused() -> None:
+    with pytest.raises(DataError, match="2 nodes and no edge"):
+        gaussian_laplacian(Mesh(np.eye(2)), edges=np.zeros((0, 2), dtype=np.int64))
+
+
 def test_a_width_that_kills_all_weights_is_refused() -> None:
     with pytest.raises(DataError, match="all weights of a node vanish"):
         gaussian_laplacian(box(4), sigma=1e-3)
@@ -264,6 +269,20 @@ def test_a_point_outside_takes_the_nearest_place_of_the_mesh() -> None:
     assert np.allclose(apart[~inside], to_sides[~inside])
     in_notch = (points[:, 0] > 0.6) & (points[:, 0] < 1) & (np.abs(points[:, 1] - 0.5) < 0.05)
     assert in_notch.any() and not inside[in_notch].any()
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_the_nearest_place_of_the_unit_box_is_the_clipped_point(dim: int) -> None:
+    mesh = box(4, dim, jitter=0.3)
+    points = np.random.default_rng(4).uniform(-0.5, 1.5, (200, dim))
+    assert np.allclose(interpolation(mesh, points) @ mesh.points, np.clip(points, 0, 1), atol=1e-12)
+
+
+def test_flat_cells_do_not_disturb_interpolation() -> None:
+    mesh = box(4)
+    flat = np.concatenate([triangulation(mesh), [[0, 1, 2]]])  # three nodes of one side
+    points = np.random.default_rng(5).random((50, 2))
+    assert np.allclose(interpolation(Mesh(mesh.points, flat), points) @ mesh.points, points, atol=1e-12)
 
 
 def test_interpolation_finds_the_nearest_cell_of_a_strongly_graded_mesh() -> None:

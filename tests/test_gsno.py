@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from gsnobench_plugins.models import gsno, gsno_plus
 
 import gsnobench as gb
 from gsnobench.cache import Cache
 from gsnobench.loader import Loader, compute_geometry
 from gsnobench.normalize import fit_normaliser
+from gsnobench_plugins.models import gsno, gsno_plus
 
 MODEL = gsno.gsnobench_model()
 STEADY = {"t_in": 0, "t_out": 1, "static": (gb.Field("a"),)}

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = """
     errors params sparse data cache home address
     task_json digests netcdf blocks structure npz store
-    graph modes declare hookspecs plugins registry records
+    simplices graph modes declare hookspecs plugins registry records
     normalize metrics loader checkpoint train evaluate
     drawing figures generate prepare plan cases runner predict
     spool tracking ui bench console check accelerator doctor scaffold describe verbs cli __main__

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gsnobench_plugins.solvers.geometry import contains, simplify_loop
-from gsnobench_plugins.solvers.meshing import boundary_edges, boundary_loops, mesh_edges, mesh_polygon, min_angle, refine
-from gsnobench_plugins.solvers.topology import cell_measures
 
 from gsnobench.data import Mesh
 from gsnobench.errors import DataError
+from gsnobench_plugins.solvers.geometry import contains, simplify_loop
+from gsnobench_plugins.solvers.meshing import boundary_edges, boundary_loops, mesh_edges, mesh_polygon, min_angle, refine
+from gsnobench_plugins.solvers.topology import cell_measures
 
 TURN = np.linspace(0.0, 2 * np.pi, 400, endpoint=False)
 SQUARE = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])

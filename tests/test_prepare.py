@@ -99,7 +99,7 @@ def test_windows_are_evaluated_from_every_start_where_they_fit() -> None:
         ("heat", {"resolution": 50}, "no mesh of 50 nodes; known: 25, 49, 121"),
         ("heat", {"knobs": {"resolution": "many"}}, "data.resolution: 'many' is not a whole number"),
         ("heat", {"samples": 0}, "at least 1 training sample"),
-        ("heat", {"data_seed": -1}, "data_seed: -1"),
+        ("heat", {"data_seed": -1}, "data.seed: -1 is out of range"),
         ("heat", {"knobs": {"conductivty": 2}}, "did you mean 'conductivity'"),
         ("heat", {"knobs": {"conductivity": 99}}, "out of range"),
     ],

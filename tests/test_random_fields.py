@@ -6,6 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from gsnobench.cache import Cache
+from gsnobench.data import Mesh
+from gsnobench.errors import DataError
 from gsnobench_plugins.solvers.fem import lumped_mass
 from gsnobench_plugins.solvers.meshing import mesh_polygon
 from gsnobench_plugins.solvers.random_fields import (
@@ -14,10 +18,6 @@ from gsnobench_plugins.solvers.random_fields import (
     sample_rng,
     spde_draws,
 )
-
-from gsnobench.cache import Cache
-from gsnobench.data import Mesh
-from gsnobench.errors import DataError
 
 SQUARE = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
 

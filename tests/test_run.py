@@ -35,7 +35,9 @@ def test_a_run_is_scored_recorded_and_drawn(unsteady_file: Path, tmp_path: Path)
     assert result.status == "done"
     assert 0 < result.headline < 1
     assert set(result.scores) == {"valid", "test"}
-    assert {"rel_l2", "rel_l2_raw", "rel_l2_area", "rmse", "mae", "max", "boundary_boundary"} <= set(result.scores["test"]["height"])
+    assert {"rel_l2", "rel_l2_raw", "rel_l2_area", "rmse", "mae", "max", "boundary_boundary"} <= set(
+        result.scores["test"]["height"]
+    )
     assert len(result.samples["height"]["rel_l2"]) == 8
     assert len(result.frames["height"]["q50"]) == 7
     assert {"prepare_s", "train_cpu_s", "train_s", "inference_s", "peak_mb", "parameters"} <= set(result.costs)
@@ -167,7 +169,9 @@ def check_kills(file: Path, tmp_path: Path, moments: list[float | str]) -> None:
         assert all(path.stat().st_size >= 0 for path in left)
 
 
-def test_a_run_killed_in_preprocessing_and_in_a_checkpoint_write_ends_as_if_it_had_not_been(steady_file: Path, tmp_path: Path) -> None:
+def test_a_run_killed_in_preprocessing_and_in_a_checkpoint_write_ends_as_if_it_had_not_been(
+    steady_file: Path, tmp_path: Path
+) -> None:
     check_kills(steady_file, tmp_path, ["runs/*/spec.json", "runs/*/.checkpoint.pt.*.part"])
 
 

@@ -43,7 +43,9 @@ def make_loader(samples: Samples, train: Samples, horizon: Horizon, preset: Pres
     )
 
 
-def make_job(splits: dict[str, Samples], folder: Path, *, steps: int = 30, horizon: Horizon | None = None, **train: object) -> Job:
+def make_job(
+    splits: dict[str, Samples], folder: Path, *, steps: int = 30, horizon: Horizon | None = None, **train: object
+) -> Job:
     task = splits["train"].task
     horizon = horizon or Horizon(task.t_in, task.t_out)
     torch.manual_seed(0)

@@ -18,15 +18,15 @@ from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
+
+import gsnobench as gb
+from gsnobench.data import Array, Split
 from gsnobench_plugins.solvers import gfdm
 from gsnobench_plugins.solvers.fem import evaluation_matrix, lumped_mass
 from gsnobench_plugins.solvers.meshing import mesh_polygon, refine
 from gsnobench_plugins.solvers.multigrid import NestedDiffusion
 from gsnobench_plugins.solvers.random_fields import Eigenbasis, cached_eigenbasis, sample_rng
 from gsnobench_plugins.solvers.topology import cells_of
-
-import gsnobench as gb
-from gsnobench.data import Array, Split
 
 GSNOBENCH_API = 1
 
@@ -89,7 +89,7 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Setup:
         shares=areas / areas.sum(),
         deviation=float(np.sqrt(variance)),
         at_nodes=evaluation_matrix(reference, nested.finest.points),
-        at_quarters=evaluation_matrix(reference, _quarter_centres(nested.finest)),
+        at_quarters=evaluation_matrix(reference, quarter_centres(nested.finest)),
     )
 
 
@@ -102,7 +102,7 @@ def _cached_mesh(nodes: int, cache: gb.Cache) -> gb.Mesh:
     return gb.Mesh(arrays["points"], arrays["cells"], {"boundary": arrays["boundary"].astype(bool)})
 
 
-def _quarter_centres(mesh: gb.Mesh) -> Array:
+def quarter_centres(mesh: gb.Mesh) -> Array:
     """Centres of the four triangles that a refinement would make of every cell, (4 M, 2)."""
     shares = np.array([[4, 1, 1], [1, 4, 1], [1, 1, 4], [2, 2, 2]]) / 6.0
     return np.asarray(np.einsum("qk,mkd->mqd", shares, mesh.points[cells_of(mesh)])).reshape(-1, 2)

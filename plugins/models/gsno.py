@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from gsnobench_plugins.models import gsno_plus as plus
-from gsnobench_plugins.models.gsno_tiled import TiledHead, TiledLayer
 from torch import Tensor, nn
 from torch.nn import functional
 
 import gsnobench as gb
 from gsnobench.declare import Geometry, Reference
 from gsnobench.modes import Basis, align, eigenbasis
+from gsnobench_plugins.models import gsno_plus as plus
+from gsnobench_plugins.models.gsno_tiled import TiledHead, TiledLayer
 
 GSNOBENCH_API = 1
 CACHE = 1 << 19  # numbers that a processor's cache holds: 2 MB

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from gsnobench_plugins.solvers.topology import cell_measures, cells_of
 from scipy.sparse.linalg import SuperLU, splu
 from scipy.spatial import cKDTree
 
 from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError
+from gsnobench_plugins.solvers.topology import cell_measures, cells_of
 
 FACTORIAL = {3: 2.0, 4: 6.0}  # nodes of a cell -> (parallelepiped / cell)
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from gsnobench_plugins.solvers.geometry import contains
-from gsnobench_plugins.solvers.sizing import Sizing
-from gsnobench_plugins.solvers.topology import boundary_edges, cell_measures, corner_angles
 from scipy.spatial import Delaunay
 
 from gsnobench.data import Array, Mesh
+from gsnobench_plugins.solvers.geometry import contains
+from gsnobench_plugins.solvers.sizing import Sizing
+from gsnobench_plugins.solvers.topology import boundary_edges, cell_measures, corner_angles
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from gsnobench_plugins.solvers.topology import cells_of, mesh_edges
 from scipy.sparse.linalg import splu
 
 from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError
+from gsnobench_plugins.solvers.topology import cells_of, mesh_edges
 
 
 def neighbour_stars(mesh: Mesh, centres: Array, count: int) -> Array:

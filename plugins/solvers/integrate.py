@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+from numba import njit
 
 from gsnobench.data import Array
 
@@ -29,15 +30,40 @@ def ssp_rk3(rhs: Rhs, state: Array, times: Sequence[float], max_step: float) -> 
         yield state
 
 
+def spectral_radius(rhs: Rhs, shape: tuple[int, ...], *, size: float = 1e-6, turns: int = 300) -> float:
+    """Largest growth of a small disturbance of the zero state under the linearised rhs, by power iteration from a fixed start.
+
+    The steps of `ssp_rk3` are stable up to 5.15 over this number where the fastest mode is damped, not oscillating.
+    """
+    vector = np.random.default_rng(0).standard_normal(shape)
+    rate = np.empty(shape)
+    growth = []
+    for _ in range(turns):
+        vector *= size / np.linalg.norm(vector)
+        rhs(vector, rate)
+        growth.append(float(np.linalg.norm(rate)) / size)
+        vector, rate = rate, vector
+    return max(growth[turns // 2 :])
+
+
 def _step(rhs: Rhs, state: Array, stage: Array, rate: Array, half: float) -> None:
     """One step in place: four Euler steps of half its length, the third followed by 2/3 of the way back to the start."""
     stage[...] = state
     for number in range(4):
         rhs(stage, rate)
-        rate *= half
-        stage += rate
+        _advance(stage.reshape(-1), rate.reshape(-1), half)
         if number == 2:
-            stage -= state
-            stage /= 3.0
-            stage += state
+            _return(stage.reshape(-1), state.reshape(-1))
     state[...] = stage
+
+
+@njit(cache=True, error_model="numpy")
+def _advance(stage, rate, half):  # type: ignore[no-untyped-def]
+    for i in range(stage.shape[0]):
+        stage[i] += half * rate[i]
+
+
+@njit(cache=True, error_model="numpy")
+def _return(stage, state):  # type: ignore[no-untyped-def]
+    for i in range(stage.shape[0]):
+        stage[i] = (stage[i] + 2.0 * state[i]) / 3.0

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+
+from gsnobench.data import Array, Mesh
+from gsnobench.errors import DataError
 from gsnobench_plugins.solvers.framing import Frame, is_conforming, loop_tags, make_frame, sharpest_corner, triangulate
 from gsnobench_plugins.solvers.geometry import clean_loop, contains, crossing_segments, distance_to_segments, segments_of
 from gsnobench_plugins.solvers.sizing import TRIANGLE, SizeFunction, fit_sizing, sample_domain
 from gsnobench_plugins.solvers.smoothing import clear_segments, polish, smooth
 from gsnobench_plugins.solvers.topology import boundary_edges, boundary_loops, cell_measures, mesh_edges, min_angle, refine
-
-from gsnobench.data import Array, Mesh
-from gsnobench.errors import DataError
 
 __all__ = ["boundary_edges", "boundary_loops", "mesh_edges", "mesh_polygon", "min_angle", "refine"]
 
@@ -35,15 +35,9 @@ def mesh_polygon(
     they are even, except that narrow places and short sides are resolved. Tags: boundary; with holes also outer and hole
     (hole_0, hole_1, ... if there are several). The same arguments give the same mesh; `seed` picks another one.
     """
-    loops = [clean_loop(outer, label="outline")]
-    loops += [clean_loop(hole, label=f"hole {i}", clockwise=True) for i, hole in enumerate(holes)]
-    if crossing_segments(*segments_of(loops)):
-        raise DataError("outline: loops cross themselves or each other; expected simple, separate loops; check the outline")
-    for i, hole in enumerate(loops[1:]):
-        if not contains(loops[:1], hole[:1]).all():
-            raise DataError(f"hole {i}: it lies outside the outline; expected it inside; check its coordinates")
+    loops = _checked_loops(outer, holes)
     relative = size if size is not None else _even
-    best: tuple[float, Mesh | None] = (-1.0, None)
+    best = -1.0
     for attempt in range(ATTEMPTS):
         # another attempt means another boundary count and another lattice
         wanted = max(round(nodes * (1.0 + 0.02 * (-1) ** attempt * ((attempt + 1) // 2))), 4)
@@ -55,15 +49,26 @@ def mesh_polygon(
                 "ask for more nodes"
             )
         mesh = _fill(frame, nodes, sweeps, np.random.default_rng([seed, attempt]))
-        quality = min_angle(mesh) if mesh is not None else -1.0
-        if quality > best[0]:
-            best = (quality, mesh)
-        if best[1] is not None and best[0] >= min(angle, 0.98 * sharpest_corner(frame)):
-            return best[1]
+        if mesh is not None:
+            best = max(best, min_angle(mesh))
+            if min_angle(mesh) >= min(angle, 0.98 * sharpest_corner(frame)):
+                return mesh
     raise DataError(
-        f"mesh: no conforming mesh of {nodes} nodes with angles of {angle:g} degrees was found (best {best[0]:.1f}); "
+        f"mesh: no conforming mesh of {nodes} nodes with angles of {angle:g} degrees was found (best {best:.1f}); "
         "ask for more nodes, smooth the outline or lower `angle`"
     )
+
+
+def _checked_loops(outer: Array, holes: Sequence[Array]) -> list[Array]:
+    """The outline counter-clockwise, then the holes clockwise; simple, separate, holes inside."""
+    loops = [clean_loop(outer, label="outline")]
+    loops += [clean_loop(hole, label=f"hole {i}", clockwise=True) for i, hole in enumerate(holes)]
+    if crossing_segments(*segments_of(loops)):
+        raise DataError("outline: loops cross themselves or each other; expected simple, separate loops; check the outline")
+    for i, hole in enumerate(loops[1:]):
+        if not contains(loops[:1], hole[:1]).all():
+            raise DataError(f"hole {i}: it lies outside the outline; expected it inside; check its coordinates")
+    return loops
 
 
 def _even(points: Array) -> Array:

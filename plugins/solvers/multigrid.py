@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from gsnobench_plugins.solvers.fem import DiffusionForm, factorise, lumped_mass
-from gsnobench_plugins.solvers.topology import refine
 from scipy.sparse.linalg import SuperLU
 
 from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError
+from gsnobench_plugins.solvers.fem import DiffusionForm, factorise, lumped_mass
+from gsnobench_plugins.solvers.topology import refine
 
 
 @dataclass(frozen=True, eq=False)

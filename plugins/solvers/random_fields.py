@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from gsnobench_plugins.solvers.fem import factorise, lumped_mass, stiffness
 from scipy.sparse.linalg import eigsh
 
 from gsnobench.cache import Cache
 from gsnobench.data import SPLITS, Array, Mesh, Split
 from gsnobench.errors import DataError
+from gsnobench_plugins.solvers.fem import factorise, lumped_mass, stiffness
 
 
 def sample_rng(seed: int, split: Split, index: int) -> np.random.Generator:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from gsnobench_plugins.solvers.geometry import arc_length, contains, find_corners, points_at
 
 from gsnobench.data import Array
 from gsnobench.errors import DataError
+from gsnobench_plugins.solvers.geometry import arc_length, contains, find_corners, points_at
 
 SizeFunction = Callable[[Array], Array]
 GRADATION = 0.35  # growth of the edge length per unit of distance away from a small feature

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from gsnobench_plugins.solvers.framing import Frame, is_conforming, triangulate
-from gsnobench_plugins.solvers.topology import cell_measures, corner_angles
 from scipy.spatial import cKDTree
 
 from gsnobench.data import Array
+from gsnobench_plugins.solvers.framing import Frame, is_conforming, triangulate
+from gsnobench_plugins.solvers.topology import cell_measures, corner_angles
 
 
 def smooth(frame: Frame, points: Array, triangles: Array) -> Array:
