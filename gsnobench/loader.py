@@ -127,6 +127,8 @@ def _padded(value: Array, shape: tuple[int, ...]) -> torch.Tensor:
 
 
 def _csr(value: scipy.sparse.csr_array, shape: tuple[int, ...], device: torch.device | str) -> torch.Tensor:
+    value = value.copy()
+    value.sum_duplicates()  # a product of two matrices leaves its columns unsorted, which torch refuses
     rows = np.concatenate([value.indptr, np.full(shape[0] - value.shape[0], value.indptr[-1])])  # padding rows are empty
     starts, columns = (torch.from_numpy(np.asarray(array, dtype=np.int64)) for array in (rows, value.indices))
     data = torch.from_numpy(np.asarray(value.data, dtype=np.float32))

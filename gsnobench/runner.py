@@ -10,6 +10,7 @@ import shutil
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -25,14 +26,15 @@ from gsnobench.cache import Cache, atomic, lock, write_text
 from gsnobench.cases import draw_cases
 from gsnobench.checkpoint import Progress, drop_checkpoint, has_checkpoint
 from gsnobench.data import Samples, Split
-from gsnobench.declare import Reference
-from gsnobench.errors import GsnobenchError, Prune, RunError
+from gsnobench.declare import Metric, Reference
+from gsnobench.errors import GsnobenchError, PluginError, Prune, RunError
 from gsnobench.evaluate import Evaluation, evaluate_split
+from gsnobench.figures import curve
 from gsnobench.home import Home, open_home
 from gsnobench.loader import Loader, compute_geometry
 from gsnobench.normalize import Normaliser, fit_normaliser
 from gsnobench.plan import Plan, Request, make_plan
-from gsnobench.plugins import load_observers, notify, provenance
+from gsnobench.plugins import listed, load, load_observers, notify, provenance
 from gsnobench.prepare import ensure
 from gsnobench.records import RunResult, Status, evidence_path
 from gsnobench.store import Opened, open_file
@@ -223,18 +225,28 @@ def _train_and_score(plan: Plan, where: Where, folder: Path, observed: Observed,
         )
         outcome = fit(job)
         costs = _costs(setup, outcome.progress, where.device)
-        curve = _thin(outcome.progress.curve)
+        thinned = _thin(outcome.progress.curve)
         lines = "".join(json.dumps(point) + "\n" for point in outcome.progress.curve)
         write_text(folder / "curve.jsonl", lines)
         if outcome.reason:
-            return RunResult(plan.spec, "diverged", outcome.reason, curve=curve, costs=costs, data=data, environment=environment)
+            return RunResult(
+                plan.spec, "diverged", outcome.reason, curve=thinned, costs=costs, data=data, environment=environment
+            )
         save_weights(folder, setup)
         report.stage("scoring")
         tables = {split: _score(plan, where, setup, opened, split) for split in scored_splits(opened)}
         test = tables["test"]
         status: Status = "done" if math.isfinite(test.scores()["headline"]["rel_l2"]) else "diverged"
         if not plan.model.is_floor:
-            _draw(plan, where, folder, setup.module, make_loader(plan, where, setup, opened.split("test")), test)
+            _draw(
+                plan,
+                where,
+                folder,
+                setup.module,
+                make_loader(plan, where, setup, opened.split("test")),
+                test,
+                outcome.progress.curve,
+            )
         return RunResult(
             spec=plan.spec,
             status=status,
@@ -242,7 +254,7 @@ def _train_and_score(plan: Plan, where: Where, folder: Path, observed: Observed,
             scores={split: table.scores() for split, table in tables.items()},
             samples=test.sample_table(plan.task),
             frames=test.frame_table() if plan.task.t_out > 1 else {},
-            curve=curve,
+            curve=thinned,
             costs={**costs, "inference_s": test.inference_s},
             data=data,
             environment=environment,
@@ -307,14 +319,26 @@ def save_weights(folder: Path, setup: Setup) -> None:
 
 def _score(plan: Plan, where: Where, setup: Setup, opened: Opened, split: Split) -> Evaluation:
     loader = make_loader(plan, where, setup, opened.split(split))
-    return evaluate_split(setup.module, loader, plan.task.t_out, plan.train.batch)
+    return evaluate_split(setup.module, loader, plan.task.t_out, plan.train.batch, _metrics())
 
 
-def _draw(plan: Plan, where: Where, folder: Path, module: nn.Module, loader: Loader, test: Evaluation) -> None:
+def _metrics() -> tuple[Metric, ...]:
+    """The metric plugins that are installed; a broken one is shown by `list` and hurts nobody here."""
+    found = []
+    for entry in listed("metric"):
+        with suppress(PluginError):
+            found.append(load("metric", entry.name))
+    return tuple(found)
+
+
+def _draw(
+    plan: Plan, where: Where, folder: Path, module: nn.Module, loader: Loader, test: Evaluation, history: list[dict[str, Any]]
+) -> None:
     """The picture of the run; a picture that fails must not cost the run."""
     where.report.stage("drawing")
     try:
         draw_cases(folder, plan, module, loader, test)
+        curve(folder / "figures" / "curve.png", history, title=f"{plan.spec.row} on {plan.task.id}")
     except Exception as error:
         where.report.warn(f"{plan.spec.row}: no picture ({type(error).__name__}: {error}); the scores are not affected")
 

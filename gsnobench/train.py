@@ -8,6 +8,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -238,9 +239,9 @@ def _step(
     value = 0.0
     for part in range(params.accumulate):
         indices, starts, frames = _draw(job, phase, progress.step * params.accumulate + part, done, draw)
-        with torch.autocast(job.train.device.type, dtype=torch.bfloat16, enabled=params.amp):
+        with _precision(job.train.device, params.amp):
             loss = _loss(job, phase, module, indices, starts, frames, done) / params.accumulate
-        loss.backward()
+            loss.backward()
         value += float(loss.detach())
     if params.clip > 0:
         nn.utils.clip_grad_norm_(trained, params.clip)
@@ -248,6 +249,14 @@ def _step(
     if params.average > 0:
         state.follow(job.module, params.average, progress.step)
     return value
+
+
+@contextmanager
+def _precision(device: torch.device, amp: bool) -> Iterator[None]:
+    """Autocast to bfloat16 on request. On a CPU without oneDNN: it crashes where a virtual machine names AMX but bars it."""
+    kernels = torch.backends.mkldnn.flags(enabled=not (amp and device.type == "cpu"))
+    with kernels, torch.autocast(device.type, dtype=torch.bfloat16, enabled=amp):
+        yield
 
 
 def _draw(job: Job, phase: Phase, turn: int, done: float, draw: torch.Generator) -> tuple[torch.Tensor, torch.Tensor, int]:

@@ -134,7 +134,7 @@ def outcome(home: Path) -> tuple[Any, Any]:
 
 
 def kill_when(command: list[str], home: Path, moment: float | str) -> bool:
-    """Start the run and kill it -9 after some seconds, or as soon as a file matching a pattern appears; False if it ended first."""
+    """Start the run and kill it -9 after some seconds, or as soon as a file of a pattern appears; False if it ended first."""
     environment = {**os.environ, "GSNOBENCH_HOME": str(home), "GSNOBENCH_CHECKPOINT_S": "0"}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     begun = time.monotonic()

@@ -26,7 +26,7 @@ def tiles(v: Tensor, size: int, inner: float) -> Iterator[tuple[int, slice]]:
 
 
 class TiledLayer(torch.autograd.Function):
-    """h = GELU(W v + b + Phi y) with y = spectral(analysis v); with O given v + O h + d, else h."""
+    """h = GELU(W v + b + Phi y) with y = spectral(analysis v); with an outer map O, d the result is v + O h + d, else h."""
 
     @staticmethod
     def forward(
@@ -41,59 +41,61 @@ class TiledLayer(torch.autograd.Function):
         with torch.enable_grad():  # the coefficients are few: their graph is kept, not recomputed
             c = (analysis @ v.detach()).requires_grad_()  # (G, k, columns)
             y = spectral(c)  # (G, K, columns)
-        W, b, O, d = weights[:4]
-        u, coefficients = torch.empty_like(v), y.detach()
-        width = ctx.width = _width(W, O, v)
+        local, bias, outer, shift = weights[:4]
+        rows, columns, u = _with_bias(phi, 1.0), _with_bias(y.detach().mT, bias).mT, torch.empty_like(v)
         for g, at in tiles(v, size, inner=2):
-            z = _before(v[g, at], phi[g, at], coefficients[g], W, b)  # (n, columns)
+            z = _before(v[g, at], rows[g, at], columns[g], local)  # (n, columns)
             h = torch.ops.aten.gelu.out(z, out=u[g, at])
-            if O is not None:
-                u[g, at] = v[g, at] + functional.linear(h.view(-1, width), O, d).view_as(h)
+            if outer is not None:
+                u[g, at] = v[g, at] + functional.linear(h.view(-1, outer.shape[1]), outer, shift).view_as(h)
         ctx.size, ctx.small = size, (c, y)
-        ctx.save_for_backward(phi, analysis, v, *weights)
+        ctx.save_for_backward(rows, columns, analysis, v, *weights)
         return u
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        phi, analysis, v, W, b, O, d, *inner = ctx.saved_tensors
-        (c, y), width = ctx.small, ctx.width
-        dW, db, dO, dd = (None if one is None else torch.zeros_like(one) for one in (W, b, O, d))
-        dv, coefficients = torch.empty_like(v), y.detach()
-        dy = torch.zeros_like(coefficients)  # (G, K, columns)
+        rows, columns, analysis, v, local, bias, outer, shift, *inner = ctx.saved_tensors
+        c, y = ctx.small
+        d_local, d_outer, d_shift = (None if one is None else torch.zeros_like(one) for one in (local, outer, shift))
+        dv, dy = torch.empty_like(v), torch.zeros_like(columns)  # (G, N, columns), (G, K + 1, columns)
         for g, at in tiles(v, ctx.size, inner=2):
-            x, above = v[g, at].view(-1, width), grad[g, at].reshape(-1, width)  # (n*S*T, C)
-            z = _before(v[g, at], phi[g, at], coefficients[g], W, b).view(-1, width)
-            if O is None:
-                dz = gelu_backward(above, z)
+            z, dz = _before(v[g, at], rows[g, at], columns[g], local), grad[g, at]  # (n, columns)
+            if outer is not None:
+                above = dz.reshape(-1, outer.shape[0])  # (n*S*T, C)
+                d_outer.addmm_(above.T, functional.gelu(z).view_as(above))
+                d_shift.add_(above.sum(0))
+                dz = (above @ outer).view_as(z)
+            dz = gelu_backward(dz, z)
+            dy[g].addmm_(rows[g, at].T, dz)
+            if local is None:
+                dv[g, at] = 0
             else:
-                dO.addmm_(above.T, functional.gelu(z))
-                dd.add_(above.sum(0))
-                dz = gelu_backward(above @ O, z)
-            dy[g].addmm_(phi[g, at].T, dz.view(-1, v.shape[2]))
-            below = dv[g, at].view(-1, width)
-            if W is None:
-                below.zero_()
-            else:
-                dW.addmm_(dz.T, x)
-                db.add_(dz.sum(0))
-                torch.mm(dz, W, out=below)
-            if O is not None:
-                below.add_(above)
-        dc, *others = torch.autograd.grad(y, [c, *inner], dy)
-        return None, None, None, None, dv.baddbmm_(analysis.mT, dc), dW, db, dO, dd, *others
+                flat = dz.view(-1, local.shape[0])  # (n*S*T, C)
+                d_local.addmm_(flat.T, v[g, at].view(-1, local.shape[1]))
+                torch.mm(flat, local, out=dv[g, at].view(-1, local.shape[1]))
+            if outer is not None:
+                dv[g, at] += grad[g, at]
+        d_bias = None if bias is None else dy[:, -1].reshape(-1, len(bias)).sum(0)
+        dc, *others = torch.autograd.grad(y, [c, *inner], dy[:, : y.shape[1]])
+        return None, None, None, None, dv.baddbmm_(analysis.mT, dc), d_local, d_bias, d_outer, d_shift, *others
 
 
-def _width(W: Tensor | None, O: Tensor | None, v: Tensor) -> int:
-    known = W if W is not None else O
-    return v.shape[2] if known is None else known.shape[1]
+def _with_bias(x: Tensor, bias: Tensor | float | None) -> Tensor:
+    """One more column, (..., n, K) -> (..., n, K + 1): the bias rides on the product with the modes, which saves a pass."""
+    column = x.new_zeros(x.shape[-2]) if bias is None else x.new_ones(x.shape[-2] // _length(bias), 1) * bias
+    return torch.cat([x, column.reshape(-1, 1).expand(*x.shape[:-1], 1)], -1)
 
 
-def _before(v: Tensor, phi: Tensor, y: Tensor, W: Tensor | None, b: Tensor | None) -> Tensor:
+def _length(bias: Tensor | float) -> int:
+    return len(bias) if isinstance(bias, Tensor) else 1
+
+
+def _before(v: Tensor, rows: Tensor, columns: Tensor, local: Tensor | None) -> Tensor:
     """W v + b + Phi y on some nodes of one mesh, (n, columns)."""
-    if W is None:
-        return phi @ y
-    return functional.linear(v.view(-1, W.shape[1]), W, b).view_as(v).addmm_(phi, y)
+    if local is None:
+        return rows @ columns
+    return (v.view(-1, local.shape[1]) @ local.T).view_as(v).addmm_(rows, columns)
 
 
 class TiledHead(torch.autograd.Function):
