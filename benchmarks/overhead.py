@@ -16,8 +16,8 @@ from torch import nn
 
 from gsnobench.home import open_home
 from gsnobench.metrics import relative_l2
+from gsnobench.pipeline import Where, data_path, make_loader, prepare
 from gsnobench.plan import Plan, Request, make_plan
-from gsnobench.runner import Where, data_path, make_loader, prepare
 from gsnobench.store import open_file
 from gsnobench.train import Job, _draw, _optimiser, fit, rate, rollout
 

@@ -6,9 +6,9 @@ import tempfile
 from pathlib import Path
 
 from gsnobench.errors import RunError
+from gsnobench.pipeline import Where, data_path, make_loader, prepare
 from gsnobench.plan import Plan, Request, make_plan
 from gsnobench.registry import read_registry, write_steps
-from gsnobench.runner import Where, data_path, make_loader, prepare
 from gsnobench.store import open_file
 from gsnobench.train import Job, fit
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gsnobench.runner import Report
+    from gsnobench.pipeline import Report
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, mark: int | None = None) -> None:
@@ -39,7 +39,7 @@ def warn(text: str) -> None:
 @contextmanager
 def progress(*, quiet: bool = False) -> Iterator[Report]:
     """Progress of one run: bars with a rate and an ETA in a terminal, a line now and then elsewhere, nothing if quiet."""
-    from gsnobench.runner import Report
+    from gsnobench.pipeline import Report
 
     if quiet:
         yield Report(warn=warn)
@@ -87,7 +87,7 @@ def _bars() -> Iterator[Report]:
         TimeRemainingColumn,
     )
 
-    from gsnobench.runner import Report
+    from gsnobench.pipeline import Report
 
     console = Console(stderr=True)
     columns = (

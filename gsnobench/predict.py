@@ -20,10 +20,11 @@ from gsnobench.home import open_home
 from gsnobench.loader import Loader
 from gsnobench.metrics import relative_l2
 from gsnobench.normalize import Normaliser
+from gsnobench.pipeline import Setup, Where, make_loader
 from gsnobench.plan import Plan
 from gsnobench.plugins import load as load_plugin
 from gsnobench.records import RunSpec
-from gsnobench.runner import Setup, Where, choose_device, make_loader
+from gsnobench.runner import choose_device
 from gsnobench.task_json import task_from_json
 from gsnobench.train import TrainParams
 

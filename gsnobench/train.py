@@ -7,7 +7,7 @@ import hashlib
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -83,7 +83,7 @@ def walk(module: nn.Module, loader: Loader, frames: int, batch_size: int) -> Ite
     was_training = module.training
     module.eval()
     try:
-        for indices, starts in _windows(loader, batch_size):
+        for indices, starts in _windows(loader, batch_size, loader.samples.task.starts):
             with torch.no_grad():  # never inference_mode: a model may differentiate at test
                 batch, target = loader.batch(indices, starts, frames)
                 started = time.perf_counter()
@@ -96,8 +96,8 @@ def walk(module: nn.Module, loader: Loader, frames: int, batch_size: int) -> Ite
         module.train(was_training)
 
 
-def _windows(loader: Loader, batch_size: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    pairs = [(index, start) for index in range(len(loader)) for start in loader.samples.task.starts]
+def _windows(loader: Loader, batch_size: int, starts_on_offer: Sequence[int]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    pairs = [(index, start) for index in range(len(loader)) for start in starts_on_offer]
     for first in range(0, len(pairs), batch_size):
         indices, starts = zip(*pairs[first : first + batch_size], strict=True)
         yield torch.tensor(indices), torch.tensor(starts)
@@ -162,11 +162,20 @@ def fit_view(job: Job) -> Fit:
 
     def batches(split: Split) -> Iterator[tuple[Batch, torch.Tensor]]:
         loader = loaders[split]
-        for indices, starts in _windows(loader, job.params.batch):
+        for indices, starts in _windows(loader, job.params.batch, _starts_to_learn_from(job)):
             batch, target = loader.batch(indices, starts, job.horizon.steps)
             yield batch, loader.normaliser.output.encode(target)
 
     return Fit(task=job.train.task, train=job.train.samples, valid=job.valid.samples, batches=batches)
+
+
+def _starts_to_learn_from(job: Job) -> Sequence[int]:
+    """The evaluated starts; for a model that is called several times also later ones, where its later calls begin."""
+    starts = job.train.samples.task.starts
+    if job.horizon.steps >= job.frames:
+        return starts
+    last = int(job.train.samples.frames.shape[1]) - job.horizon.window - job.horizon.steps
+    return sorted({*starts, *range(0, last + 1, max(1, job.horizon.steps // 4))})
 
 
 def _solve(job: Job, phase: Phase, progress: Progress) -> str:

@@ -16,12 +16,13 @@ from gsnobench.console import print_table, progress
 from gsnobench.data import SPLITS, Samples, Split
 from gsnobench.errors import DataError, ParamError, RunError, did_you_mean
 from gsnobench.home import Home, open_home
+from gsnobench.pipeline import Where
 from gsnobench.plan import Plan, Request, make_plan
 from gsnobench.plugins import kind_of, listed, load
 from gsnobench.prepare import dataset_of, ensure, estimate, resolve
 from gsnobench.records import RunResult
 from gsnobench.registry import read_registry
-from gsnobench.runner import Where, choose_device, execute, finished, is_interrupted
+from gsnobench.runner import choose_device, execute, finished, is_interrupted
 from gsnobench.store import open_file
 
 

@@ -15,7 +15,7 @@ LAYERS = """
     task_json digests netcdf blocks structure npz store
     simplices graph modes declare hookspecs plugins registry records
     normalize metrics loader checkpoint train evaluate
-    drawing figures generate prepare plan cases runner predict
+    drawing figures generate prepare plan cases environment pipeline runner predict
     spool tracking ui bench console check accelerator doctor scaffold describe verbs cli __main__
 """
 ORDER = LAYERS.split()

@@ -49,6 +49,7 @@ class Params(gb.Params):
     align: bool = gb.knob(False, geometry=True, search=False, help="rotate the basis of another mesh towards the training basis")
     sigma: float = gb.knob(0.0, low=0.0, geometry=True, search=False, help="width of the edge weights; 0: mean edge length")
     neighbours: int = gb.knob(8, low=2, high=64, geometry=True, search=False, help="edges a node of the basis `knn`")
+    blocks: int = gb.knob(1, low=1, high=8, search=False, help="calls that find the frames, each from the end of the one before")
     tile: int = gb.knob(0, low=-1, search=False, help="numbers a tile of the low-memory path; 0: where faster; -1: off")
 
 
@@ -274,6 +275,11 @@ def phases(task: gb.Task, params: Params) -> tuple[gb.Phase, ...]:
     return (closed, gb.Phase()) if params.propagated * task.t_in else (gb.Phase(),)
 
 
+def horizon(task: gb.Task, params: Params) -> gb.Horizon:
+    """All frames in one call, or in a few that are trained on windows from anywhere in a trajectory."""
+    return gb.Horizon(task.t_in, math.ceil(task.t_out / params.blocks), unroll=params.blocks)
+
+
 @gb.hookimpl
 def gsnobench_model() -> gb.Model:
     return gb.Model(
@@ -304,6 +310,7 @@ def gsnobench_model() -> gb.Model:
         geometry=geometry,
         reference=reference,
         phases=phases,
+        horizon=horizon,
         capabilities=frozenset(gb.Capability),
         title="Graph Spectral Neural Operator",
         cites="Sarkar and Chakraborty, Graph Spectral Neural Operator",
