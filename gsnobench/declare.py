@@ -51,6 +51,11 @@ class Sample:
     mesh: Mesh | None = None  # None: the dataset's shared mesh
 
 
+def unchanged(task: Task, params: Any) -> Task:
+    """The task as declared: no knob changes it."""
+    return task
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """A PDE problem: what it holds, and a solver that makes sample `index` of a split from the data seed alone.
@@ -77,6 +82,7 @@ class Dataset:
     times: tuple[float, ...] = (0.0,)  # of every frame, in the unit of `time_unit`
     time_unit: str = "s"
     length_unit: str = "1"  # of the mesh coordinates
+    adjust: Callable[[Task, Any], Task] = unchanged  # what the knobs change in a task: times, references
     t_in: int = 0  # default window; t_out is the rest
     starts: tuple[int, ...] = (0,)
     corresponds: bool = True

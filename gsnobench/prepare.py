@@ -67,7 +67,7 @@ def resolve(
         data=params.to_dict(),
         data_seed=int(Knob("seed", int, 0, "", low=0).check(data_seed, "data")),
     )
-    return _with_window(dataset, task, _window(dataset, text, window, t_in, t_out))
+    return _with_window(dataset, dataset.adjust(task, params), _window(dataset, text, window, t_in, t_out))
 
 
 def _with_window(dataset: Dataset, task: Task, window: tuple[int, int]) -> Task:

@@ -8,7 +8,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -263,8 +263,8 @@ def _step(
 @contextmanager
 def _precision(device: torch.device, amp: bool) -> Iterator[None]:
     """Autocast to bfloat16 on request. On a CPU without oneDNN: it crashes where a virtual machine names AMX but bars it."""
-    kernels = torch.backends.mkldnn.flags(enabled=not (amp and device.type == "cpu"))
-    with kernels, torch.autocast(device.type, dtype=torch.bfloat16, enabled=amp):
+    without = torch.backends.mkldnn.flags(enabled=False) if amp and device.type == "cpu" else nullcontext()
+    with without, torch.autocast(device.type, dtype=torch.bfloat16, enabled=amp):
         yield
 
 

@@ -61,14 +61,14 @@ class TiledLayer(torch.autograd.Function):
         dv, dy = torch.empty_like(v), torch.zeros_like(columns)  # (G, N, columns), (G, K + 1, columns)
         for g, at in tiles(v, ctx.size, inner=2):
             z, dz = _before(v[g, at], rows[g, at], columns[g], local), grad[g, at]  # (n, columns)
-            if outer is not None:
+            if outer is not None and d_outer is not None and d_shift is not None:
                 above = dz.reshape(-1, outer.shape[0])  # (n*S*T, C)
                 d_outer.addmm_(above.T, functional.gelu(z).view_as(above))
                 d_shift.add_(above.sum(0))
                 dz = (above @ outer).view_as(z)
             dz = gelu_backward(dz, z)
             dy[g].addmm_(rows[g, at].T, dz)
-            if local is None:
+            if local is None or d_local is None:
                 dv[g, at] = 0
             else:
                 flat = dz.view(-1, local.shape[0])  # (n*S*T, C)

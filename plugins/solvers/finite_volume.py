@@ -17,7 +17,8 @@ from gsnobench.errors import DataError
 class DualMesh:
     """Median-dual cells of a triangulation: one cell a node, one face an edge, two half-faces a boundary edge.
 
-    Indices are unsigned, which spares compiled loops the test for negative ones. The gradient at node i is the sum over k in start[i]:start[i+1] of slope[k] * (u[neighbour[k]] - u[i]).
+    The gradient at node i is the sum over k in start[i]:start[i+1] of slope[k] * (u[neighbour[k]] - u[i]). Indices are
+    unsigned, which spares compiled loops the test for negative ones.
     """
 
     volume: Array  # (N,)
@@ -38,14 +39,6 @@ class DualMesh:
     def from_arrays(cls, arrays: Mapping[str, Array]) -> DualMesh:
         """The inverse of `to_arrays`; other arrays are ignored."""
         return cls(**{one.name: arrays[f"dual_{one.name}"] for one in fields(cls)})
-
-    def spectral_rate(self) -> float:
-        """Largest ratio of a cell's face length to its area: a wave of speed c needs a step of about 1 / (c * rate)."""
-        length = np.hypot(*self.normal.T)
-        wall_length = np.hypot(*self.wall_normal.T)
-        around = np.bincount(self.edge.ravel(), np.repeat(length, 2), self.volume.size)
-        around += np.bincount(self.wall.ravel(), np.repeat(wall_length, 2), self.volume.size)
-        return float((around / self.volume).max())
 
 
 def dual_mesh(points: Array, cells: Array) -> DualMesh:

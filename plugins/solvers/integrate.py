@@ -45,7 +45,7 @@ def _mix(out, start, here, rate, weight, dt):  # type: ignore[no-untyped-def]
         out[i] = start[i] + weight * (here[i] - start[i] + dt * rate[i])
 
 
-def spectral_radius(rhs: Rhs, shape: tuple[int, ...], *, size: float = 1e-6, turns: int = 200) -> float:
+def spectral_radius(rhs: Rhs, shape: tuple[int, ...], *, size: float = 1e-6, turns: int = 120) -> float:
     """How fast the fastest small disturbance of the zero state changes, 1/s, by power iteration from a fixed start.
 
     Steps are limited by the worst cell of a mesh, which no mean edge length tells; this asks the scheme itself.

@@ -1,0 +1,24 @@
+"""Committed evidence: every file is a valid, small, finished result and lies where its spec says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gsnobench.records import RunResult, evidence_path
+
+RESULTS = Path(__file__).resolve().parent.parent / "leaderboards" / "results"
+FILES = sorted(RESULTS.rglob("*.json"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(RESULTS)))
+def test_a_committed_result_is_valid_and_in_its_place(path: Path) -> None:
+    result = RunResult.load(path)
+    assert result.status == "done"
+    assert path == evidence_path(RESULTS, result.spec)
+    assert path.stat().st_size <= 25_000
+
+
+def test_there_is_evidence_for_every_task_of_this_version() -> None:
+    assert {"darcy", "darcy_threshold", "swe@5-46"} <= {path.parent.parent.name for path in FILES}
