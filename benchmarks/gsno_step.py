@@ -75,6 +75,7 @@ class Textbook(nn.Module):
         self.local = nn.ModuleList(_convolution(layer.local) for layer in twin.layers)
         self.kernels = nn.ParameterList(_complex(layer.kernel.weight.detach()) for layer in twin.layers)
         self.head, self.last = _convolution(twin.head), _convolution(twin.last)
+        self.clock: Tensor
         self.register_buffer("clock", twin.clock)
 
     def forward(self, batch: gb.Batch) -> Tensor:
@@ -95,6 +96,7 @@ class Textbook(nn.Module):
 def _convolution(linear: nn.Linear) -> nn.Conv2d:
     made = nn.Conv2d(linear.in_features, linear.out_features, 1)
     made.weight.data.copy_(linear.weight.detach()[..., None, None])
+    assert made.bias is not None
     made.bias.data.copy_(linear.bias.detach())
     return made
 
@@ -141,7 +143,7 @@ def time_steps(case: str, variants: list[str], repeats: int) -> dict[str, float]
 
 def gradient_gap(case: str, variant: str) -> float:
     """Largest difference of a gradient from the textbook's, relative to that gradient's largest entry."""
-    found = []
+    found: list[Any] = []
     for name in ("textbook", variant):
         module, batch = make(case, name)
         module(batch).square().mean().backward()

@@ -215,8 +215,8 @@ def _solved_on(plan: Plan, nodes: int, split: str, where: Where) -> Samples:
     if dataset.resolutions and nodes not in dataset.resolutions:
         known = ", ".join(str(size) for size in dataset.resolutions)
         raise ParamError(f"mesh: {dataset.name} has no mesh of {nodes} nodes; known: {known}")
-    sizes: dict[str, int] = {one: plan.task.sizes.get(one, 0) if one == split else 0 for one in SPLITS}
-    task = replace(plan.task, resolution=nodes, sizes=sizes)
+    spec = plan.spec
+    task = replace(plan.task, resolution=nodes, sizes={split: spec.sizes[split]}, data=spec.data, data_seed=spec.data_seed)
     where.report.stage(f"data of {task.id} on {nodes} nodes")
     return _whole(ensure(dataset, task, home=where.home.root, jobs=where.jobs, progress=where.report.data), split)
 
