@@ -39,7 +39,9 @@ def carry(stored: Reference, mesh: gb.Mesh) -> Array:
 
 def feature_geometry(mesh: gb.Mesh, task: gb.Task, length: float) -> Geometry:
     """Distance to every tagged boundary, and low modes with their decay under the heat flow for smoothed inputs."""
-    distance = [boundary_distance(mesh, tag) / length if mesh.tag_matrix((tag,)).any() else np.ones(mesh.size) for tag in task.tags]
+    distance = [
+        boundary_distance(mesh, tag) / length if mesh.tag_matrix((tag,)).any() else np.ones(mesh.size) for tag in task.tags
+    ]
     parts = {"distance": gb.Part(np.stack(distance, 1) if distance else np.zeros((mesh.size, 0)), ("node", "tag"))}
     if not task.static:
         return parts
