@@ -9,7 +9,7 @@ from typing import Any
 
 from gsnobench.console import print_table
 from gsnobench.declare import Dataset, Model
-from gsnobench.errors import DataError, PluginError
+from gsnobench.errors import DataError, PluginError, RunError
 from gsnobench.home import open_home
 from gsnobench.params import Params
 from gsnobench.plugins import kind_of, load, provenance
@@ -49,7 +49,7 @@ def describe(name: str, home: Path | None) -> Described:
     except PluginError as unknown:
         try:
             folder = open_home(home).find_run(name)
-        except Exception:
+        except RunError:
             raise unknown from None
         return _run(folder)
     if kind == "model":

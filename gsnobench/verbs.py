@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -131,11 +130,7 @@ def _dry_run(plan: Plan, place: Home, as_json: bool) -> int:
         "disk_mb": None if needs is None else round(needs.disk_bytes / 2**20, 1),
         "memory_mb": None if needs is None else round(needs.memory_bytes / 2**20, 1),
     }
-    if as_json:
-        print(json.dumps(facts))
-    else:
-        for name, value in facts.items():
-            print(f"{name}: {'unknown' if value is None else value}")
+    _print_facts(facts, as_json)
     return 0
 
 
@@ -188,11 +183,7 @@ def predict_run(
     if out is not None:
         _write_predictions(out, samples, trained.predict(samples), trained.plan)
         facts["written"] = str(out)
-    if as_json:
-        print(json.dumps(facts))
-    else:
-        for name, value in facts.items():
-            print(f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}")
+    _print_facts(facts, as_json)
     return 0
 
 
@@ -289,11 +280,7 @@ def examine(*, gpu: bool, replay: bool, clean: bool, device: str, home: Path | N
         print(json.dumps(doctor.gpu(device), indent=None if as_json else 2))
         return 0
     found = doctor.replay(place) if replay else doctor.clean(place) if clean else doctor.report(place)
-    if as_json:
-        print(json.dumps(found))
-    else:
-        for name, value in found.items():
-            print(f"{name}: {value}")
+    _print_facts(found, as_json)
     return 0
 
 
@@ -352,4 +339,5 @@ def _print_facts(facts: Mapping[str, Any], as_json: bool) -> None:
         print(json.dumps(facts))
         return
     for name, value in facts.items():
-        print(f"{name}: {value}", file=sys.stdout)
+        text = "unknown" if value is None else f"{value:.4g}" if isinstance(value, float) else value
+        print(f"{name}: {text}")

@@ -52,7 +52,9 @@ def varying() -> Samples:
     for index, mesh in enumerate(meshes):
         frames[index, :, mesh.size :], static[index, mesh.size :] = 1e9, 1e9  # padding must not be seen
     field, source = Field("u", boundary={"boundary": "dirichlet"}), Field("f")
-    task = Task(id="v", dataset="v", fields=(field,), static=(source,), dim=2, tags=("boundary",), fixed_mesh=False, corresponds=False)
+    task = Task(
+        id="v", dataset="v", fields=(field,), static=(source,), dim=2, tags=("boundary",), fixed_mesh=False, corresponds=False
+    )
     return Samples(task, meshes, frames, static, np.zeros((3, 0)))
 
 
