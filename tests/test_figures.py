@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import square
 from PIL import Image
+from problems import square
 
 from gsnobench.data import Array, Field, Mesh, Task
 from gsnobench.drawing import Scale, view_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse
 import torch
-from conftest import square, steady
+from problems import square, steady
 
 from gsnobench.data import Field, Mesh, Samples, Task
 from gsnobench.declare import Geometry, Part, Preset

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import square, steady
+from problems import square, steady
 
 import gsnobench as gb
 from gsnobench.plan import Request, make_plan
@@ -115,7 +115,7 @@ def test_a_run_predicts_on_another_mesh_of_the_domain(steady_file: Path, tmp_pat
 def test_inputs_that_do_not_fit_the_run_are_one_line(steady_file: Path, unsteady_file: Path, tmp_path: Path) -> None:
     result = gsno(steady_file, tmp_path, knobs={"train.steps": "5"})
     trained = gb.load(result.spec.key[:12], home=tmp_path, device="cpu")
-    from conftest import unsteady
+    from problems import unsteady
 
     with pytest.raises(gb.DataError, match="was trained with"):
         trained.predict(unsteady()["test"])

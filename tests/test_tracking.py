@@ -258,7 +258,11 @@ class Server:
             f"sys.exit(serve(Path({str(home)!r}), {port}, lambda line: print(line, flush=True)))"
         )
         self.process = subprocess.Popen(
-            [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            [sys.executable, "-c", script],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where the tests run in the background
         )
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().strip()

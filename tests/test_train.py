@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import steady, unsteady
+from problems import steady, unsteady
 from torch import nn
 
 import gsnobench as gb
