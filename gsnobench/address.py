@@ -16,6 +16,7 @@ BOUNDS = {  # by default MLflow holds one call to a dead server for minutes
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "GIT_PYTHON_REFRESH": "quiet",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 
 
@@ -64,7 +65,7 @@ class Address:
 
 @contextmanager
 def bounded_requests() -> Iterator[None]:
-    """Within the block MLflow asks a silent server briefly instead of for minutes; what the user set himself stays."""
+    """Within the block MLflow asks a silent server briefly, not for minutes, and leaves stdout alone; what the user set stays."""
     added = {name: value for name, value in BOUNDS.items() if name not in os.environ}
     os.environ.update(added)
     try:
