@@ -9,16 +9,21 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from problems import square, steady
+import torch
+from problems import square, steady, unsteady
 
 import gsnobench as gb
+from gsnobench.home import open_home
+from gsnobench.pipeline import Where
 from gsnobench.plan import Request, make_plan
 from gsnobench.records import RunResult, RunSpec
+from gsnobench.runner import execute
 from gsnobench.store import write
 
 pytestmark = pytest.mark.usefixtures("untracked")
@@ -86,10 +91,22 @@ def test_a_spec_and_a_result_survive_their_json(steady_file: Path, tmp_path: Pat
         assert "\n" not in str(caught.value)
 
 
-def test_a_model_that_raises_is_a_failed_result_and_is_tried_again(steady_file: Path, tmp_path: Path) -> None:
+def test_a_pair_that_a_model_declines_is_a_result_with_the_reason(steady_file: Path, tmp_path: Path) -> None:
     declined = gb.run("persistence", str(steady_file), home=tmp_path, device="cpu", track="smoke")
     assert declined.status == "declined"
     assert declined.reason
+
+
+def test_a_model_that_raises_is_a_failed_result_and_is_tried_again(steady_file: Path, tmp_path: Path) -> None:
+    plan = make_plan(Request("gsno", str(steady_file), track="smoke", knobs={"train.steps": "5"}))
+
+    def broken(task: object, params: object) -> object:
+        raise ZeroDivisionError("one over nothing")
+
+    where = Where(open_home(tmp_path), torch.device("cpu"))
+    failed = execute(replace(plan, model=replace(plan.model, build=broken)), where)
+    assert (failed.status, failed.reason) == ("failed", "ZeroDivisionError: one over nothing")
+    assert execute(plan, where).status == "done"
 
 
 def test_loaded_weights_predict_what_the_run_scored(steady_file: Path, tmp_path: Path) -> None:
@@ -115,8 +132,6 @@ def test_a_run_predicts_on_another_mesh_of_the_domain(steady_file: Path, tmp_pat
 def test_inputs_that_do_not_fit_the_run_are_one_line(steady_file: Path, unsteady_file: Path, tmp_path: Path) -> None:
     result = gsno(steady_file, tmp_path, knobs={"train.steps": "5"})
     trained = gb.load(result.spec.key[:12], home=tmp_path, device="cpu")
-    from problems import unsteady
-
     with pytest.raises(gb.DataError, match="was trained with"):
         trained.predict(unsteady()["test"])
     with pytest.raises(gb.DataError, match="expected"):
@@ -165,8 +180,9 @@ def check_kills(file: Path, tmp_path: Path, moments: list[float | str]) -> None:
         else:
             finish(command, home)
         assert outcome(home) == expected, f"killed at {moment}"
-        left = [path for path in home.rglob("*") if path.suffix == ".part" and "checkpoint" in path.name]
-        assert all(path.stat().st_size >= 0 for path in left)
+        (result,) = home.glob("runs/*/result.json")
+        assert gb.load(result.parent, home=home, device="cpu").plan.spec == RunResult.load(result).spec
+        assert not (result.parent / "checkpoint.pt").exists()
 
 
 def test_a_run_killed_in_preprocessing_and_in_a_checkpoint_write_ends_as_if_it_had_not_been(
@@ -208,8 +224,6 @@ def test_a_user_file_with_a_nan_is_refused(tmp_path: Path) -> None:
     splits = steady()
     frames = np.array(splits["test"].frames)
     frames[3, 0, 5, 0] = np.nan
-    from dataclasses import replace
-
     with pytest.raises(gb.DataError) as caught:
         write(tmp_path / "bad.nc", {**splits, "test": replace(splits["test"], frames=frames)}, provenance={})
     assert "head" in str(caught.value)
