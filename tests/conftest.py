@@ -9,6 +9,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # scores are compared bit by bit,
 
 import pytest
 from problems import steady, unsteady
+from toy_samples import without_hashes, write_toy
 
 from gsnobench.store import write
 
@@ -31,3 +32,15 @@ def unsteady_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def untracked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs of this test are not mirrored to MLflow."""
     monkeypatch.setenv("GSNOBENCH_TRACKING_URI", "none")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file of ours."""
+    return write_toy(tmp_path)
+
+
+@pytest.fixture
+def own(path: Path) -> Path:
+    """The same file as a user would bring it: without any of the hashes."""
+    return without_hashes(path)

@@ -10,22 +10,10 @@ import netCDF4
 import numpy as np
 import pytest
 from toy_datasets import square
-from toy_samples import fixed, one_line, ragged, without_hashes, write_toy
+from toy_samples import fixed, one_line, ragged
 
 import gsnobench as gb
 from gsnobench import store
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """A file of ours."""
-    return write_toy(tmp_path)
-
-
-@pytest.fixture
-def own(path: Path) -> Path:
-    """The same file as a user would bring it: without any of the hashes."""
-    return without_hashes(path)
 
 
 def test_the_content_hash_is_of_the_arrays_alone(tmp_path: Path) -> None:

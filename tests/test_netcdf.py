@@ -10,23 +10,11 @@ from pathlib import Path
 import netCDF4
 import numpy as np
 import pytest
-from toy_samples import fixed, one_line, without_hashes, write_toy
+from toy_samples import fixed, one_line
 
 import gsnobench as gb
 from gsnobench import store
 from gsnobench.data import Samples
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """A file of ours."""
-    return write_toy(tmp_path)
-
-
-@pytest.fixture
-def own(path: Path) -> Path:
-    """The same file as a user would bring it: without any of the hashes."""
-    return without_hashes(path)
 
 
 @pytest.mark.parametrize(
