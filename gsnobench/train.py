@@ -21,6 +21,7 @@ from gsnobench.data import Batch, Split
 from gsnobench.declare import Fit, Horizon, Phase
 from gsnobench.loader import Loader
 from gsnobench.metrics import relative_l2
+from gsnobench.muon import Muon
 from gsnobench.params import Params, knob
 
 MOST_VALIDATIONS = 60  # a run: enough to select weights, cheap beside the training
@@ -32,9 +33,9 @@ class TrainParams(Params):
     """How a model is trained; presets set these, `--train.NAME` overrides."""
 
     loss: Literal["rel_l2", "mse"] = knob(default="rel_l2", help="relative L2 in physical units, or MSE in encoded units")
-    optimiser: Literal["adam", "adamw"] = knob(default="adamw", help="optimiser")
+    optimiser: Literal["adam", "adamw", "muon"] = knob(default="adamw", help="optimiser")
     lr: float = knob(default=1e-3, low=1e-6, high=1.0, log=True, help="peak learning rate")
-    weight_decay: float = knob(default=0.0, low=0.0, high=1.0, help="decoupled for adamw", search=False)
+    weight_decay: float = knob(default=0.0, low=0.0, high=1.0, help="decoupled for adamw and muon", search=False)
     beta2: float = knob(default=0.999, low=0.5, high=0.99999, help="second moment decay", search=False)
     schedule: Literal["constant", "cosine", "onecycle"] = knob(default="cosine", help="learning rate over the run", search=False)
     warmup: float = knob(default=0.0, low=0.0, high=0.9, help="share of the run with a linearly rising rate", search=False)
@@ -361,6 +362,9 @@ def rate(params: TrainParams, done: float) -> float:
 
 
 def _optimiser(trained: Iterable[nn.Parameter], params: TrainParams, device: torch.device) -> torch.optim.Optimizer:
+    betas = (0.9, params.beta2)
+    if params.optimiser == "muon":
+        return Muon(trained, params.lr, betas=betas, weight_decay=params.weight_decay)
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[params.optimiser]
     fused = device.type in ("cpu", "cuda")
-    return kind(trained, lr=params.lr, betas=(0.9, params.beta2), weight_decay=params.weight_decay, fused=fused)
+    return kind(trained, lr=params.lr, betas=betas, weight_decay=params.weight_decay, fused=fused)

@@ -11,7 +11,7 @@ from gsnobench.data import Array
 from gsnobench.errors import DataError
 from gsnobench_plugins.solvers import integrate, shallow_water
 from gsnobench_plugins.solvers.finite_volume import DualMesh, compact_order, dual_mesh
-from gsnobench_plugins.solvers.integrate import spectral_radius, ssp_rk3
+from gsnobench_plugins.solvers.integrate import rk4, spectral_radius, ssp_rk3
 from gsnobench_plugins.solvers.lake_union import lake_union_outline
 from gsnobench_plugins.solvers.meshing import mesh_polygon
 from gsnobench_plugins.solvers.shallow_water import LONGEST_STEP, Water, shallow_water_rhs
@@ -127,7 +127,8 @@ def test_compact_order_is_a_permutation_that_brings_neighbours_together(lake):
 # -------------------------------------------------------------------------------------------------------------------- time
 
 
-def test_integrator_is_of_third_order_and_meets_the_times():
+@pytest.mark.parametrize(("method", "order", "bar"), [(ssp_rk3, 2.8, 4e-5), (rk4, 3.8, 4e-7)])
+def test_integrators_have_their_order_and_meet_the_times(method, order, bar):
     def rhs(state: Array, out: Array) -> None:
         out[:] = [state[1], -state[0], 0.0]
         out[2] = state[2] ** 2  # u' = u^2: u = 1 / (1 - t)
@@ -135,11 +136,11 @@ def test_integrator_is_of_third_order_and_meets_the_times():
     times = [0.0, 0.31, 0.5]
     errors = []
     for step in (0.05, 0.025):
-        found = [state.copy() for state in ssp_rk3(rhs, np.array([0.0, 1.0, 1.0]), times, step)]
+        found = [state.copy() for state in method(rhs, np.array([0.0, 1.0, 1.0]), times, step)]
         exact = [[math.sin(t), math.cos(t), 1 / (1 - t)] for t in times]
         errors.append(np.abs(np.array(found) - exact).max())
-    assert math.log2(errors[0] / errors[1]) > 2.8
-    assert errors[1] < 4e-5
+    assert math.log2(errors[0] / errors[1]) > order
+    assert errors[1] < bar
 
 
 def test_spectral_radius_finds_damped_and_oscillating_modes():

@@ -14,7 +14,7 @@ LAYERS = """
     errors params sparse data cache home address
     task_json digests netcdf blocks structure npz store
     simplices graph modes declare hookspecs plugins registry records
-    normalize metrics loader checkpoint train evaluate
+    normalize metrics loader checkpoint muon train evaluate
     drawing figures generate prepare plan cases environment pipeline runner predict
     spool tracking ui bench console check accelerator doctor scaffold describe verbs cli __main__
 """

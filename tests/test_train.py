@@ -83,7 +83,9 @@ def test_the_same_seed_gives_the_same_curve_and_another_seed_another(tmp_path: P
     assert curves[0] != curves[2]
 
 
-@pytest.mark.parametrize("train", [{"average": 0.9}, {"accumulate": 2}, {"loss": "mse"}, {"clip": 0.5, "optimiser": "adam"}])
+@pytest.mark.parametrize(
+    "train", [{"average": 0.9}, {"accumulate": 2}, {"loss": "mse"}, {"clip": 0.5, "optimiser": "adam"}, {"optimiser": "muon"}]
+)
 def test_every_option_of_the_loop_trains(tmp_path: Path, train: dict[str, object]) -> None:
     job = make_job(steady(), tmp_path, steps=40, **train)
     before = headline(job.module, job.valid, 1, 8)

@@ -11,6 +11,8 @@ from numba import njit
 from gsnobench.data import Array
 
 Rhs = Callable[[Array, Array], None]  # rhs(state, out): writes d state / dt into out
+Work = tuple[Array, ...]
+Step = Callable[[Rhs, Array, Work, float], None]
 
 
 def ssp_rk3(rhs: Rhs, state: Array, times: Sequence[float], max_step: float) -> Iterator[Array]:
@@ -19,18 +21,47 @@ def ssp_rk3(rhs: Rhs, state: Array, times: Sequence[float], max_step: float) -> 
 
     The yielded array is the integrator's own and changes with the next one: copy what is to be kept.
     """
-    state = np.array(state, dtype=np.float64)
-    stage, rate = np.empty_like(state), np.empty_like(state)
+    return _march(_ssp_rk3_step, rhs, state, times, max_step)
+
+
+def rk4(rhs: Rhs, state: Array, times: Sequence[float], max_step: float) -> Iterator[Array]:
+    """As `ssp_rk3`, by the classical Runge-Kutta method of fourth order: stable for steps of up to 2.78 over the largest
+    decay rate and 2.82 over the largest frequency."""
+    return _march(_rk4_step, rhs, state, times, max_step)
+
+
+def _march(step: Step, rhs: Rhs, state: Array, times: Sequence[float], max_step: float) -> Iterator[Array]:
+    state = np.array(state, dtype=np.float64, order="C")  # steps work on flat views, which other orders do not have
+    work = tuple(np.empty_like(state) for _ in range(3))
     yield state
     for begin, end in zip(times[:-1], times[1:], strict=True):
         steps = max(1, math.ceil((end - begin) / max_step - 1e-9))
         for _ in range(steps):
-            _step(rhs, state, stage, rate, (end - begin) / steps)
+            step(rhs, state, work, (end - begin) / steps)
         yield state
 
 
-def _step(rhs: Rhs, state: Array, stage: Array, rate: Array, dt: float) -> None:
+def _rk4_step(rhs: Rhs, state: Array, work: Work, dt: float) -> None:
+    """One step in place: rates at the start, twice in the middle and at the end, weighted 1, 2, 2, 1."""
+    stage, rate, total = work
+    rhs(state, rate)
+    np.copyto(total, rate)
+    for reach, weight in ((0.5, 2.0), (0.5, 2.0), (1.0, 1.0)):
+        _add(stage.reshape(-1), state.reshape(-1), rate.reshape(-1), reach * dt)
+        rhs(stage, rate)
+        _add(total.reshape(-1), total.reshape(-1), rate.reshape(-1), weight)
+    _add(state.reshape(-1), state.reshape(-1), total.reshape(-1), dt / 6.0)
+
+
+@njit(cache=True, error_model="numpy")
+def _add(out, start, rate, dt):  # type: ignore[no-untyped-def]
+    for i in range(out.shape[0]):
+        out[i] = start[i] + dt * rate[i]
+
+
+def _ssp_rk3_step(rhs: Rhs, state: Array, work: Work, dt: float) -> None:
     """One step in place: an Euler step, then twice a weighted mean of the start and a further Euler step."""
+    stage, rate, _ = work
     rhs(state, rate)
     _mix(stage.reshape(-1), state.reshape(-1), state.reshape(-1), rate.reshape(-1), 1.0, dt)
     rhs(stage, rate)
