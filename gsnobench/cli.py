@@ -80,11 +80,19 @@ def list_(kind: Annotated[Kinds | None, typer.Argument(help="What to list.")] = 
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(help="A model, a dataset, a NetCDF file, or a run (key prefix or folder).")],
+    card: Annotated[bool, typer.Option("--card", help="A model's whole card, as Markdown.")] = False,
+    results: Annotated[Path | None, typer.Option(help="Folder of result files for the card's last table.")] = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
     """Show a plugin with its knobs, a data file, or a finished run."""
     from gsnobench.describe import describe
+
+    if card:
+        from gsnobench.card import card as make_card
+
+        print(make_card(name, results), end="")
+        return
 
     described = describe(name, home)
     if as_json:

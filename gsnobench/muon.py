@@ -1,4 +1,4 @@
-"""Muon: momentum made orthogonal, for the matrices of a model (Jordan et al., 2024); whatever is no matrix is trained by AdamW."""
+"""Muon: momentum made orthogonal, for the matrices of a model (Jordan et al., 2024); the rest is trained by AdamW."""
 
 from __future__ import annotations
 

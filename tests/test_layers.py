@@ -16,7 +16,7 @@ LAYERS = """
     simplices graph modes declare hookspecs plugins registry records
     normalize metrics loader checkpoint muon train evaluate
     drawing figures generate prepare plan cases environment pipeline runner predict
-    spool tracking ui bench console check accelerator doctor scaffold describe verbs cli __main__
+    spool tracking ui bench console check accelerator doctor scaffold describe card verbs cli __main__
 """
 ORDER = LAYERS.split()
 CORE = [path for path in sorted((ROOT / "gsnobench").rglob("*.py")) if path != ROOT / "gsnobench" / "__init__.py"]

@@ -285,7 +285,10 @@ def horizon(task: gb.Task, params: Params) -> gb.Horizon:
 
 
 # Waves carry more detail than a diffused field and their kernel turns faster with lambda; chosen on validation, see the docs.
-WAVES = {"k_s": 128, "knots": 32, "width": 64, "head": 128, "propagated": 23}
+WAVES = {
+    **{"model.k_s": 128, "model.knots": 32, "model.width": 64, "model.head": 128, "model.propagated": 23},
+    **{"train.optimiser": "muon", "train.lr": 1.2e-2},
+}
 
 
 @gb.hookimpl
@@ -315,7 +318,7 @@ def gsnobench_model() -> gb.Model:
                 outputs="scale",
             ),
         },
-        settings={"swe": {"plus": {f"model.{name}": value for name, value in WAVES.items()}}},
+        settings={"swe": {"plus": WAVES}, "car": {"paper": {"model.width": 40}}},  # the paper widens it for the car
         geometry=geometry,
         reference=reference,
         phases=phases,
