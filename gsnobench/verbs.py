@@ -50,7 +50,7 @@ def run_model(
         return _dry_run(plan, place, as_json)
     with progress(quiet=as_json) as report:
         where = Where(place, choose_device(options.device), options.jobs, report=report)
-        beside = _run_floors(dataset, wanted, where) if options.floors else []
+        beside = _run_floors(model, dataset, wanted, where) if options.floors else []
         result = execute(plan, where, force=options.force)
     folder = place.run_folder(plan.spec.key)
     if as_json:
@@ -65,13 +65,13 @@ def run_model(
     return 0 if result.status in ("done", "declined", "pruned") else 3
 
 
-def _run_floors(dataset: str, wanted: Mapping[str, Any], where: Where) -> list[RunResult]:
-    """The floor models of the same task, each a result of its own."""
+def _run_floors(model: str, dataset: str, wanted: Mapping[str, Any], where: Where) -> list[RunResult]:
+    """The floor models of the same task beside `model`, each a result of its own."""
     data_knobs = {name: value for name, value in (wanted.get("knobs") or {}).items() if name.startswith("data.")}
     results = []
     known = {one.name for one in listed("model") if one.problem is None}
     for floor in read_registry().floors:
-        if floor in known:
+        if floor in known and floor != model:
             plan = make_plan(Request(model=floor, dataset=dataset, **{**wanted, "preset": None, "knobs": data_knobs}))
             if plan.declined is None:
                 results.append(execute(plan, where))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -53,8 +54,8 @@ def make_cases() -> tuple[Case, ...]:
 
 
 def _case(plan: _Plan, draw: np.random.Generator) -> Case:
-    task = _task(plan)
     base = (13, 12) if plan.dim == 2 else (6, 7, 7)  # more than 64 inner nodes, room for the usual number of modes
+    task = _task(plan, resolution=math.prod(base))
     shared = (box_mesh(base, draw),)
 
     def samples(count: int, sizes: tuple[int, ...], fixed: tuple[Mesh, ...]) -> Samples:
@@ -80,7 +81,7 @@ def _varied(plan: _Plan, count: int, sizes: tuple[int, ...], draw: np.random.Gen
     return tuple(_bent(box_mesh(shape, draw), draw.uniform(0.05, 0.3)) for shape in [*shapes, sizes])
 
 
-def _task(plan: _Plan) -> Task:
+def _task(plan: _Plan, resolution: int) -> Task:
     heat = Field("heat", unit="K", reference=2.0, boundary={"wall": "none"})
     potential = Field("potential", unit="V", boundary={"wall": "dirichlet"})
     velocity = tuple(Field(name, unit="m/s", vector="velocity", boundary={"wall": "dirichlet"}) for name in ("u", "v"))
@@ -99,6 +100,7 @@ def _task(plan: _Plan) -> Task:
         times=tuple(0.1 * frame for frame in range(plan.t_in + plan.t_out)),
         corresponds=plan.corresponds,
         fixed_mesh=plan.fixed_mesh,
+        resolution=resolution,
         sizes={"train": TRAIN, "valid": FURTHER, "test": FURTHER},
     )
 

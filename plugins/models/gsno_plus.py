@@ -20,6 +20,11 @@ RIDGE = 1e-5  # of the propagator, relative to the mean energy of its inputs
 # ------------------------------------------------------------------------------------------------------ of the geometry
 
 
+def smoothing_lengths(task: gb.Task) -> tuple[float, ...]:
+    """Over which lengths static inputs are smoothed; in space so many modes are all longer than the longest of them."""
+    return SMOOTHING_LENGTHS if task.static and task.dim < 3 else ()
+
+
 def domain_length(mesh: gb.Mesh) -> float:
     """The side of a cube as large as the domain."""
     return float(lumped_mass(mesh).sum()) ** (1 / mesh.dim)
@@ -43,10 +48,11 @@ def feature_geometry(mesh: gb.Mesh, task: gb.Task, length: float) -> Geometry:
         boundary_distance(mesh, tag) / length if mesh.tag_matrix((tag,)).any() else np.ones(mesh.size) for tag in task.tags
     ]
     parts = {"distance": gb.Part(np.stack(distance, 1) if distance else np.zeros((mesh.size, 0)), ("node", "tag"))}
-    if not task.static:
+    lengths = smoothing_lengths(task)
+    if not lengths:
         return parts
     basis = eigenbasis(mesh, min(SMOOTHING_MODES, mesh.size // 2))
-    squares = np.array(SMOOTHING_LENGTHS)[:, None] ** 2 * length**2 * basis.values  # (scales, m)
+    squares = np.array(lengths)[:, None] ** 2 * length**2 * basis.values  # (scales, m)
     parts["heat"] = gb.Part(basis.vectors, ("node", "heat"))
     parts["heat_mass"] = gb.Part(basis.mass, ("node",))
     parts["decay"] = gb.Part(1 / (1 + squares), ("scale", "heat"))
@@ -90,7 +96,7 @@ class Hints(nn.Module):
         count = min(propagated, task.t_out) * min(1, task.t_in)  # without a window there is nothing to propagate
         self.shown = [round((i + 1) * task.t_out / count) - 1 for i in range(count)]  # frames, the last among them
         self.propagator = Propagator(task, modes) if count else None
-        own = len(task.tags) + len(SMOOTHING_LENGTHS) * len(task.static)
+        own = len(task.tags) + len(smoothing_lengths(task)) * len(task.static)
         self.channels = own * has_features + count * len(task.fields)
 
     @torch.no_grad()
