@@ -285,7 +285,7 @@ def horizon(task: gb.Task, params: Params) -> gb.Horizon:
 
 
 # Waves carry more detail than a diffused field and their kernel turns faster with lambda; chosen on validation, see the docs.
-WAVES = {
+WAVES: Mapping[str, int | float | str] = {
     **{"model.k_s": 128, "model.knots": 32, "model.width": 64, "model.head": 128, "model.propagated": 23},
     **{"train.optimiser": "muon", "train.lr": 1.2e-2},
 }
