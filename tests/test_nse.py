@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -79,18 +78,7 @@ def test_meshes_have_the_published_counts_good_angles_and_nodes_on_the_outline(m
     assert lumped_mass(fine).sum() == pytest.approx(area, rel=2e-3)
 
 
-# ------------------------------------------------------------------------------------------------------- accuracy and cost
-
-
-def test_cost_at_the_published_mesh_is_within_the_bar(make):
-    """1.2 CPU-seconds for the 10 s of a sample."""
-    setup = make(1244)
-    seconds = []
-    for _ in range(2):
-        began = time.process_time()
-        frames(setup, "test", 0)
-        seconds.append(time.process_time() - began)
-    assert min(seconds) < 1.2
+# ------------------------------------------------------------------------------------------------------- accuracy
 
 
 def test_error_of_the_default_is_small_after_two_seconds(make):

@@ -10,11 +10,11 @@ from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError
 from gsnobench_plugins.solvers.framing import Frame, is_conforming, loop_tags, make_frame, sharpest_corner, triangulate
 from gsnobench_plugins.solvers.geometry import clean_loop, contains, crossing_segments, distance_to_segments, segments_of
-from gsnobench_plugins.solvers.sizing import TRIANGLE, SizeFunction, fit_sizing, sample_domain
+from gsnobench_plugins.solvers.sizing import TRIANGLE, SizeFunction, Sizing, fit_sizing, sample_domain
 from gsnobench_plugins.solvers.smoothing import clear_segments, polish, smooth
 from gsnobench_plugins.solvers.topology import boundary_edges, boundary_loops, cell_measures, mesh_edges, min_angle, refine
 
-__all__ = ["boundary_edges", "boundary_loops", "mesh_edges", "mesh_polygon", "min_angle", "refine"]
+__all__ = ["boundary_edges", "boundary_loops", "mesh_edges", "mesh_inside", "mesh_polygon", "min_angle", "refine"]
 
 ATTEMPTS = 8
 
@@ -56,6 +56,26 @@ def mesh_polygon(
     raise DataError(
         f"mesh: no conforming mesh of {nodes} nodes with angles of {angle:g} degrees was found (best {best:.1f}); "
         "ask for more nodes, smooth the outline or lower `angle`"
+    )
+
+
+def mesh_inside(
+    rim: Sequence[Array], *, nodes: int, size: SizeFunction, sweeps: int = 40, seed: int = 0, angle: float = 25.0
+) -> Mesh:
+    """As `mesh_polygon`, but the boundary nodes are exactly the given ones (outer loop, then holes) and `size` gives the
+    edge lengths themselves, which the node count should about agree with."""
+    loops = _checked_loops(rim[0], rim[1:])
+    frame = make_frame(loops, Sizing(size, 1.0, np.zeros((0, 2)), np.zeros(0)))
+    best = -1.0
+    for attempt in range(ATTEMPTS):
+        mesh = _fill(frame, nodes, sweeps, np.random.default_rng([seed, attempt]))
+        if mesh is not None:
+            best = max(best, min_angle(mesh))
+            if best >= angle:
+                return mesh
+    raise DataError(
+        f"mesh: no conforming mesh of {nodes} nodes with angles of {angle:g} degrees was found (best {best:.1f}) between "
+        f"{len(frame.boundary)} given boundary nodes; ask for another node count or lower `angle`"
     )
 
 
