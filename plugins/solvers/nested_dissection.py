@@ -1,0 +1,37 @@
+"""An order of the nodes of a rectangular grid that keeps the factors of its matrices sparse: halves first, then their border."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gsnobench.data import Array
+
+LEAF = 3  # a box of so many nodes a side is not cut: one element and its neighbours' edges
+
+
+def dissection_order(columns: int, rows: int) -> list[Array]:
+    """Groups of node numbers (column * rows + row), in the order of elimination; cuts are lines of even index.
+
+    A node couples to those of the two-interval elements around it, so that an even line parts what lies on its two sides.
+    """
+    numbers = np.arange(columns * rows).reshape(columns, rows)
+    groups: list[Array] = []
+    _dissect(numbers, (0, 0), groups)
+    return groups
+
+
+def _dissect(box: Array, corner: tuple[int, int], groups: list[Array]) -> None:
+    """Append the groups of a box whose first node has the index `corner` in the grid."""
+    if box.size == 0:
+        return
+    if max(box.shape) <= LEAF:
+        groups.append(box.ravel())
+        return
+    axis = 0 if box.shape[0] >= box.shape[1] else 1
+    cut = box.shape[axis] // 2
+    cut -= (corner[axis] + cut) % 2
+    first, middle, second = np.split(box, [cut, cut + 1], axis=axis)
+    beyond = (corner[0] + cut + 1, corner[1]) if axis == 0 else (corner[0], corner[1] + cut + 1)
+    _dissect(first, corner, groups)
+    _dissect(second, beyond, groups)
+    groups.append(middle.ravel())
