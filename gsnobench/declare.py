@@ -173,6 +173,7 @@ class Phase:
     prepare: Callable[[nn.Module, Fit], None] | None = None
     parameters: Callable[[nn.Module], Iterable[nn.Parameter]] | None = None  # None: all
     score: Callable[[nn.Module, Fit], float] | None = None
+    rates: Mapping[str, float] = field(default_factory=dict)  # start of a parameter's name -> its share of the learning rate
 
 
 @dataclass(frozen=True)

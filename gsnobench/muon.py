@@ -20,7 +20,7 @@ class Muon(torch.optim.Optimizer):
 
     def __init__(
         self,
-        params: Iterable[nn.Parameter],
+        params: Iterable[nn.Parameter] | Iterable[dict[str, Any]],
         lr: float,
         *,
         momentum: float = 0.95,
@@ -28,9 +28,11 @@ class Muon(torch.optim.Optimizer):
         weight_decay: float = 0.0,
     ) -> None:
         held = list(params)
+        given = [one for one in held if isinstance(one, dict)] or [{"params": held}]
         groups = [
-            {"params": [p for p in held if is_matrix(p)], "is_matrix": True},
-            {"params": [p for p in held if not is_matrix(p)], "is_matrix": False},
+            {**group, "params": [p for p in group["params"] if is_matrix(p) == matrices], "is_matrix": matrices}
+            for group in given
+            for matrices in (True, False)
         ]
         defaults = {"lr": lr, "momentum": momentum, "betas": betas, "weight_decay": weight_decay}
         super().__init__([group for group in groups if group["params"]], defaults)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -199,7 +199,7 @@ def _descend(job: Job, phase: Phase, state: Checkpoint) -> str:
         phase.prepare(job.module, fit_view(job))
     module: nn.Module = torch.compile(job.module) if params.compile else job.module  # type: ignore[assignment]
     trained = [one for one in (phase.parameters or nn.Module.parameters)(job.module) if one.requires_grad]
-    optimiser = _optimiser(trained, params, job.train.device)
+    optimiser = _optimiser(_groups(job.module, trained, phase.rates), params, job.train.device)
     if state.optimiser is not None:
         optimiser.load_state_dict(state.optimiser)
     an_epoch = steps_per_epoch(len(job.train), len(job.train.samples.task.starts), params)
@@ -244,7 +244,7 @@ def _step(
     torch.manual_seed(mix(job.seed, phase.name, progress.step))  # dropout and the like follow the step, not the history
     draw = torch.Generator().manual_seed(mix(job.seed, phase.name, progress.step, "draw"))
     for group in optimiser.param_groups:
-        group["lr"] = params.lr * rate(params, done)
+        group["lr"] = params.lr * group.get("share", 1.0) * rate(params, done)
     optimiser.zero_grad(set_to_none=True)
     value = 0.0
     for part in range(params.accumulate):
@@ -361,7 +361,21 @@ def rate(params: TrainParams, done: float) -> float:
     return (1 + math.cos(math.pi * (done - params.warmup) / (1 - params.warmup))) / 2
 
 
-def _optimiser(trained: Iterable[nn.Parameter], params: TrainParams, device: torch.device) -> torch.optim.Optimizer:
+def _groups(module: nn.Module, trained: Sequence[nn.Parameter], rates: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Trained parameters by their share of the learning rate."""
+    shares = {
+        id(one): next((share for start, share in rates.items() if name.startswith(start)), 1.0)
+        for name, one in module.named_parameters()
+    }
+    return [
+        {"params": [one for one in trained if shares[id(one)] == share], "share": share}
+        for share in sorted({shares[id(one)] for one in trained}, reverse=True)
+    ]
+
+
+def _optimiser(
+    trained: Iterable[nn.Parameter] | Iterable[dict[str, Any]], params: TrainParams, device: torch.device
+) -> torch.optim.Optimizer:
     betas = (0.9, params.beta2)
     if params.optimiser == "muon":
         return Muon(trained, params.lr, betas=betas, weight_decay=params.weight_decay)

@@ -1,7 +1,6 @@
-"""The pipe dataset: geometry, accuracy and cost of the default configuration, convergence, what a sample depends on."""
+"""The pipe dataset: geometry, accuracy of the default configuration, convergence, what a sample depends on."""
 
 from __future__ import annotations
-
 
 import numpy as np
 import pytest
