@@ -3,7 +3,7 @@
 Operator  node values -> Fourier coefficients at the deformed nodes -> latent grid -> FNO layers -> coefficients -> node values
 Formula   xi = x + x * net(x);  U_k = sum_n w_n v_n exp(-2 pi i k.xi_n);  z_0 = GELU(F^-1(R_0 U) + b_0(grid));
           z_l = GELU(F^-1(R_l F z_{l-1}) + W_l z_{l-1} + b_l(grid));  u = Q(Re sum_k (R F z)_k exp(2 pi i k.xi) + b(x))
-Cost      two products with an N x 2 K matrix of cosines, K = 2^(d-1) M^d, shared by all samples of a mesh; the rest is on the grid
+Cost      two products with an N x 2 K matrix of cosines, K = 2^(d-1) M^d, shared by all samples of a mesh; the rest on the grid
 Start     modes 8, width 32, 40 x 40 grid, 3 grid layers; deformation at a tenth of the learning rate
 
 The inverse sum takes k_d = 0 once and k_d > 0 twice, so it is the inverse real FFT of the kept modes, also between grid points.
