@@ -206,6 +206,20 @@ def sensed(batch: gb.Batch) -> Tensor:
 # ---------------------------------------------------------------------------------------------------------- declaration
 
 
+DIFFERS = (
+    "`paper`: its 2-layer branch and 3-layer trunk are read as 2 and 3 linear maps, p is 100, the branch reads all inputs "
+    "at all nodes; scaling by mean and deviation, relative L2 and the cosine are our choice where it is silent",
+    "`official`: sizes of the authors' notched-triangle Darcy, but the branch reads node values, not 101 boundary values; "
+    "one scale a field, not one a node; a cosine for two drops of the rate; b0 and the activated basis of DeepXDE",
+    "several fields share the trunk and split the branch; all frames at once, their time being an input of the trunk",
+    "varying geometry: the branch reads the positions of corresponding nodes as in Geo-FNO's comparison, else the signed "
+    "distance on a grid of sensors, both relative to the mean training shape",
+    "another mesh: inputs are interpolated to the training sensors; a shape whose nodes do not correspond is read at the "
+    "nodes of the nearest training shape, moved into it",
+    "`compact` is ours: GELU, Muon",
+)
+
+
 @gb.hookimpl
 def gsnobench_model() -> gb.Model:
     capable = gb.Capability
@@ -234,19 +248,5 @@ def gsnobench_model() -> gb.Model:
         title="DeepONet",
         cites="Lu, Jin, Pang, Zhang and Karniadakis, Learning nonlinear operators via DeepONet based on the universal "
         "approximation theorem of operators, Nature Machine Intelligence 3, 2021",
-        differs=(
-            "`paper`: its 2-layer branch and 3-layer trunk are read as 2 and 3 linear maps, p is 100, the branch reads all "
-            "inputs at "
-            "all nodes; scaling by mean and deviation, relative L2 and the cosine are our choice where it is silent",
-            "`official`: sizes of the authors' notched-triangle Darcy, but the branch reads node values, not 101 boundary "
-            "values; one "
-            "scale a field, not one a node; a cosine for two drops of the rate; b0 and the activated basis of DeepXDE",
-            "several fields share the trunk and split the branch; all frames at once, their time being an input of the trunk",
-            "varying geometry: the branch reads the positions of corresponding nodes as in Geo-FNO's comparison, else the signed "
-            "distance on a grid of sensors, both relative to the mean training shape",
-            "another mesh: inputs are interpolated to the training sensors; where corresponding nodes are missing, to those "
-            "of the "
-            "nearest training shape",
-            "`compact` is ours: GELU, Muon",
-        ),
+        differs=DIFFERS,
     )

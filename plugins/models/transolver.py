@@ -26,8 +26,8 @@ from gsnobench.params import Value
 
 GSNOBENCH_API = 1
 EMPTY = 1e-5  # keeps the token of a slice without nodes finite
-softmax_backward = torch.ops.aten._softmax_backward_data
 START_STD = 0.02  # of every matrix at the start, as in the authors' code, which thereby undoes its orthogonal slice map
+softmax_backward = torch.ops.aten._softmax_backward_data
 
 
 class Params(gb.Params):
@@ -94,7 +94,8 @@ class PhysicsAttention(nn.Module):
 
     def plain(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """The formula as it stands: all maps act on nodes."""
-        value, place = (part(self.norm(x)).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.value, self.place))
+        normed = self.norm(x)
+        value, place = (part(normed).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.value, self.place))
         weights = (self.slice(place) / self.temperature[:, None, None]).softmax(-1)  # (B, H, N, G)
         weights = weights if mask is None else weights * mask[:, None]
         tokens = weights.mT @ value / (weights.sum(2)[..., None] + EMPTY)  # (B, H, G, e)
