@@ -239,7 +239,7 @@ def gsnobench_model() -> gb.Model:
             ),
             "compact": gb.Preset(
                 model={"width": 128, "basis": 128, "branch_layers": 3, "trunk_layers": 4, "activation": "gelu"},
-                train={"optimiser": "adamw", "lr": 1e-3, "batch": 16, "schedule": "cosine", "weight_decay": 1e-4},
+                train={"optimiser": "muon", "lr": 5e-3, "batch": 16, "schedule": "cosine", "weight_decay": 0.1},
             ),
         },
         geometry=geometry,
