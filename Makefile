@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check -q
 STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
+EXTRAS_STAMP := $(VENV)/.installed-extras
 
-.PHONY: run test test-slow test-extras lint clean
+.PHONY: run test test-slow test-extras cards lint clean
 
 run: $(STAMP)
 	$(BIN)/gsnobench run --model gsno --dataset swe
@@ -17,7 +18,11 @@ test: $(DEV_STAMP)
 test-slow: $(DEV_STAMP)
 	$(BIN)/python -m pytest -m slow -q
 
-test-extras: $(DEV_STAMP)
+cards: $(STAMP)
+	for name in gsno deeponet mgkn coral geofno gnot transolver amg sp2gno; do \
+		$(BIN)/gsnobench show $$name --card --results leaderboards/results > docs/models/cards/$$name.md || exit 1; done
+
+test-extras: $(EXTRAS_STAMP)
 	$(BIN)/python -m pytest tests/extras -q
 
 lint: $(DEV_STAMP)
@@ -35,6 +40,10 @@ $(STAMP): $(VENV)/bin/python pyproject.toml constraints.txt
 $(DEV_STAMP): $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt -e ".[dev]"
 	touch $@ $(STAMP)
+
+$(EXTRAS_STAMP): $(DEV_STAMP)
+	$(PIP) install -c constraints.txt -e ".[dev,ray,slurm,postgres,extras]"
+	touch $@
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

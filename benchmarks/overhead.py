@@ -18,8 +18,9 @@ from gsnobench.home import open_home
 from gsnobench.metrics import relative_l2
 from gsnobench.pipeline import Where, data_path, make_loader, prepare
 from gsnobench.plan import Plan, Request, make_plan
+from gsnobench.recipe import make_optimiser, rate
 from gsnobench.store import open_file
-from gsnobench.train import Job, _draw, _optimiser, fit, rate, rollout
+from gsnobench.train import Job, _draw, fit, rollout
 
 EPOCHS, REPEATS = 2, 5
 
@@ -27,7 +28,7 @@ EPOCHS, REPEATS = 2, 5
 def bare_loop(job: Job, batches: list) -> float:
     """Forward, loss, backward, clipping and optimiser, nothing else."""
     trained = list(job.module.parameters())
-    optimiser = _optimiser(trained, job.params, torch.device("cpu"))
+    optimiser = make_optimiser(trained, job.params, torch.device("cpu"))
     started = time.process_time()
     for step, (indices, batch, target, support) in enumerate(batches):
         optimiser.param_groups[0]["lr"] = job.params.lr * rate(job.params, step / len(batches))

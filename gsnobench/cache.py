@@ -79,6 +79,18 @@ def lock(path: Path) -> Iterator[None]:
         yield
 
 
+def is_locked(path: Path) -> bool:
+    """Whether a living process holds the lock."""
+    if not path.exists():
+        return False
+    with path.open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 @dataclass(frozen=True)
 class Cache:
     """Named arrays under a folder; without a folder everything is computed anew."""

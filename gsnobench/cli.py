@@ -9,6 +9,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from gsnobench.cli_bench import app as bench_app
+from gsnobench.cli_options import KNOBS, Home, Jobs, Json, Track, knobs_of
+from gsnobench.cli_sweep import app as sweep_app
 from gsnobench.errors import GsnobenchError, ParamError
 
 app = typer.Typer(
@@ -21,16 +24,13 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Generate, import, verify and export data.", no_args_is_help=True, rich_markup_mode=None)
 plugin_app = typer.Typer(help="Write your own plugin.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(bench_app)
+app.add_typer(sweep_app)
 app.add_typer(data_app, name="data")
 app.add_typer(plugin_app, name="plugin")
 
-Home = Annotated[Path | None, typer.Option("--home", help="Folder for data, runs and records (else $GSNOBENCH_HOME).")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
-Track = Annotated[str, typer.Option(help="Budget: smoke, laptop, workstation or paper.")]
-Jobs = Annotated[int, typer.Option(help="Processes that generate data; 0 is one a core.")]
 Kinds = Literal["datasets", "models", "tracks", "executors", "metrics", "observers"]
 CommandLineError: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever this typer keeps its click
-KNOBS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def main() -> None:
@@ -137,7 +137,7 @@ def run(
 
     if not model or not dataset:
         raise ParamError("run: needs --model and --dataset; for example: gsnobench run --model gsno --dataset swe")
-    knobs, own = _knobs(context.args)
+    knobs, own = knobs_of(context.args)
     wanted = {
         "track": track,
         "preset": preset,
@@ -150,30 +150,6 @@ def run(
     }
     options = RunOptions(device=device, jobs=jobs, resume=resume, force=force, floors=floors, dry_run=dry_run)
     raise typer.Exit(run_model(model, dataset, wanted, options, home=home, as_json=as_json))
-
-
-def _knobs(words: list[str]) -> tuple[dict[str, str], dict[str, Any]]:
-    """--section.name value (or =value) pairs; --data.seed and --data.resolution belong to the request, not to a plugin."""
-    knobs: dict[str, str] = {}
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        name, has_value, value = word.removeprefix("--").partition("=")
-        if not word.startswith("--") or "." not in name:
-            raise ParamError(f"{word}: unknown option; knobs are written --model.NAME, --train.NAME or --data.NAME")
-        if not has_value:
-            if not rest:
-                raise ParamError(f"{word}: needs a value; write {word} VALUE")
-            value = rest.pop(0)
-        knobs[name] = value
-    own: dict[str, Any] = {}
-    for name, target in (("data.seed", "data_seed"), ("data.resolution", "resolution")):
-        if name in knobs:
-            text = knobs.pop(name)
-            if not text.isdigit():
-                raise ParamError(f"{name}: {text!r} is not a whole number; expected for example 1")
-            own[target] = int(text)
-    return knobs, own
 
 
 @app.command()
@@ -195,29 +171,6 @@ def predict(
 
     raise typer.Exit(
         predict_run(run, inputs=inputs, mesh=mesh, out=out, split=split, device=device, jobs=jobs, home=home, as_json=as_json)
-    )
-
-
-@app.command()
-def bench(
-    models: Annotated[str, typer.Option(help="Models, separated by commas.")] = "gsno",
-    datasets: Annotated[str, typer.Option(help="Tasks, separated by commas.")] = "darcy,darcy_threshold,swe",
-    track: Track = "laptop",
-    preset: Annotated[str | None, typer.Option(help="Named configuration.")] = None,
-    calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Measure steps for the track's budget, write registry.toml.")
-    ] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda.")] = "auto",
-    home: Home = None,
-    as_json: Json = False,
-) -> None:
-    """Calibrate the step counts of model and task pairs."""
-    from gsnobench.verbs import calibrate_pairs
-
-    if not calibrate:
-        raise ParamError("bench: only --calibrate is available in this version; run single cells with `gsnobench run`")
-    raise typer.Exit(
-        calibrate_pairs(models.split(","), datasets.split(","), track, preset, device=device, home=home, as_json=as_json)
     )
 
 
@@ -274,7 +227,7 @@ def data_generate(
     """Generate a task's data with its solver, in parallel; cut and repeated, it goes on where it stopped."""
     from gsnobench.verbs import generate_data
 
-    knobs, own = _knobs(context.args)
+    knobs, own = knobs_of(context.args)
     wanted = {"track": track, "samples": samples, "knobs": knobs, **own}
     raise typer.Exit(generate_data(task, wanted, jobs=jobs, home=home, as_json=as_json))
 

@@ -12,9 +12,13 @@ from gsnobench.data import Array, Batch, Field, Mesh, Samples, Split, Task
 from gsnobench.params import Params, Value
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import scipy.sparse
     import torch
     from torch import nn
+
+    from gsnobench.records import RunResult, RunSpec
 
 Scaling = Literal["none", "minmax", "box", "zscore", "scale"]  # minmax: [0,1]; box: [-1,1]; scale: divide by the std only
 
@@ -226,10 +230,28 @@ class Metric:
     help: str = ""
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What a set of runs may take, and where it keeps its things; nothing here changes a question."""
+
+    home: Path
+    device: str = "auto"
+    jobs: int = 0  # runs at once, 0: as many as the executor has room for
+    threads: int = 1  # a run
+    gpus: float = 0.0  # a run, where the executor shares them out
+    seconds: float = 0.0  # a run may take, 0: any time
+    memory_mb: float = 0.0  # a run may take, 0: any
+    address: str = ""  # of an existing cluster
+
+
 @dataclass(frozen=True, eq=False)
 class Executor:
-    """Where a set of runs happens: `run(specs, limits)` yields a RunResult for each spec, in any order."""
+    """Where a set of runs happens: `run(specs, limits)` yields a RunResult for each spec, in any order.
+
+    `check(limits)` raises a RunError before anything is started if the place cannot offer what the limits ask for.
+    """
 
     name: str
-    run: Callable[..., Iterator[Any]]
+    run: Callable[[Sequence[RunSpec], Limits], Iterator[RunResult]]
+    check: Callable[[Limits], None] = lambda limits: None
     help: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -132,7 +133,8 @@ def _csr(value: scipy.sparse.csr_array, shape: tuple[int, ...], device: torch.de
     rows = np.concatenate([value.indptr, np.full(shape[0] - value.shape[0], value.indptr[-1])])  # padding rows are empty
     starts, columns = (torch.from_numpy(np.asarray(array, dtype=np.int64)) for array in (rows, value.indices))
     data = torch.from_numpy(np.asarray(value.data, dtype=np.float32))
-    with torch.sparse.check_sparse_tensor_invariants(True):
+    with torch.sparse.check_sparse_tensor_invariants(True), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(starts, columns, data, size=shape).to(device)
 
 
@@ -186,6 +188,12 @@ class Loader:
 
     def __len__(self) -> int:
         return len(self.samples)
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """First frames of the evaluated windows: a model that sees less than the task gives sees the end of it."""
+        unseen = self.samples.task.t_in - self.task.t_in
+        return tuple(start + unseen for start in self.samples.task.starts)
 
     def _known_nodes(self, impose: bool) -> torch.Tensor | None:
         if not impose or not self.task.tags:

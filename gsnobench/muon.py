@@ -13,6 +13,7 @@ MATCH = 0.2  # makes the size of a step that of AdamW (Liu et al., Muon is scala
 REST_SHARE = 0.25  # of the learning rate, for what is no matrix
 QUINTIC = (3.4445, -4.7750, 2.0315)  # Jordan's polynomial: five turns bring singular values into 0.7 .. 1.2
 TURNS = 5
+TINY = 1e-30
 
 
 class Muon(torch.optim.Optimizer):
@@ -67,7 +68,8 @@ def orthogonalise(matrices: Tensor) -> Tensor:
     first, third, fifth = QUINTIC
     is_tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.mT if is_tall else matrices  # (n, a, b), a <= b
-    x = x / x.flatten(1).norm(dim=1).clamp_min(1e-30)[:, None, None]
+    x = x / x.abs().amax((1, 2), keepdim=True).clamp_min(TINY)  # first: squares of what hardly gets a gradient would vanish
+    x = x / x.flatten(1).norm(dim=1).clamp_min(TINY)[:, None, None]
     for _ in range(TURNS):
         gram = x @ x.mT  # (n, a, a)
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=third, alpha=fifth), x, beta=first)

@@ -27,6 +27,11 @@ class Knob:
     choices: tuple[Value, ...] = ()
     geometry: bool = False  # changes what `Model.geometry` returns, so it is part of the cache key
     search: bool = True
+    when: tuple[tuple[str, tuple[Value, ...]], ...] = ()  # it matters only where these knobs have one of these values
+
+    def is_active(self, values: Mapping[str, Value]) -> bool:
+        """Whether the other knobs let this one matter: a search leaves it alone where they do not."""
+        return all(values[name] in allowed for name, allowed in self.when)
 
     @property
     def is_searched(self) -> bool:
@@ -96,14 +101,17 @@ def knob(
     help: str = "",
     geometry: bool = False,
     search: bool = True,
+    when: Mapping[str, Value | tuple[Value, ...]] | None = None,
 ) -> Any:
     """Declare a hyperparameter of a `Params` class; `geometry=True` where it changes the preprocessing, `search=False`
-    where the range is only a limit and no sweep should vary it."""
+    where the range is only a limit and no sweep should vary it, `when={"kernel": "hats"}` where it matters only with certain
+    values of knobs that are declared above it."""
     if low is not None and high is not None and low > high:
         raise ParamError(f"knob: low {low!r} is above high {high!r}; swap them")
     if log and (low is None or low <= 0):
         raise ParamError(f"knob: a logarithmic range needs low > 0; got {low!r}")
-    settings = {"low": low, "high": high, "log": log, "help": help, "geometry": geometry, "search": search}
+    conditions = tuple((name, allowed if isinstance(allowed, tuple) else (allowed,)) for name, allowed in (when or {}).items())
+    settings = {"low": low, "high": high, "log": log, "help": help, "geometry": geometry, "search": search, "when": conditions}
     return dataclasses.field(default=default, metadata=settings)
 
 
@@ -126,7 +134,12 @@ class Params:
         if not dataclasses.is_dataclass(cls):
             return ()
         hints = get_type_hints(cls)
-        return tuple(_knob_of(field, hints[field.name]) for field in dataclasses.fields(cls))
+        found = tuple(_knob_of(field, hints[field.name]) for field in dataclasses.fields(cls))
+        for place, declared in enumerate(found):
+            above = {other.name for other in found[:place]}
+            if odd := [name for name, _ in declared.when if name not in above]:
+                raise ParamError(f"{declared.name}: depends on {odd[0]!r}, which is no knob above it; declare {odd[0]!r} first")
+        return found
 
     @classmethod
     def make(cls, *layers: Mapping[str, object], where: str = "model") -> Self:

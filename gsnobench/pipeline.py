@@ -57,6 +57,7 @@ class Where:
     jobs: int = 0
     tags: Mapping[str, str] | None = None
     report: Report = Report()
+    watch: OnEpoch | None = None  # hears of every epoch and may raise `gb.Prune`: how a search ends a run early
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +110,21 @@ def score(plan: Plan, where: Where, setup: Setup, opened: Opened, folder: Path, 
         frames=test.frame_table() if plan.task.t_out > 1 else {},
         curve=thinned(outcome.progress.curve),
         costs={**costs(setup.module, setup.prepare_cpu_s, outcome.progress, where.device), "inference_s": test.inference_s},
+    )
+
+
+def score_on_validation(plan: Plan, where: Where, setup: Setup, opened: Opened, outcome: Outcome) -> RunResult:
+    """Errors on the validation split as a result: all that a search may know, so no other split is opened."""
+    where.report.stage("scoring on validation")
+    valid = _evaluate(plan, where, setup, opened, "valid")
+    is_finite = math.isfinite(valid.scores()["headline"]["rel_l2"])
+    return RunResult(
+        spec=plan.spec,
+        status="done" if is_finite else "diverged",
+        reason="" if is_finite else "the validation error is not finite",
+        scores={"valid": valid.scores()},
+        curve=thinned(outcome.progress.curve),
+        costs={**costs(setup.module, setup.prepare_cpu_s, outcome.progress, where.device), "inference_s": valid.inference_s},
     )
 
 

@@ -13,10 +13,10 @@ from gsnobench.errors import ParamError, RunError, did_you_mean
 from gsnobench.params import Params
 from gsnobench.plugins import listed, load
 from gsnobench.prepare import dataset_of, resolve
+from gsnobench.recipe import TrainParams, steps_per_epoch
 from gsnobench.records import RunSpec
 from gsnobench.registry import Registry, read_registry
 from gsnobench.store import open_file, verify
-from gsnobench.train import TrainParams, steps_per_epoch
 
 SECTIONS = ("model", "train", "data")
 
@@ -101,6 +101,32 @@ def make_plan(request: Request, registry: Registry | None = None) -> Plan:
     closed = all(phase.solve is not None for phase in phases)
     is_calibrated = calibrated is not None or bool(budget) or closed or registry.track(request.track).epochs > 0
     return Plan(task, model, preset, params, train, horizon, phases, spec, dataset, file, is_calibrated, declined)
+
+
+def plan_of(spec: RunSpec, registry: Registry | None = None) -> Plan:
+    """The plan that answers a question asked elsewhere; refused if this installation would answer another one."""
+    if spec.source:
+        raise RunError(f"{spec.task}: a run on a file stays where the file is; use `gsnobench run`")
+    knobs: dict[str, Any] = {}
+    for section, values in (("model", spec.model_params), ("train", spec.train_params), ("data", spec.data)):
+        knobs |= {f"{section}.{name}": value for name, value in values.items()}
+    request = Request(
+        model=spec.model,
+        dataset=spec.task,
+        track=spec.track,
+        preset=spec.preset,
+        seed=spec.seed,
+        data_seed=spec.data_seed,
+        resolution=spec.resolution,
+        samples=spec.sizes["train"],
+        knobs=knobs,
+    )
+    plan = make_plan(request, registry)
+    plan = replace(plan, spec=replace(plan.spec, steps=dict(spec.steps)))
+    odd = [name for name, value in spec.to_dict().items() if plan.spec.to_dict()[name] != value]
+    if odd:
+        raise RunError(f"{spec.row} on {spec.task}: {', '.join(odd)} differ here; install the versions that asked")
+    return plan
 
 
 def with_seed(plan: Plan, seed: int) -> Plan:

@@ -23,10 +23,10 @@ from gsnobench.normalize import Normaliser
 from gsnobench.pipeline import Setup, Where, make_loader
 from gsnobench.plan import Plan
 from gsnobench.plugins import load as load_plugin
+from gsnobench.recipe import TrainParams
 from gsnobench.records import RunSpec
 from gsnobench.runner import choose_device
 from gsnobench.task_json import task_from_json
-from gsnobench.train import TrainParams
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,7 +84,7 @@ class RunResult:
     def to_json(self) -> str:
         """One JSON document; not-a-number is written as null, since JSON has no NaN."""
         body = {"schema": SCHEMA, "key": self.spec.key, **asdict(self)}
-        return json.dumps(_plain(body), indent=None, separators=(",", ":"), allow_nan=False) + "\n"
+        return json.dumps(plain(body), indent=None, separators=(",", ":"), allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str, where: str = "result") -> RunResult:
@@ -130,11 +130,12 @@ def rounded(value: float, digits: int = 4) -> float:
     return float(f"{value:.{digits}g}")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """What JSON can hold: not-a-number becomes null."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
+        return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -17,10 +17,10 @@ from gsnobench.checkpoint import drop_checkpoint, has_checkpoint
 from gsnobench.environment import costs, describe_environment
 from gsnobench.errors import GsnobenchError, Prune, RunError
 from gsnobench.home import Home, open_home
-from gsnobench.pipeline import Where, data_path, prepare, save_weights, score, thinned, train
+from gsnobench.pipeline import Where, data_path, prepare, save_weights, score, score_on_validation, thinned, train
 from gsnobench.plan import Plan, Request, make_plan
 from gsnobench.plugins import load_observers, notify, provenance
-from gsnobench.records import RunResult, evidence_path
+from gsnobench.records import RunResult, RunSpec, evidence_path
 from gsnobench.store import open_file
 from gsnobench.task_json import task_to_json
 
@@ -52,6 +52,26 @@ def finished(plan: Plan, home: Home) -> RunResult | None:
     return RunResult.load(path) if path.exists() else None
 
 
+def tried(plan: Plan, home: Home) -> RunResult | None:
+    """What a search knows of this question, if it has asked it: scores on validation alone."""
+    path = home.run_folder(plan.spec.key) / "trial.json"
+    return RunResult.load(path) if path.exists() else None
+
+
+def validate(plan: Plan, where: Where) -> RunResult:
+    """Train, and score on validation alone; `execute` of the same plan then scores the rest without training again."""
+    folder = where.home.run_folder(plan.spec.key)
+    with lock(where.home.runs / f".{plan.spec.key[:12]}.lock"):
+        for stored in (finished(plan, where.home), tried(plan, where.home)):
+            if stored is not None and stored.status not in ("failed", "pruned"):  # pruned: another search may want the end
+                return stored
+        observed = Observed(plan, where, folder)
+        result = _attempt(plan, where, folder, observed, may_test=False)
+        result.save(folder / "trial.json")
+        observed.finished(result)
+        return result
+
+
 def execute(plan: Plan, where: Where, *, force: bool = False) -> RunResult:
     """Run the plan in its folder, one process at a time; the result is written before anybody is told."""
     folder = where.home.run_folder(plan.spec.key)
@@ -61,21 +81,37 @@ def execute(plan: Plan, where: Where, *, force: bool = False) -> RunResult:
             return stored
         if (force or stored is not None) and folder.exists():
             shutil.rmtree(folder)
-        write_text(folder / "spec.json", json.dumps(plan.spec.to_dict(), indent=1) + "\n")
-        write_text(folder / "task.json", task_to_json(plan.task) + "\n")
         observed = Observed(plan, where, folder)
-        try:
-            result = _answer(plan, where, folder, observed)
-        except GsnobenchError:
-            if not has_checkpoint(folder):  # nothing was done that could be resumed
-                shutil.rmtree(folder)
-            raise
-        if result.status == "done":
-            result.save(evidence_path(where.home.results, plan.spec))
-        result.save(folder / "result.json")
+        result = _attempt(plan, where, folder, observed, may_test=True)
+        keep(result, where.home)
         drop_checkpoint(folder)
         observed.finished(result)
         return result
+
+
+def _attempt(plan: Plan, where: Where, folder: Path, observed: Observed, *, may_test: bool) -> RunResult:
+    write_text(folder / "spec.json", json.dumps(plan.spec.to_dict(), indent=1) + "\n")
+    write_text(folder / "task.json", task_to_json(plan.task) + "\n")
+    try:
+        return _answer(plan, where, folder, observed, may_test=may_test)
+    except GsnobenchError:
+        if not has_checkpoint(folder):  # nothing was done that could be resumed
+            shutil.rmtree(folder)
+        raise
+
+
+def keep(result: RunResult, home: Home) -> None:
+    """Write a result to the evidence of a home and to the folder of its run."""
+    if result.status != "pruned":
+        result.save(evidence_path(home.results, result.spec))
+    result.save(home.run_folder(result.spec.key) / "result.json")
+
+
+def record_failure(spec: RunSpec, home: Home, reason: str) -> RunResult:
+    """A failed run that could not say so itself."""
+    result = RunResult(spec, "failed", reason.splitlines()[0][:300])
+    keep(result, home)
+    return result
 
 
 class Observed:
@@ -96,6 +132,8 @@ class Observed:
     def epoch(self, phase: str, epoch: int, scores: Mapping[str, float]) -> None:
         """An epoch ended."""
         self._notify("gsnobench_epoch_ended", spec=self.plan.spec, phase=phase, epoch=epoch, scores=scores)
+        if self.where.watch is not None:
+            self.where.watch(phase, epoch, scores)
 
     def finished(self, result: RunResult) -> None:
         """The result is final and written."""
@@ -125,13 +163,13 @@ def _tags(plan: Plan, where: Where) -> dict[str, str]:
     return {**texts, **(where.tags or {})}
 
 
-def _answer(plan: Plan, where: Where, folder: Path, observed: Observed) -> RunResult:
+def _answer(plan: Plan, where: Where, folder: Path, observed: Observed, *, may_test: bool) -> RunResult:
     """The result in every case: declined, pruned, failed, diverged or done. A user's mistake is raised, not recorded."""
     environment = describe_environment(where.device)
     if plan.declined is not None:
         return RunResult(plan.spec, "declined", plan.declined, environment=environment)
     try:
-        result = _train_and_score(plan, where, folder, observed)
+        result = _train_and_score(plan, where, folder, observed, may_test=may_test)
         return replace(result, environment=environment)
     except GsnobenchError:
         raise
@@ -143,7 +181,7 @@ def _answer(plan: Plan, where: Where, folder: Path, observed: Observed) -> RunRe
         return RunResult(plan.spec, "failed", reason.splitlines()[0][:300], environment=environment)
 
 
-def _train_and_score(plan: Plan, where: Where, folder: Path, observed: Observed) -> RunResult:
+def _train_and_score(plan: Plan, where: Where, folder: Path, observed: Observed, *, may_test: bool) -> RunResult:
     with open_file(data_path(plan, where), plan.task) as opened:
         where.report.stage("preparing geometry")
         setup = prepare(plan, where, opened.split("train"))
@@ -154,6 +192,9 @@ def _train_and_score(plan: Plan, where: Where, folder: Path, observed: Observed)
             result = RunResult(plan.spec, "diverged", outcome.reason, curve=thinned(outcome.progress.curve), costs=spent)
         else:
             save_weights(folder, setup)
-            result = score(plan, where, setup, opened, folder, outcome)
+            if may_test:
+                result = score(plan, where, setup, opened, folder, outcome)
+            else:
+                result = score_on_validation(plan, where, setup, opened, outcome)
         origin = "file" if plan.dataset is None else "generated"
         return replace(result, data={"hash": opened.content_hash, "fingerprint": opened.fingerprint, "origin": origin})

@@ -50,7 +50,7 @@ LONGEST_PAUSE = 15.0  # seconds between two tries
 KIND = "custom_model_development"  # the layout of MLflow's pages that suits training runs
 BATCH = 1000  # metrics in one call: the limit of MLflow's interface
 STATUS = {"done": "FINISHED", "pruned": "KILLED", "interrupted": "KILLED", "running": "RUNNING"}  # all others: FAILED
-ARTIFACTS = ("result.json", "spec.json", "figures/*.png", "figures/*.gif")
+ARTIFACTS = ("result.json", "spec.json", "*.csv", "figures/*.png", "figures/*.gif")
 
 log = logging.getLogger("gsnobench.tracking")
 _open: dict[str, SpoolWriter] = {}  # hooks are plain functions: what is open between two of them must be kept here
@@ -62,7 +62,7 @@ _open: dict[str, SpoolWriter] = {}  # hooks are plain functions: what is open be
 @hookimpl
 def gsnobench_run_started(spec: RunSpec, folder: Path, tags: Mapping[str, str]) -> None:
     """Open the spool and see to it that a mirror follows it."""
-    with _harmless("this run is not tracked"):
+    with harmless("this run is not tracked"):
         _start(spec, folder, tags)
 
 
@@ -71,7 +71,7 @@ def gsnobench_epoch_ended(spec: RunSpec, phase: str, epoch: int, scores: Mapping
     """Append one line."""
     key = spec.key
     if key in _open:
-        with _harmless("the rest of this run is not tracked"):
+        with harmless("the rest of this run is not tracked"):
             try:
                 _open[key].append("epoch", phase=phase, epoch=epoch, scores=scores)
             except OSError:
@@ -82,7 +82,7 @@ def gsnobench_epoch_ended(spec: RunSpec, phase: str, epoch: int, scores: Mapping
 @hookimpl
 def gsnobench_run_finished(result: RunResult, folder: Path) -> None:
     """Close the spool, and wait a bounded time for the mirror."""
-    with _harmless("the end of this run is not tracked"):
+    with harmless("the end of this run is not tracked"):
         if result.spec.key not in _open:
             _start(result.spec, folder, {})
         writer = _open.pop(result.spec.key, None)
@@ -91,9 +91,10 @@ def gsnobench_run_finished(result: RunResult, folder: Path) -> None:
             return
         writer.append("finished", **ending(result, folder))
         writer.close()
-        mirror = _ensure_mirror(address)
-        deadline = time.monotonic() + float(os.environ.get(WAIT_VARIABLE, "10"))
-        while not is_mirrored(writer.path):
+        mirror = ensure_mirror(address)
+        patience = float(os.environ.get(WAIT_VARIABLE, "10"))
+        deadline = time.monotonic() + patience
+        while patience and not is_mirrored(writer.path):
             if time.monotonic() > deadline or (mirror is not None and mirror.poll() is not None):
                 remedy = "once it answers, `gsnobench doctor --replay` brings the rest"
                 log.warning("tracking: %s does not hold all of this run yet; %s", address.label, remedy)
@@ -102,7 +103,7 @@ def gsnobench_run_finished(result: RunResult, folder: Path) -> None:
 
 
 @contextmanager
-def _harmless(consequence: str) -> Iterator[None]:
+def harmless(consequence: str) -> Iterator[None]:
     """Trouble with tracking is one line on the log, and never an exception in the training loop."""
     try:
         yield
@@ -119,10 +120,10 @@ def _start(spec: RunSpec, folder: Path, tags: Mapping[str, str]) -> None:
     writer = _open[spec.key] = open_writer(address.home, folder.name)
     before = read(writer.path)  # a run that was cut goes on under its old id
     writer.append("started", id=before.id if before else new_id(), store=address.id, **beginning(spec, folder, tags))
-    _ensure_mirror(address)
+    ensure_mirror(address)
 
 
-def _ensure_mirror(address: Address) -> subprocess.Popen[bytes] | None:
+def ensure_mirror(address: Address) -> subprocess.Popen[bytes] | None:
     """Start the mirror unless one is at work: that one sees our spool, which lies there before we look."""
     with held(_lock(address)) as is_free:
         pass
@@ -165,6 +166,9 @@ class Target:
             run = found[0]
         else:
             tags = {**spool.started["tags"], "gsnobench.spool": spool.id, "mlflow.source.name": "gsnobench run"}
+            if sweep := tags.get("gsnobench.parent"):  # the mirror brings a sweep before its trials
+                above = client.search_runs([experiment], f"tags.`gsnobench.spool` = '{sweep}'", max_results=1)
+                tags |= {"mlflow.parentRunId": above[0].info.run_id} if above else {}
             name, when = str(spool.started["name"]), int(spool.started["time"])
             run = client.create_run(experiment, start_time=when, tags=tags, run_name=name)
         names = {name for name, _ in spool.points} & set(run.data.metrics)

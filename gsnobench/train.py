@@ -7,11 +7,10 @@ import hashlib
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -21,33 +20,11 @@ from gsnobench.data import Batch, Split
 from gsnobench.declare import Fit, Horizon, Phase
 from gsnobench.loader import Loader
 from gsnobench.metrics import relative_l2
-from gsnobench.muon import Muon
-from gsnobench.params import Params, knob
+from gsnobench.recipe import TrainParams, make_optimiser, rate, rate_groups, steps_per_epoch
 
 MOST_VALIDATIONS = 60  # a run: enough to select weights, cheap beside the training
 CHECKPOINT_S = 20.0  # seconds between two checkpoints; GSNOBENCH_CHECKPOINT_S overrides
 EXPLODED = 1e4  # a relative error beyond this does not come back
-
-
-class TrainParams(Params):
-    """How a model is trained; presets set these, `--train.NAME` overrides."""
-
-    loss: Literal["rel_l2", "mse"] = knob(default="rel_l2", help="relative L2 in physical units, or MSE in encoded units")
-    optimiser: Literal["adam", "adamw", "muon"] = knob(default="adamw", help="optimiser")
-    lr: float = knob(default=1e-3, low=1e-6, high=1.0, log=True, help="peak learning rate")
-    weight_decay: float = knob(default=0.0, low=0.0, high=1.0, help="decoupled for adamw and muon", search=False)
-    beta2: float = knob(default=0.999, low=0.5, high=0.99999, help="second moment decay", search=False)
-    schedule: Literal["constant", "cosine", "onecycle"] = knob(default="cosine", help="learning rate over the run", search=False)
-    warmup: float = knob(default=0.0, low=0.0, high=0.9, help="share of the run with a linearly rising rate", search=False)
-    clip: float = knob(default=0.0, low=0.0, help="largest gradient norm, 0 for none", search=False)
-    batch: int = knob(default=32, low=1, high=4096, log=True, help="samples a step")
-    accumulate: int = knob(default=1, low=1, help="batches whose gradients are added before a step", search=False)
-    amp: bool = knob(default=False, help="bfloat16 autocast", search=False)
-    compile: bool = knob(default=False, help="torch.compile the module", search=False)
-    average: float = knob(default=0.0, low=0.0, high=0.99999, help="decay of averaged weights (EMA), 0 for none", search=False)
-    start_share: float = knob(default=0.25, low=0.0, high=1.0, help="one-call windows that begin at frame 0", search=False)
-    unroll_after: float = knob(default=0.5, low=0.0, high=1.0, help="progress at which unrolling begins", search=False)
-    unroll_share: float = knob(default=0.6, low=0.0, high=1.0, help="steps that unroll, once it has begun", search=False)
 
 
 # -------------------------------------------------------------------------------------------------------------- rollout
@@ -84,7 +61,7 @@ def walk(module: nn.Module, loader: Loader, frames: int, batch_size: int) -> Ite
     was_training = module.training
     module.eval()
     try:
-        for indices, starts in _windows(loader, batch_size, loader.samples.task.starts):
+        for indices, starts in _windows(loader, batch_size, loader.starts):
             with torch.no_grad():  # never inference_mode: a model may differentiate at test
                 batch, target = loader.batch(indices, starts, frames)
                 started = time.perf_counter()
@@ -172,7 +149,7 @@ def fit_view(job: Job) -> Fit:
 
 def _starts_to_learn_from(job: Job) -> Sequence[int]:
     """The evaluated starts; for a model that is called several times also later ones, where its later calls begin."""
-    starts = job.train.samples.task.starts
+    starts = job.train.starts
     if job.horizon.steps >= job.frames:
         return starts
     last = int(job.train.samples.frames.shape[1]) - job.horizon.window - job.horizon.steps
@@ -199,10 +176,10 @@ def _descend(job: Job, phase: Phase, state: Checkpoint) -> str:
         phase.prepare(job.module, fit_view(job))
     module: nn.Module = torch.compile(job.module) if params.compile else job.module  # type: ignore[assignment]
     trained = [one for one in (phase.parameters or nn.Module.parameters)(job.module) if one.requires_grad]
-    optimiser = _optimiser(_groups(job.module, trained, phase.rates), params, job.train.device)
+    optimiser = make_optimiser(rate_groups(job.module, trained, phase.rates), params, job.train.device)
     if state.optimiser is not None:
         optimiser.load_state_dict(state.optimiser)
-    an_epoch = steps_per_epoch(len(job.train), len(job.train.samples.task.starts), params)
+    an_epoch = steps_per_epoch(len(job.train), len(job.train.starts), params)
     every = max(1, math.ceil(total / an_epoch / MOST_VALIDATIONS))  # epochs between validations
     patience = float(os.environ.get("GSNOBENCH_CHECKPOINT_S", CHECKPOINT_S))
     saved = time.perf_counter()
@@ -271,7 +248,7 @@ def _precision(device: torch.device, amp: bool) -> Iterator[None]:
 
 def _draw(job: Job, phase: Phase, turn: int, done: float, draw: torch.Generator) -> tuple[torch.Tensor, torch.Tensor, int]:
     """Samples and windows of one batch: epoch permutations; a one-shot model sees the task's starts, others random windows."""
-    starts_on_offer = job.train.samples.task.starts
+    starts_on_offer = job.train.starts
     count = len(job.train) * len(starts_on_offer)
     per_epoch = math.ceil(count / job.params.batch)
     order = torch.Generator().manual_seed(mix(job.seed, phase.name, turn // per_epoch, "order"))
@@ -340,45 +317,3 @@ def _validation_score(job: Job, phase: Phase, progress: Progress) -> float:
 def mix(*parts: object) -> int:
     """A 63-bit seed from any parts, the same on every machine."""
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8], "big") >> 1
-
-
-def steps_per_epoch(samples: int, starts: int, params: TrainParams) -> int:
-    """Optimiser steps in which every training item is seen once."""
-    return math.ceil(math.ceil(samples * starts / params.batch) / params.accumulate)
-
-
-def rate(params: TrainParams, done: float) -> float:
-    """Learning rate relative to its peak, at a share `done` of the run."""
-    if params.schedule == "onecycle":  # up from 1/25 in 30 % of the run, down to 1e-4, both along a cosine
-        up, start, end = 0.3, 1 / 25, 1e-4
-        if done < up:
-            return start + (1 - start) * (1 - math.cos(math.pi * done / up)) / 2
-        return end + (1 - end) * (1 + math.cos(math.pi * (done - up) / (1 - up))) / 2
-    if done < params.warmup:
-        return max(done / params.warmup, 1e-3)
-    if params.schedule == "constant":
-        return 1.0
-    return (1 + math.cos(math.pi * (done - params.warmup) / (1 - params.warmup))) / 2
-
-
-def _groups(module: nn.Module, trained: Sequence[nn.Parameter], rates: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Trained parameters by their share of the learning rate."""
-    shares = {
-        id(one): next((share for start, share in rates.items() if name.startswith(start)), 1.0)
-        for name, one in module.named_parameters()
-    }
-    return [
-        {"params": [one for one in trained if shares[id(one)] == share], "share": share}
-        for share in sorted({shares[id(one)] for one in trained}, reverse=True)
-    ]
-
-
-def _optimiser(
-    trained: Iterable[nn.Parameter] | Iterable[dict[str, Any]], params: TrainParams, device: torch.device
-) -> torch.optim.Optimizer:
-    betas = (0.9, params.beta2)
-    if params.optimiser == "muon":
-        return Muon(trained, params.lr, betas=betas, weight_decay=params.weight_decay)
-    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[params.optimiser]
-    fused = device.type in ("cpu", "cuda")
-    return kind(trained, lr=params.lr, betas=betas, weight_decay=params.weight_decay, fused=fused)

@@ -137,7 +137,7 @@ def _dry_run(plan: Plan, place: Home, as_json: bool) -> int:
 def run_help(model: str, dataset: str) -> None:
     """The knobs of a model, of the training and of a dataset, as the command line spells them."""
     from gsnobench.describe import KNOB_HEADER, knob_rows
-    from gsnobench.train import TrainParams
+    from gsnobench.recipe import TrainParams
 
     declared = load("model", model)
     print_table(f"Knobs of {model} (presets: {', '.join(declared.presets)})", KNOB_HEADER, knob_rows(declared.params, "model"))
@@ -223,36 +223,6 @@ def _write_predictions(out: Path, samples: Samples, predicted: Any, plan: Plan) 
 
 
 # ---------------------------------------------------------------------------------------------------------------- others
-
-
-def calibrate_pairs(
-    models: Sequence[str],
-    datasets: Sequence[str],
-    track: str,
-    preset: str | None,
-    *,
-    device: str,
-    home: Path | None,
-    as_json: bool,
-) -> int:
-    """`bench --calibrate`: steps that fit the track's budget, written to registry.toml."""
-    from gsnobench.bench import calibrate
-
-    written = {}
-    with progress(quiet=as_json) as report:
-        where = Where(open_home(home), choose_device(device), report=report)
-        for model in models:
-            for dataset in datasets:
-                written[f"{model} on {dataset}"] = calibrate(
-                    Request(model=model, dataset=dataset, track=track, preset=preset), where
-                )
-    if as_json:
-        print(json.dumps(written))
-    else:
-        print_table(
-            f"Steps on track {track}", ["pair", "steps"], [[pair, str(steps or "closed form")] for pair, steps in written.items()]
-        )
-    return 0
 
 
 def check_plugin(name: str, *, as_json: bool) -> int:

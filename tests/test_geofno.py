@@ -18,7 +18,7 @@ import gsnobench as gb
 from gsnobench.cache import Cache
 from gsnobench.loader import Loader, compute_geometry
 from gsnobench.normalize import fit_normaliser
-from gsnobench.train import _groups
+from gsnobench.recipe import rate_groups
 from gsnobench_plugins.models import geofno
 from gsnobench_plugins.models.geofno_fourier import GridFourier, ModeMixing, PointFourier
 
@@ -120,7 +120,7 @@ def test_every_parameter_gets_a_gradient(shape: Mapping[str, Any]) -> None:
 def test_the_deformation_learns_at_a_tenth_of_the_rate() -> None:
     module, _ = make(STEADY)
     phase = MODEL.phases(module.task, module.params)[0]
-    groups = _groups(module, list(module.parameters()), phase.rates)
+    groups = rate_groups(module, list(module.parameters()), phase.rates)
     assert [group["share"] for group in groups] == [1.0, 0.1]
     assert {id(one) for one in groups[1]["params"]} == {id(one) for one in module.warp.parameters()}
 
@@ -405,7 +405,7 @@ def trained(module: geofno.GeoFno, loader: Loader, steps: int) -> float:
     """Adam as in the presets, whole batches; the last loss."""
     indices = torch.arange(len(loader))
     batch, target = loader.batch(indices, torch.zeros_like(indices), 1)
-    groups = _groups(module, list(module.parameters()), {"warp.": 0.1})
+    groups = rate_groups(module, list(module.parameters()), {"warp.": 0.1})
     optimiser = torch.optim.Adam([{**group, "lr": 1e-3 * group["share"]} for group in groups], weight_decay=1e-4, fused=True)
     for _ in range(steps):
         optimiser.zero_grad()

@@ -13,10 +13,13 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = """
     errors params sparse data cache home address
     task_json digests netcdf blocks structure npz store
-    simplices graph modes declare hookspecs plugins registry records
-    normalize metrics loader checkpoint muon train evaluate
+    simplices graph modes records declare hookspecs plugins registry
+    normalize metrics loader checkpoint muon recipe train evaluate
     drawing figures generate prepare plan cases environment pipeline runner predict
-    spool tracking ui bench console check accelerator doctor scaffold describe card verbs cli __main__
+    worker execute calibrate bench
+    spool tracking ui console check accelerator doctor scaffold describe card grid
+    search_space trials sweep sweep_record sweep_workers sweep_figures studies
+    verbs verbs_bench verbs_sweep cli_options cli_bench cli_sweep cli __main__
 """
 ORDER = LAYERS.split()
 CORE = [path for path in sorted((ROOT / "gsnobench").rglob("*.py")) if path != ROOT / "gsnobench" / "__init__.py"]

@@ -37,6 +37,13 @@ def test_a_step_does_not_depend_on_the_size_of_the_gradient():
     assert steps[1].abs().max() > 1e-4
 
 
+@pytest.mark.parametrize("size", [1e-23, 1e-30, 1e-38, 0.0])
+def test_a_matrix_that_hardly_gets_a_gradient_stays_finite(size):
+    found = orthogonalise(size * torch.randn(2, 16, 24, generator=torch.Generator().manual_seed(1)))
+    assert torch.isfinite(found).all()
+    assert found.norm() < 8  # sqrt(2 * 16) for two orthogonal ones
+
+
 def test_what_is_no_matrix_is_trained_by_adamw():
     shapes = [(7,), (5, 40), (15, 15), (3, 40, 1)]
     torch.manual_seed(0)

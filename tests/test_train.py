@@ -18,7 +18,8 @@ from gsnobench.data import Batch, Samples, Task
 from gsnobench.declare import Horizon, Phase, Preset
 from gsnobench.loader import Loader
 from gsnobench.normalize import fit_normaliser
-from gsnobench.train import Job, TrainParams, fit, headline, mix, rate, rollout
+from gsnobench.recipe import TrainParams, rate
+from gsnobench.train import Job, fit, headline, mix, rollout
 
 DEFAULT = Preset()
 
@@ -91,6 +92,20 @@ def test_every_option_of_the_loop_trains(tmp_path: Path, train: dict[str, object
     before = headline(job.module, job.valid, 1, 8)
     assert fit(job).reason == ""
     assert headline(job.module, job.valid, 1, 8) < before
+
+
+class Last(nn.Module):
+    """The last frame of the window, as often as it is asked for."""
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        return batch.window[:, -1:].expand(-1, batch.task.t_out, -1, -1)
+
+
+def test_a_model_that_sees_a_shorter_window_is_scored_on_the_same_frames() -> None:
+    splits = unsteady()
+    whole, short, single = (make_loader(splits["valid"], splits["train"], Horizon(*of)) for of in ((2, 7), (1, 7), (1, 1)))
+    assert headline(Last(), short, 7, 4) == headline(Last(), whole, 7, 4)
+    assert headline(Last(), single, 7, 4) == pytest.approx(headline(Last(), whole, 7, 4), rel=1e-5)
 
 
 def test_mixed_precision_trains(tmp_path: Path) -> None:

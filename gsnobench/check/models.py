@@ -19,7 +19,8 @@ from gsnobench.check.trial import BATCH, Trial, answer, make_trial, permuted, pe
 from gsnobench.checkpoint import load_state
 from gsnobench.declare import Capability, Model, Part
 from gsnobench.metrics import relative_l2
-from gsnobench.train import TrainParams, fit, fit_view, rollout
+from gsnobench.recipe import TrainParams
+from gsnobench.train import fit, fit_view, rollout
 
 TOLERANCE = 1e-4  # of the largest output: float32 sums in another order
 

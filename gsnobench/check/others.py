@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
@@ -11,7 +13,7 @@ from gsnobench import plugins
 from gsnobench.check.cases import Case, make_cases
 from gsnobench.check.findings import Broken, Finding, Rule, complaints, judge, require
 from gsnobench.data import Batch
-from gsnobench.declare import Executor, Metric
+from gsnobench.declare import Executor, Limits, Metric
 
 
 def check_metric(metric: Metric) -> list[Finding]:
@@ -111,7 +113,8 @@ def _executor_is_complete(executor: Executor) -> None:
 
 
 def _executor_empty(executor: Executor) -> None:
-    results = list(executor.run([], {}))
+    with TemporaryDirectory() as folder:
+        results = list(executor.run([], Limits(Path(folder))))
     if results:
         raise Broken(f"no run was asked for, {len(results)} results came")
 

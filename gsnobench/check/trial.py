@@ -19,7 +19,8 @@ from gsnobench.data import Array, Batch, Mesh, Samples, Task
 from gsnobench.declare import Geometry, Horizon, Model, Part, Phase, Preset, Reference
 from gsnobench.loader import Loader, compute_geometry
 from gsnobench.normalize import Normaliser, fit_normaliser
-from gsnobench.train import Job, TrainParams, fit_view
+from gsnobench.recipe import TrainParams
+from gsnobench.train import Job, fit_view
 
 BATCH = (0, 1)  # samples of the batch
 

@@ -1,0 +1,105 @@
+"""Cells as tasks of a Ray cluster: an existing one by its address, or one of this machine's cores for the time of the call.
+
+A RunSpec travels out and the RunResult comes back as JSON, so nodes need gsnobench and its plugins, but no shared disk: a node
+without the data makes them by their recipe. Ray decides what runs where; inside a task the pool holds the cell to its limits.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import gsnobench as gb
+from gsnobench.declare import Limits
+from gsnobench.execute import run_alone
+
+GSNOBENCH_API = 1
+RETRIES = 3  # of a task whose node or process died; it goes on from its checkpoint where the disk is shared
+CONNECT_S = 20  # to reach an address
+
+
+def check(limits: Limits) -> None:
+    """Connect once, and refuse what no node of the cluster could ever run: Ray would let it wait for ever."""
+    with _connected(limits) as ray:
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        wanted = _resources(limits)
+        asked = {"CPU": wanted["num_cpus"], "GPU": wanted["num_gpus"], "memory": wanted["memory"]}
+        for name, amount in asked.items():
+            most = max((node.get(name, 0.0) for node in nodes), default=0.0)
+            if amount > most:
+                raise gb.RunError(
+                    f"executor ray: a cell asks for {amount:g} {name}, no node has more than {most:g}; ask for less"
+                )
+
+
+def run(specs: Sequence[gb.RunSpec], limits: Limits) -> Iterator[gb.RunResult]:
+    """All cells at once; Ray starts as many as its nodes have room for."""
+    if not specs:
+        return
+    with _connected(limits) as ray:
+        task = ray.remote(max_retries=RETRIES, max_calls=1, **_resources(limits))(run_alone)
+        waiting = {task.remote(json.dumps(spec.to_dict()), limits): spec for spec in specs}
+        while waiting:
+            ready, _ = ray.wait(list(waiting), num_returns=1)
+            for reference in ready:
+                yield _result(ray, reference, waiting.pop(reference))
+
+
+def _result(ray: Any, reference: Any, spec: gb.RunSpec) -> gb.RunResult:
+    try:
+        return gb.RunResult.from_json(ray.get(reference))
+    except ray.exceptions.RayError as error:
+        reason = "memory" if isinstance(error, ray.exceptions.OutOfMemoryError) else type(error).__name__
+        return gb.RunResult(spec, "failed", f"ray: {reason}, {str(error).splitlines()[-1][:200]}")
+
+
+def _resources(limits: Limits) -> dict[str, Any]:
+    return {"num_cpus": limits.threads, "num_gpus": limits.gpus, "memory": int(limits.memory_mb * 2**20)}
+
+
+@contextmanager
+def _connected(limits: Limits) -> Iterator[Any]:
+    """Ray, joined for the time of the block."""
+    try:
+        import ray
+    except ImportError:
+        raise gb.RunError("executor ray: Ray is not installed; pip install 'gsnobench[ray]'") from None
+    os.environ.setdefault("RAY_gcs_rpc_server_connect_timeout_s", str(CONNECT_S))
+    os.environ.setdefault("RAY_gcs_server_request_timeout_seconds", str(CONNECT_S))
+    if limits.address:
+        place: dict[str, Any] = {"address": limits.address}
+    else:
+        _own_token(limits)
+        place = {"address": "local", "num_cpus": limits.jobs * limits.threads or None, "include_dashboard": False}
+    try:
+        ray.init(**place, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+    except Exception as error:  # Ray raises its own, the system's and gRPC's errors here
+        reason = str(error).splitlines()[0][:160]
+        raise gb.RunError(
+            f"executor ray: no cluster at {limits.address or 'this machine'} ({reason}); check --address"
+        ) from error
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _own_token(limits: Limits) -> None:
+    """A cluster of our own lets in only who can read this file: whoever joins a cluster may run code in it."""
+    if "RAY_AUTH_MODE" in os.environ:
+        return
+    path = limits.home / "ray-token"
+    if not path.exists():
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as handle:
+            handle.write(secrets.token_hex(32))
+    os.environ.update({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(path)})
+
+
+@gb.hookimpl
+def gsnobench_executor() -> gb.Executor:
+    return gb.Executor("ray", run, check, help="tasks of a Ray cluster: --address, or one of this machine's cores")

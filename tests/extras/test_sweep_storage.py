@@ -1,0 +1,168 @@
+"""Forty trials by two workers, one of them killed, on a journal, SQLite and a real PostgreSQL; MLflow nests them.
+
+Needs the packages `pgserver` and `psycopg[binary]`, which `make test-extras` installs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pgserver
+import psycopg
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from problems import steady  # noqa: E402  (the folder of the shared problems is put on the path first)
+
+from gsnobench.store import write  # noqa: E402
+
+TRIALS = 40
+PASSWORD = "right-horse"
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "poisson.nc"
+    write(path, steady(), provenance={"title": "Poisson on a square", "source": "P1 finite elements"})
+    return path
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a fresh database that wants a password."""
+    server = pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="stop")
+    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE sweeper LOGIN PASSWORD '{PASSWORD}'")
+        connection.execute("CREATE DATABASE sweeps OWNER sweeper")
+        row = connection.execute("SHOW unix_socket_directories").fetchone()
+        assert row is not None
+        hba = connection.execute("SHOW hba_file").fetchone()
+        assert hba is not None
+        rules = Path(hba[0])
+        rules.write_text("local sweeps sweeper scram-sha-256\n" + rules.read_text())
+        connection.execute("SELECT pg_reload_conf()")
+    yield f"postgresql+psycopg://sweeper:{PASSWORD}@/sweeps?host={row[0]}"
+    server.cleanup()
+
+
+def command(file: Path, home: Path, storage: str, trials: int = TRIALS) -> list[str]:
+    words = (
+        f"sweep --model gsno --preset paper --dataset {file} --track smoke --over model.k_s=4..64,model.k_t=1..16 --name forty"
+    )
+    words += f" --trials {trials} --workers 2 --train.steps 3 --refit-top 2 --refit-seeds 0,1 --home {home} --json"
+    return [sys.executable, "-m", "gsnobench", *words.split(), *(["--storage", storage] if storage else [])]
+
+
+def environment(tracking: str = "none") -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "GSNOBENCH_TRACKING_URI": tracking}
+
+
+def kill_one(home: Path, after: int, process: subprocess.Popen[str]) -> None:
+    """SIGKILL to a worker that has just begun a trial."""
+    while process.poll() is None:
+        for path in home.glob("studies/forty/running/*.lock"):
+            with suppress(FileNotFoundError, IndexError, ValueError):
+                if int(path.stem) >= after:
+                    os.kill(int(path.read_text().split()[1]), signal.SIGKILL)
+                    return
+        time.sleep(0.002)
+    pytest.fail("the sweep ended before a worker could be killed")
+
+
+def states(home: Path, storage: str) -> list[str]:
+    import optuna
+
+    from gsnobench.trials import open_storage
+
+    study = optuna.load_study(study_name="forty", storage=open_storage(storage, home / "studies" / "forty"))
+    trials = study.get_trials()
+    complete = [one for one in trials if one.state.name == "COMPLETE"]
+    assert all({"model.k_s", "model.k_t"} == set(one.params) and one.value > 0 for one in complete)
+    by_key: dict[str, set[float]] = {}
+    for one in complete:
+        by_key.setdefault(one.user_attrs["key"], set()).add(one.value)
+    assert all(len(values) == 1 for values in by_key.values())  # a point that came twice was trained once
+    assert len(by_key) == len({tuple(sorted(one.params.items())) for one in complete})
+    return [one.state.name for one in trials]
+
+
+@pytest.mark.parametrize("kind", ["journal", "sqlite", "postgresql"])
+def test_forty_trials_survive_a_killed_worker(kind: str, file: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    storage = {"journal": "", "sqlite": f"sqlite:///{tmp_path}/study.db"}.get(kind)
+    if storage is None:
+        storage = request.getfixturevalue("postgres")
+    words, pipes = command(file, tmp_path, storage), {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(words, env=environment(), text=True, **pipes)  # type: ignore[call-overload]
+    kill_one(tmp_path, 12, process)
+    out, errors = process.communicate()
+    assert process.returncode == 0, errors
+    first = json.loads(out)
+    assert first["trials"]["done"] == first["trials"]["answered"] == TRIALS
+    found = states(tmp_path, storage)
+    assert (found.count("COMPLETE"), found.count("FAIL"), len(found)) == (TRIALS, 1, TRIALS + 1)
+
+    ended = subprocess.run(command(file, tmp_path, storage, TRIALS + 4), env=environment(), capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    second = json.loads(ended.stdout)
+    assert second["trials"]["done"] == TRIALS + 4
+    assert second["best"]["valid"] <= first["best"]["valid"]
+
+
+def test_the_whole_command_killed_goes_on_where_it_stopped(file: Path, tmp_path: Path) -> None:
+    words = command(file, tmp_path, "", 10)
+    process = subprocess.Popen(words, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not [path for path in tmp_path.glob("studies/forty/running/*.lock") if int(path.stem) >= 4]:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    before = len(list(tmp_path.glob("runs/*/trial.json")))
+    ended = subprocess.run(words, env=environment(), capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["trials"]["done"] == 10
+    assert before >= 3
+
+
+def test_a_wrong_password_and_a_silent_server_are_one_line(file: Path, tmp_path: Path, postgres: str) -> None:
+    for address in (postgres.replace(PASSWORD, "wrong-horse"), "postgresql+psycopg://sweeper:wrong-horse@127.0.0.1:9/sweeps"):
+        begun = time.monotonic()
+        ended = subprocess.run(command(file, tmp_path, address), env=environment(), capture_output=True, text=True)
+        assert ended.returncode == 2
+        assert len(ended.stderr.splitlines()) == 1, ended.stderr
+        assert "cannot be used" in ended.stderr
+        assert "wrong-horse" not in ended.stderr
+        assert time.monotonic() - begun < 60
+
+
+def test_trials_are_nested_under_their_sweep_in_mlflow(file: Path, tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/tracked.db"
+    subprocess.run(command(file, tmp_path, "", 5), env=environment(store), check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(  # the mirror may still be at work: replay waits for it and brings the rest
+        [sys.executable, "-m", "gsnobench", "doctor", "--replay", "--home", str(tmp_path)], env=environment(store), check=True
+    )
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=store)
+    experiment = client.get_experiment_by_name("gsnobench/smoke/poisson")
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id], max_results=100)
+    (parent,) = [run for run in runs if run.data.tags["kind"] == "sweep"]
+    trials = [run for run in runs if run.data.tags["kind"] == "trial"]
+    assert len(trials) == 5
+    assert {run.data.tags["mlflow.parentRunId"] for run in runs if run is not parent} == {parent.info.run_id}
+    assert parent.info.status == "FINISHED"
+    assert len(client.get_metric_history(parent.info.run_id, "sweep/best")) == 5
+    assert "best.model.k_s" in parent.data.tags
+    names = {entry.path for place in (None, "figures") for entry in client.list_artifacts(parent.info.run_id, place)}
+    assert {"result.json", "trials.csv", "figures/contour.png", "figures/importance.png"} <= names
+    assert not any("test/headline/rel_l2" in run.data.metrics for run in trials)
