@@ -30,6 +30,7 @@ app.add_typer(data_app, name="data")
 app.add_typer(plugin_app, name="plugin")
 
 Kinds = Literal["datasets", "models", "tracks", "executors", "metrics", "observers"]
+INTERRUPTED = 130
 CommandLineError: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever this typer keeps its click
 
 
@@ -37,10 +38,12 @@ def main() -> None:
     """Entry point: mistakes are one line and exit 2; a traceback is our own bug and exit 1."""
     try:
         code = app(standalone_mode=False)
+        if code == INTERRUPTED:  # typer turns Ctrl-C into this exit code, without a word
+            raise KeyboardInterrupt
     except GsnobenchError as error:
         code = _complain(str(error))
     except (typer.Abort, KeyboardInterrupt):
-        code = _complain("interrupted; the same command goes on where it stopped", 130)
+        code = _complain("interrupted; the same command goes on where it stopped", INTERRUPTED)
     except CommandLineError as error:
         code = _complain(error.format_message())
     sys.exit(code if isinstance(code, int) else 0)

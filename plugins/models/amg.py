@@ -325,8 +325,8 @@ def gsnobench_model() -> gb.Model:
                 impose_boundary=False,
             ),
             "compact": gb.Preset(
-                model={"width": 48, "layers": 2, "heads": 2, "local_nodes": 128, "global_ratio": 0.25},
-                train={"optimiser": "muon", "lr": 1e-2, "batch": 4, "schedule": "cosine", "warmup": 0.1, "clip": 1.0},
+                model={"width": 32, "layers": 2, "heads": 2, "local_nodes": 128, "global_ratio": 0.25},
+                train={"optimiser": "muon", "lr": 1e-2, "batch": 8, "schedule": "cosine", "warmup": 0.1, "clip": 1.0},
             ),
         },
         settings={task: {"official": knobs} for task, knobs in OFFICIAL.items()},

@@ -215,7 +215,7 @@ def gsnobench_model() -> gb.Model:
                     "frames": 3,
                     "items": 32,
                 },
-                train={"optimiser": "muon", "lr": 5e-3, "batch": 4, "schedule": "cosine", "warmup": 0.1, "clip": 1.0},
+                train={"optimiser": "muon", "lr": 5e-3, "batch": 8, "schedule": "cosine", "warmup": 0.1, "clip": 1.0},
                 points="minmax",
             ),
         },

@@ -250,8 +250,8 @@ def gsnobench_model() -> gb.Model:
                 impose_boundary=False,
             ),
             "compact": gb.Preset(
-                model={"width": 48, "layers": 3, "heads": 4, "experts": 3, "ratio": 1.0, "depth": 2, "trunk": "inputs"},
-                train={"optimiser": "muon", "lr": 5e-3, "batch": 4, "schedule": "cosine", "warmup": 0.1, "clip": 1.0},
+                model={"width": 32, "layers": 2, "heads": 4, "experts": 3, "ratio": 1.0, "depth": 2, "trunk": "inputs"},
+                train={"optimiser": "muon", "lr": 5e-3, "batch": 8, "schedule": "cosine", "warmup": 0.1, "clip": 1.0},
             ),
         },
         horizon=horizon,

@@ -325,7 +325,7 @@ def gsnobench_model() -> gb.Model:
             ),
             "compact": gb.Preset(
                 model={"width": 32, "kernel_width": 16, "cycles": 2, "offsets": True, "leak": 0.1},
-                train={"optimiser": "muon", "lr": 3e-2, "batch": 8, "schedule": "cosine", "warmup": 0.1, "clip": 1.0},
+                train={"optimiser": "muon", "lr": 3e-2, "batch": 12, "schedule": "cosine", "warmup": 0.1, "clip": 1.0},
             ),
         },
         settings={"car": {"paper": in_space, "official": in_space, "compact": in_space}},

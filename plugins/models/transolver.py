@@ -231,8 +231,8 @@ def gsnobench_model() -> gb.Model:
                 impose_boundary=False,
             ),
             "compact": gb.Preset(
-                model={"width": 64, "layers": 6, "heads": 4, "slices": 32},
-                train={"optimiser": "muon", "lr": 5e-3, "batch": 4, "schedule": "cosine", "warmup": 0.1, "clip": 1.0},
+                model={"width": 64, "layers": 4, "heads": 4, "slices": 16},
+                train={"optimiser": "muon", "lr": 5e-3, "batch": 8, "schedule": "cosine", "warmup": 0.1, "clip": 1.0},
             ),
         },
         settings={task: {"official": knobs} for task, knobs in OFFICIAL.items()},

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -116,12 +118,13 @@ def test_slurm_jobs_by_the_local_stand_in_killed_three_times(home: Path) -> None
 
 
 @contextmanager
-def ray_cluster(folder: Path) -> Iterator[tuple[str, list[psutil.Process], dict[str, str]]]:
+def ray_cluster() -> Iterator[tuple[str, list[psutil.Process], dict[str, str]]]:
     """Two nodes of one CPU each on this machine, with a token of their own; the processes of the second node, to be killed."""
+    folder = Path(tempfile.mkdtemp(prefix="ray"))  # short: the names of sockets have at most 107 characters
     token = folder / "token"
     token.write_text("0123456789abcdef" * 4)
     token.chmod(0o600)
-    variables = {**QUIET, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+    variables = {**QUIET, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
     port = 6399
     ray = str(Path(sys.executable).parent / "ray")
     common = ["--num-cpus=1", "--disable-usage-stats", "--node-ip-address=127.0.0.1"]
@@ -138,6 +141,7 @@ def ray_cluster(folder: Path) -> Iterator[tuple[str, list[psutil.Process], dict[
         for pid in set(psutil.pids()) - known:
             if "ray" in _name(pid):
                 psutil.Process(pid).kill()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _name(pid: int) -> str:
@@ -147,8 +151,8 @@ def _name(pid: int) -> str:
         return ""
 
 
-def test_ray_with_a_node_killed_in_the_middle(home: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    with ray_cluster(tmp_path_factory.mktemp("r")) as (address, second, variables):
+def test_ray_with_a_node_killed_in_the_middle(home: Path) -> None:
+    with ray_cluster() as (address, second, variables):
         words = ("--executor", "ray", "--address", address)
         process = start(home, *words, **variables)
         wait_until(lambda: len(answers(home)) >= 3, 300)
