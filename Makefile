@@ -15,8 +15,8 @@ run: $(STAMP)
 test: $(DEV_STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile -q
 
-test-slow: $(DEV_STAMP)
-	$(BIN)/python -m pytest -m slow -q
+test-slow: $(EXTRAS_STAMP)
+	$(BIN)/python -m pytest -m slow -q tests tests/extras
 
 cards: $(STAMP)
 	for name in gsno deeponet mgkn coral geofno gnot transolver amg sp2gno; do \

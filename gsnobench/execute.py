@@ -26,6 +26,7 @@ from gsnobench.runner import choose_device, record_failure
 
 POLL_S = 0.2  # between two looks at the time and the memory of running cells
 LIVES = 2  # a process that dies without a word (say, at the hand of the system) is replaced so many times, less one
+PRELOADED = ["gsnobench.worker", "torch._dynamo"]  # what every cell would import; the second comes with the first optimiser
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -79,7 +80,7 @@ class Running:
 def _run_pool(specs: Sequence[RunSpec], limits: Limits) -> Iterator[RunResult]:
     """A process a cell, `jobs` at a time, each on its own threads or device: what one cell does cannot reach the others."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["gsnobench.worker"])
+    context.set_forkserver_preload(PRELOADED)
     home = open_home(limits.home)
     waiting = deque((spec, LIVES) for spec in specs)
     devices, running = deque(devices_of(limits)), list[Running]()

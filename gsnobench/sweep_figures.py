@@ -161,11 +161,11 @@ def _contour(
     scale = Scale.spanning(errors, "validation error", FIELD_COLOURS)
     levels = np.linspace(scale.low, scale.high, 13)
     drawn = axes.tricontourf(Triangulation(x, y, mesh.triangles), errors, levels=levels, cmap=FIELD_COLOURS)
-    axes.plot(x, y, "o", color="white", ms=4, mec=INK, mew=0.6)
+    axes.plot(x, y, "o", color="white", ms=4, mec=INK, mew=0.6, clip_on=False)
     point = (found.get("winner") or found["best"])["point"]
     if across.name in point and up.name in point:
         told = "winner" if "winner" in found else "best"
-        axes.plot([point[across.name]], [point[up.name]], "*", color=SEEDS, ms=13, mec="white", mew=0.8, label=told)
+        axes.plot([point[across.name]], [point[up.name]], "*", color=SEEDS, ms=13, mec="white", label=told, clip_on=False)
         axes.legend(frameon=False, fontsize=SMALL, loc="lower right", bbox_to_anchor=(1.0, 1.0))
     bar = page.figure.colorbar(drawn, cax=page.axes(5.6, 0.85, 0.14, 2.35), format=FuncFormatter(lambda v, _: f"{10**v:.3g}"))
     bar.locator = MaxNLocator(5)

@@ -101,6 +101,7 @@ def is_complete(home: Path, before: dict[str, bytes]) -> None:
     assert before and all(after[key] == content for key, content in before.items())
 
 
+@pytest.mark.slow
 def test_a_pool_killed_three_times_loses_and_repeats_nothing(home: Path) -> None:
     before = kill_three_times(home)
     finish(home)
@@ -151,11 +152,12 @@ def _name(pid: int) -> str:
         return ""
 
 
+@pytest.mark.slow
 def test_ray_with_a_node_killed_in_the_middle(home: Path) -> None:
     with ray_cluster() as (address, second, variables):
         words = ("--executor", "ray", "--address", address)
         process = start(home, *words, **variables)
-        wait_until(lambda: len(answers(home)) >= 3, 300)
+        wait_until(lambda: len(answers(home)) >= 3, 600)
         before = answers(home)
         assert second
         for one in second:
