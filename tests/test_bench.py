@@ -199,13 +199,19 @@ def test_a_killed_matrix_leaves_no_process_and_goes_on(bench: Bench) -> None:
 def test_ctrl_c_ends_cleanly(bench: Bench) -> None:
     words = ("--models", "plain", "--datasets", "heat", "--seeds", "0,1")
     slow = {**os.environ, "STRANGE_SLEEP": "0.5"}
-    process = subprocess.Popen(bench.command("bench", *words), env=slow, stderr=subprocess.PIPE, text=True)
+    command = bench.command("bench", *words)
+    process = subprocess.Popen(command, env=slow, stderr=subprocess.PIPE, text=True, preexec_fn=_hear_ctrl_c)
     _wait_for(lambda: list(bench.home.glob("runs/*/spec.json")))
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and "interrupted" in errors and "Traceback" not in errors
     _wait_for(lambda: not _processes_of(bench.home))
     assert {cell["state"] for cell in bench.cells("status", *words)} == {"missing"}
+
+
+def _hear_ctrl_c() -> None:
+    """A process in the background of a shell inherits deaf ears."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _wait_for(condition: Any, seconds: float = 90.0) -> None:
