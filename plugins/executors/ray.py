@@ -20,7 +20,10 @@ from gsnobench.execute import run_alone
 
 GSNOBENCH_API = 1
 RETRIES = 3  # of a task whose node or process died; it goes on from its checkpoint where the disk is shared
-CONNECT_S = 20  # to reach an address
+SETTINGS = {
+    "RAY_gcs_rpc_server_connect_timeout_s": "20",
+    "RAY_gcs_server_request_timeout_seconds": "20",
+}
 
 
 def check(limits: Limits) -> None:
@@ -65,17 +68,19 @@ def _resources(limits: Limits) -> dict[str, Any]:
 @contextmanager
 def _connected(limits: Limits) -> Iterator[Any]:
     """Ray, joined for the time of the block."""
+    for name, value in SETTINGS.items():  # Ray reads its environment when it is imported
+        os.environ.setdefault(name, value)
+    if not limits.address:
+        _own_token(limits)
     try:
         import ray
     except ImportError:
         raise gb.RunError("executor ray: Ray is not installed; pip install 'gsnobench[ray]'") from None
-    os.environ.setdefault("RAY_gcs_rpc_server_connect_timeout_s", str(CONNECT_S))
-    os.environ.setdefault("RAY_gcs_server_request_timeout_seconds", str(CONNECT_S))
     if limits.address:
         place: dict[str, Any] = {"address": limits.address}
     else:
-        _own_token(limits)
-        place = {"address": "local", "num_cpus": limits.jobs * limits.threads or None, "include_dashboard": False}
+        cores = os.cpu_count() or 1
+        place = {"address": "local", "num_cpus": min(limits.jobs * limits.threads or cores, cores), "include_dashboard": False}
     try:
         ray.init(**place, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
     except Exception as error:  # Ray raises its own, the system's and gRPC's errors here

@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
+pytestmark = pytest.mark.slow
 MODELS, DATASETS, SEEDS = "gsno@plus,deeponet,transolver", "darcy,burgers2d,pipe", "0,1"
 CELLS = 18
 WORDS = ("--models", MODELS, "--datasets", DATASETS, "--seeds", SEEDS, "--track", "smoke")
@@ -101,7 +102,6 @@ def is_complete(home: Path, before: dict[str, bytes]) -> None:
     assert before and all(after[key] == content for key, content in before.items())
 
 
-@pytest.mark.slow
 def test_a_pool_killed_three_times_loses_and_repeats_nothing(home: Path) -> None:
     before = kill_three_times(home)
     finish(home)
@@ -152,7 +152,6 @@ def _name(pid: int) -> str:
         return ""
 
 
-@pytest.mark.slow
 def test_ray_with_a_node_killed_in_the_middle(home: Path) -> None:
     with ray_cluster() as (address, second, variables):
         words = ("--executor", "ray", "--address", address)
@@ -171,6 +170,12 @@ def test_what_no_ray_node_has_is_refused_at_once(tmp_path: Path) -> None:
     words = ("bench", "--models", "mean", "--datasets", "darcy", "--track", "smoke", "--home", str(tmp_path), "--executor", "ray")
     for extra in (("--gpus", "64"), ("--threads", "4096", "--jobs", "1")):
         done = gsnobench(*words, *extra, expect=2)
-        assert "no node has" in done.stderr and len(done.stderr.strip().splitlines()) == 1
+        assert "no node has" in the_line(done)
     done = gsnobench(*words, "--address", "127.0.0.1:6398", expect=2)
-    assert "no cluster at 127.0.0.1:6398" in done.stderr
+    assert "no cluster at 127.0.0.1:6398" in the_line(done)
+
+
+def the_line(ended: subprocess.CompletedProcess[str]) -> str:
+    """Ours; Ray's own log, which goes to the same place, does not count."""
+    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("gsnobench: ")]
+    return line
