@@ -86,7 +86,7 @@ def _importance(folder: Path, study: optuna.Study, title: str) -> list[Path]:
     """Which knob explains the error; none where Optuna cannot tell (all trials alike)."""
     # a rough guide: of 44 trials with a knob that had no effect at all, fANOVA gave it 0.46 and Optuna's default, PED-ANOVA, 0.98
     shares: dict[str, float] = {}
-    with suppress(Exception):
+    with suppress(ValueError, RuntimeError):  # what Optuna raises where there is nothing to explain
         fanova = optuna.importance.FanovaImportanceEvaluator(seed=0)
         shares = optuna.importance.get_param_importances(study, evaluator=fanova, target=lambda one: one.values[0])
     count = len(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)))

@@ -245,7 +245,9 @@ def _beating(storage: BaseStorage, trial_id: int) -> Iterator[None]:
 
     def beat() -> None:
         while True:
-            with suppress(Exception):  # a database that is away for a moment is missed by the next call that matters
+            with suppress(
+                optuna.exceptions.StorageInternalError
+            ):  # a database that is away for a moment is missed by the next call that matters
                 storage.record_heartbeat(trial_id)
             if is_over.wait(HEARTBEAT_S):
                 return
