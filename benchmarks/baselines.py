@@ -3,7 +3,8 @@
     OMP_NUM_THREADS=1 python benchmarks/baselines.py [--models a,b] [--repeats 5] [--memory] [--json FILE]
 
 Time: batch 4 on 1184 random points of the unit square, one input and one output, preset `paper`, forward, backward and
-optimiser, in units of a 4736 x 256 x 1024 float32 product ("cal") timed in turn with it; the least CPU time of each counts.
+optimiser, in CPU-seconds, in units of a 4736 x 256 x 1024 float32 product ("cal"). The clock of a shared machine drifts by a third,
+so every step is divided by the median of the products right before and after it, and the median of these ratios counts.
 Memory (`--memory`): peak resident set of two steps on a car of 32186 points, batch 1, each model in a process of its own,
 less that of the process before the model is made.
 """
@@ -106,13 +107,23 @@ def times(models: list[str], repeats: int) -> dict[str, float]:
             knobs = {"train.batch": str(BATCH), "train.optimiser": "adam"}
             plan = make_plan(Request(model, str(file), preset="paper", knobs=knobs))
             steps[model] = make_step(make_job(plan, Path(name) / model))
-        a, b = torch.randn(4736, 256), torch.randn(256, 1024)
-        product, least = np.inf, dict.fromkeys(models, np.inf)
+        for step in steps.values():
+            step()  # warm
+        ratios: dict[str, list[float]] = {model: [] for model in models}
         for _ in range(repeats):
             for model, step in steps.items():
-                product = min(product, *(spent(lambda: a @ b) for _ in range(3)))
-                least[model] = min(least[model], spent(step))
-    return {model: seconds / product for model, seconds in least.items()}
+                ratios[model].append(in_products(step))
+    return {model: float(np.median(values)) for model, values in ratios.items()}
+
+
+def in_products(step: Callable[[], None]) -> float:
+    """A step, or the mean of as many as last about a tenth of a second, in units of the product around it."""
+    a, b = torch.randn(4736, 256), torch.randn(256, 1024)
+    count = max(1, round(0.1 / spent(step)))
+    before = [spent(lambda: a @ b) for _ in range(8)]
+    seconds = spent(lambda: [step() for _ in range(count)]) / count
+    after = [spent(lambda: a @ b) for _ in range(8)]
+    return seconds / float(np.median(before + after))
 
 
 def spent(work: Callable[[], Any]) -> float:

@@ -21,21 +21,22 @@ def draw_cases(folder: Path, plan: Plan, module: nn.Module, loader: Loader, eval
     scores = evaluation.samples["headline"]["rel_l2"]
     order = np.argsort(scores)
     chosen = {"best": order[0], "median": order[len(order) // 2], "worst": order[-1]}
-    cases = [_case(plan, module, loader, label, int(index), float(scores[index])) for label, index in chosen.items()]
+    cases = [case_of(plan, module, loader, label, int(index), float(scores[index])) for label, index in chosen.items()]
     path = folder / "figures" / "cases.png"
     return gallery(path, plan.task, cases, model=plan.spec.row)
 
 
-def _case(plan: Plan, module: nn.Module, loader: Loader, label: str, index: int, score: float) -> Case:
+def case_of(plan: Plan, module: nn.Module, loader: Loader, label: str, index: int, score: float, *, windows: int = 1) -> Case:
+    """One test sample with the answers to its first `windows` windows, one after the other."""
     task, samples = plan.task, loader.samples
-    start = task.starts[0]
-    indices = torch.tensor([index])
+    mesh, starts = samples.mesh(index), torch.tensor(loader.starts[:windows])
+    indices = torch.full_like(starts, index)
     module.eval()
     with torch.no_grad():
-        batch, target = loader.batch(indices, torch.tensor([start]), task.t_out)
+        batch, target = loader.batch(indices, starts, task.t_out)
         prediction = rollout(module, loader, batch, indices, task.t_out)
-    mesh = samples.mesh(index)
-    window = np.asarray(samples.frames[index])[start : start + task.t_in, : mesh.size]  # (t_in, N, C)
+    first = task.starts[0]
+    window = np.asarray(samples.frames[index])[first : first + task.t_in, : mesh.size]  # (t_in, N, C)
     static = np.asarray(samples.static[index])[: mesh.size]  # (N, F)
     inputs: dict[str, Array] = {one.name: static[:, position] for position, one in enumerate(task.static)}
     inputs |= {f"{one.name} (last given)": window[-1, :, position] for position, one in enumerate(task.fields) if task.t_in}
@@ -46,9 +47,10 @@ def _case(plan: Plan, module: nn.Module, loader: Loader, label: str, index: int,
         inputs=inputs,
         truth=_physical(target, loader)[:, : mesh.size],
         prediction=_physical(prediction, loader)[:, : mesh.size],
-        times=tuple(task.times[start + task.t_in : start + task.t_in + task.t_out]),
+        times=tuple(task.times[frame] for frame in task.asked_frames(windows)),
     )
 
 
 def _physical(centred: torch.Tensor, loader: Loader) -> Array:
-    return (centred[0] + loader.reference).cpu().numpy()
+    """(windows, t_out, N, C) -> (windows * t_out, N, C)."""
+    return (centred + loader.reference).flatten(0, 1).cpu().numpy()

@@ -11,6 +11,7 @@ import typer
 
 from gsnobench.cli_bench import app as bench_app
 from gsnobench.cli_options import KNOBS, Home, Jobs, Json, Track, knobs_of
+from gsnobench.cli_results import app as results_app
 from gsnobench.cli_sweep import app as sweep_app
 from gsnobench.errors import GsnobenchError, ParamError
 
@@ -26,6 +27,7 @@ data_app = typer.Typer(help="Generate, import, verify and export data.", no_args
 plugin_app = typer.Typer(help="Write your own plugin.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(bench_app)
 app.add_typer(sweep_app)
+app.add_typer(results_app)
 app.add_typer(data_app, name="data")
 app.add_typer(plugin_app, name="plugin")
 
@@ -121,6 +123,8 @@ def run(
     force: Annotated[bool, typer.Option("--force", help="Repeat a finished run.")] = False,
     floors: Annotated[bool, typer.Option("--floors/--no-floors", help="Also run the floor models of the task.")] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen: time, disk, memory.")] = False,
+    bundle: Annotated[bool, typer.Option("--bundle", help="Also write bundle.zip: weights and test predictions.")] = False,
+    gif: Annotated[bool, typer.Option("--gif", help="Also animate the median test sample.")] = False,
     home: Home = None,
     as_json: Json = False,
     wants_help: Annotated[bool, typer.Option("--help", help="This text; with --model, also its knobs.")] = False,
@@ -151,7 +155,7 @@ def run(
         "knobs": knobs,
         **own,
     }
-    options = RunOptions(device=device, jobs=jobs, resume=resume, force=force, floors=floors, dry_run=dry_run)
+    options = RunOptions(device, jobs, resume, force, floors, dry_run, bundle, gif)
     raise typer.Exit(run_model(model, dataset, wanted, options, home=home, as_json=as_json))
 
 

@@ -119,6 +119,10 @@ class Task:
         alone = {one.name: (position,) for position, one in enumerate(self.fields) if one.vector is None}
         return {**alone, **self.vectors}
 
+    def asked_frames(self, windows: int | None = None) -> tuple[int, ...]:
+        """Frames of a trajectory that are to be found: those of its first windows (else of all), one window after the other."""
+        return tuple(start + self.t_in + step for start in self.starts[:windows] for step in range(self.t_out))
+
     def dirichlet_tags(self) -> tuple[str, ...]:
         """Tags on which every field is known to be zero: there a Dirichlet basis is right."""
         return tuple(tag for tag in self.tags if all(one.boundary.get(tag) == "dirichlet" for one in self.fields))

@@ -222,15 +222,19 @@ class Page:
         axes.xaxis.get_offset_text().set(fontsize=SMALL)
         bar.set_label(scale.label, fontsize=SMALL, color=INK, labelpad=2)
 
-    def save(self, path: Path) -> None:
-        """Write the PNG; a reader never sees half of it."""
+    def picture(self) -> Image.Image:
+        """The sheet as pixels, in the colours of its maps."""
         canvas = FigureCanvasAgg(self.figure)
         canvas.draw()
         picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
-        if self.colours:
-            picture = picture.quantize(palette=_palette(sorted(self.colours)), dither=Image.Dither.NONE)
+        if not self.colours:
+            return picture
+        return picture.quantize(palette=_palette(sorted(self.colours)), dither=Image.Dither.NONE)
+
+    def save(self, path: Path) -> None:
+        """Write the PNG; a reader never sees half of it."""
         with atomic(path) as part:
-            picture.save(part, format="png", optimize=True)
+            self.picture().save(part, format="png", optimize=True)
 
 
 def _subdivided(corners: Array, values: Array) -> tuple[Array, Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from gsnobench.declare import Metric
 from gsnobench.loader import Loader
 from gsnobench.metrics import frame_errors, sample_errors
 from gsnobench.records import rounded
-from gsnobench.train import walk
+from gsnobench.train import Step, walk
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +52,17 @@ def evaluate_split(
     module: nn.Module, loader: Loader, frames: int, batch_size: int, metrics: tuple[Metric, ...] = ()
 ) -> Evaluation:
     """All metrics on all samples."""
+    next(walk(module, loader, frames, batch_size))  # warm up, so that the timing below is of a warm model
+    return collect(walk(module, loader, frames, batch_size), loader, metrics)
+
+
+def collect(steps: Iterable[Step], loader: Loader, metrics: tuple[Metric, ...] = ()) -> Evaluation:
+    """All metrics of evaluated batches, wherever their predictions come from."""
     starts = len(loader.samples.task.starts)
     collected: dict[str, dict[str, list[torch.Tensor]]] = {}
     by_frame: dict[str, list[torch.Tensor]] = {}
     seconds = 0.0
-    next(walk(module, loader, frames, batch_size))  # warm up, so that the timing below is of a warm model
-    for step in walk(module, loader, frames, batch_size):
+    for step in steps:
         seconds += step.seconds
         where = loader.where(step.indices)
         errors = sample_errors(step.prediction, step.target, where, loader.task)

@@ -54,7 +54,7 @@ def gallery(path: Path, task: Task, cases: Sequence[Case], *, model: str = "") -
     """
     written = []
     for name, group in task.scored.items():
-        drawn = [_drawn(case, task, name, group) for case in cases]
+        drawn = [drawn_of(case, task, name, group) for case in cases]
         place = path if len(task.scored) == 1 else path.with_stem(f"{path.stem}_{name}")
         page = _rows(drawn) if max(len(one.frames) for one in drawn) == 1 else _strips(drawn)
         page.text(MARGIN, 0.25, f"{model} on {task.id}" if model else task.id, fontsize=LARGE, fontweight="bold")
@@ -67,7 +67,7 @@ def gallery(path: Path, task: Task, cases: Sequence[Case], *, model: str = "") -
 def panels(mesh: Mesh, columns: Mapping[str, Array], title: str, path: Path) -> None:
     """Fields (N,) of one mesh side by side, each with its own colours."""
     view = view_of(mesh, np.ones(mesh.size, dtype=bool))
-    width, height = _panel_size(view.aspect, 2.4)
+    width, height = panel_size(view.aspect, 2.4)
     step = width + 2 * GAP + BAR + NUMBERS
     page = Page(2 * MARGIN + step * len(columns), 0.7 + height + MARGIN)
     page.text(MARGIN, 0.25, title, fontsize=LARGE, fontweight="bold")
@@ -119,11 +119,12 @@ def curve(path: Path, history: Sequence[Mapping[str, Any]], *, title: str = "") 
 # --------------------------------------------------------------------------------------------------------- what is drawn
 
 
-def _drawn(case: Case, task: Task, name: str, group: tuple[int, ...]) -> Drawn:
+def drawn_of(case: Case, task: Task, name: str, group: tuple[int, ...], most_frames: int = MOST_FRAMES) -> Drawn:
+    """One scored quantity of a case, its scales spanning the frames that are shown."""
     fields = [task.fields[position] for position in group]
     truth, prediction = (values[:, : case.mesh.size, list(group)] for values in (case.truth, case.prediction))  # (T, N, c)
     support = _support(case.mesh, fields[0])
-    frames = tuple(sorted({round(i) for i in np.linspace(0, len(truth) - 1, MOST_FRAMES)}))
+    frames = tuple(sorted({round(i) for i in np.linspace(0, len(truth) - 1, most_frames)}))
     unit = "" if fields[0].unit in ("", "1") else f" [{fields[0].unit}]"
     shown = np.ix_(frames, np.flatnonzero(support))
     if len(group) > 1:
@@ -146,7 +147,7 @@ def _support(mesh: Mesh, field: Field) -> Array:
     return ~tag if is_outside else tag
 
 
-def _panel_size(aspect: float, size: float) -> tuple[float, float]:
+def panel_size(aspect: float, size: float) -> tuple[float, float]:
     """Width and height of a panel: about size x size, a long domain wider but not higher."""
     width = min(1.5 * size, size * aspect)
     width = max(width, 0.45 * size)
@@ -173,7 +174,7 @@ def _name_case(page: Page, case: Case, middle: float) -> None:
 
 def _rows(drawn: Sequence[Drawn]) -> Page:
     """One row a case: inputs, truth, prediction, error."""
-    width, height = _panel_size(_mean_aspect(drawn), 2.0)
+    width, height = panel_size(_mean_aspect(drawn), 2.0)
     inputs = list(drawn[0].case.inputs)[:MOST_INPUTS]
     wide, label = width + 2 * GAP + BAR + NUMBERS, 0.75
     page = Page(2 * MARGIN + label + wide * (len(inputs) + 2) + width + GAP, HEAD + (height + 0.2) * len(drawn) + MARGIN)
@@ -209,7 +210,7 @@ def _with_bar(page: Page, place: Sequence[float], view: View, values: Array, sca
 
 def _strips(drawn: Sequence[Drawn]) -> Page:
     """Three rows a case (truth, prediction, error), one column a frame, what was given at the left."""
-    width, height = _panel_size(_mean_aspect(drawn), 1.35)
+    width, height = panel_size(_mean_aspect(drawn), 1.35)
     count, has_input = max(len(one.frames) for one in drawn), bool(drawn[0].case.inputs)
     start = MARGIN + 0.85 + (width + 2 * GAP) * has_input + 0.3
     block = 3 * (height + GAP) + 0.25

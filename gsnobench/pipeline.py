@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+from gsnobench.animate import animate_median
 from gsnobench.cache import Cache, atomic, write_text
 from gsnobench.cases import draw_cases
 from gsnobench.data import Samples, Split
@@ -57,6 +58,7 @@ class Where:
     jobs: int = 0
     tags: Mapping[str, str] | None = None
     report: Report = Report()
+    gif: bool = False  # also animate a case, where there are frames to animate
     watch: OnEpoch | None = None  # hears of every epoch and may raise `gb.Prune`: how a search ends a run early
 
 
@@ -205,6 +207,8 @@ def _draw(
     where.report.stage("drawing")
     try:
         draw_cases(folder, plan, module, loader, test)
+        if where.gif:
+            animate_median(folder, plan, module, loader, test)
         curve(folder / "figures" / "curve.png", history, title=f"{plan.spec.row} on {plan.task.id}")
     except Exception as error:
         where.report.warn(f"{plan.spec.row}: no picture ({type(error).__name__}: {error}); the scores are not affected")

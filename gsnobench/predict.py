@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from gsnobench.checkpoint import load_state
 from gsnobench.data import Array, Mesh, Samples, Task
-from gsnobench.declare import Model, Preset
+from gsnobench.declare import Capability, Model, Preset
 from gsnobench.errors import DataError, RunError
 from gsnobench.evaluate import Evaluation, evaluate_split, predict_samples
 from gsnobench.graph import interpolation
@@ -39,7 +39,7 @@ class Trained:
 
     def loader(self, samples: Samples) -> Loader:
         """Batches of other samples, normalised as in training; their meshes get a geometry of their own."""
-        _check_compatible(self.plan.task, samples)
+        _check_compatible(self.plan, samples)
         narrowed = replace(samples, task=replace(samples.task, t_in=self.plan.task.t_in, t_out=self.plan.task.t_out))
         return make_loader(self.plan, self.where, self.setup, narrowed)
 
@@ -93,7 +93,7 @@ def load(run: str | Path, *, home: Path | None = None, device: str = "auto") -> 
         weights = load_file(folder / "weights.safetensors")
     except (OSError, ValueError) as error:
         raise DataError(f"{folder}: not a readable run ({error}); repeat it with --force") from error
-    plan = _plan_of(spec, task)
+    plan = stored_plan(spec, task)
     module = plan.model.build(task.narrowed(plan.horizon.window, plan.horizon.steps), plan.params)
     load_state(module, weights)
     where = Where(place, choose_device(device))
@@ -102,7 +102,7 @@ def load(run: str | Path, *, home: Path | None = None, device: str = "auto") -> 
     return Trained(plan, Setup(module.to(where.device), Normaliser.from_state(saved), reference, 0.0), where)
 
 
-def _plan_of(spec: RunSpec, task: Task) -> Plan:
+def stored_plan(spec: RunSpec, task: Task) -> Plan:
     """The plan a stored spec stands for; its settings are final, so no preset or registry is asked."""
     model: Model = load_plugin("model", spec.model)
     if model.revision != spec.revision:
@@ -132,8 +132,11 @@ def _given(value: Array | None, shape: tuple[int, ...], name: str) -> Array:
     return array.astype(np.float32)
 
 
-def _check_compatible(task: Task, samples: Samples) -> None:
-    other = samples.task
+def _check_compatible(plan: Plan, samples: Samples) -> None:
+    task, other = plan.task, samples.task
+    nodes = samples.mesh(0).size
+    if task.fixed_mesh and nodes != task.resolution and Capability.OTHER_MESH not in plan.model.capabilities:
+        raise DataError(f"inputs: {nodes} nodes; {plan.model.name} works on its training mesh of {task.resolution} nodes alone")
     for what in ("fields", "static", "scalars"):
         mine, theirs = ([one.name for one in getattr(each, what)] for each in (task, other))
         if mine != theirs:

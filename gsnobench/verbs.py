@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from gsnobench.animate import animate_median, check_animable, gif_path
 from gsnobench.console import print_table, progress
-from gsnobench.data import SPLITS, Samples, Split
+from gsnobench.data import SPLITS, Samples, Task
+from gsnobench.declare import Dataset
 from gsnobench.errors import DataError, ParamError, RunError, did_you_mean
 from gsnobench.home import Home, open_home
-from gsnobench.pipeline import Where
+from gsnobench.pipeline import Where, data_path
 from gsnobench.plan import Plan, Request, make_plan
 from gsnobench.plugins import kind_of, listed, load
 from gsnobench.prepare import dataset_of, ensure, estimate, resolve
@@ -35,6 +37,8 @@ class RunOptions:
     force: bool = False
     floors: bool = True
     dry_run: bool = False
+    bundle: bool = False
+    gif: bool = False
 
 
 def run_model(
@@ -42,6 +46,8 @@ def run_model(
 ) -> int:
     """`run`: one model, beside the floors of its task."""
     plan = make_plan(Request(model=model, dataset=dataset, **wanted))
+    if options.gif:
+        check_animable(plan.task)
     place = open_home(home)
     if options.resume and not is_interrupted(plan, place):
         state = "is finished" if finished(plan, place) else "has not been started"
@@ -49,20 +55,50 @@ def run_model(
     if options.dry_run:
         return _dry_run(plan, place, as_json)
     with progress(quiet=as_json) as report:
-        where = Where(place, choose_device(options.device), options.jobs, report=report)
+        where = Where(place, choose_device(options.device), options.jobs, report=report, gif=options.gif)
         beside = _run_floors(model, dataset, wanted, where) if options.floors else []
         result = execute(plan, where, force=options.force)
-    folder = place.run_folder(plan.spec.key)
+        folder = place.run_folder(plan.spec.key)
+        extras = _extras(plan, result, where, folder, options)
     if as_json:
         body = {
             "folder": str(folder),
+            **{name: str(path) for name, path in extras.items()},
             "result": json.loads(result.to_json()),
             "floors": [json.loads(one.to_json()) for one in beside],
         }
         print(json.dumps(body))
     else:
-        _print_results(plan, result, beside, folder)
+        _print_results(plan, result, beside, folder, extras)
     return 0 if result.status in ("done", "declined", "pruned") else 3
+
+
+def _extras(plan: Plan, result: RunResult, where: Where, folder: Path, options: RunOptions) -> dict[str, Path]:
+    """The bundle and the animation, where they were asked for; also of a run that was finished before."""
+    written: dict[str, Path] = {}
+    if result.status != "done":
+        if options.bundle or options.gif:
+            where.report.warn(f"{plan.spec.row}: ended {result.status}; there is nothing to bundle or to animate")
+        return written
+    if options.bundle:
+        from gsnobench.bundle import write_bundle
+
+        written["bundle"] = write_bundle(folder, plan, where)
+    if options.gif:
+        written["gif"] = gif_path(folder)
+        if not written["gif"].exists():  # a run that was finished before, or a floor: those are not drawn
+            _animate_finished(plan, where, folder)
+    return written
+
+
+def _animate_finished(plan: Plan, where: Where, folder: Path) -> None:
+    from gsnobench.predict import load as load_run
+
+    where.report.stage("animating")
+    trained = load_run(folder, home=where.home.root, device=str(where.device))
+    with open_file(data_path(plan, where), plan.task) as opened:
+        samples = opened.split("test")
+        animate_median(folder, plan, trained.setup.module, trained.loader(samples), trained.score(samples))
 
 
 def _run_floors(model: str, dataset: str, wanted: Mapping[str, Any], where: Where) -> list[RunResult]:
@@ -78,7 +114,7 @@ def _run_floors(model: str, dataset: str, wanted: Mapping[str, Any], where: Wher
     return results
 
 
-def _print_results(plan: Plan, result: RunResult, beside: Sequence[RunResult], folder: Path) -> None:
+def _print_results(plan: Plan, result: RunResult, beside: Sequence[RunResult], folder: Path, extras: Mapping[str, Path]) -> None:
     rows = sorted((result, *beside), key=lambda one: one.headline if math.isfinite(one.headline) else math.inf)
     names = list(plan.task.scored)
     field = names[0] if len(names) == 1 else "headline"
@@ -95,6 +131,8 @@ def _print_results(plan: Plan, result: RunResult, beside: Sequence[RunResult], f
     picture = folder / "figures" / "cases.png"
     if picture.exists():
         print(f"picture  {picture}")
+    for name, path in extras.items():
+        print(f"{name:<8} {path}")
     print(f"run      {plan.spec.key[:12]}  (gsnobench show {plan.spec.key[:12]})")
     print("browse   gsnobench ui")
 
@@ -164,6 +202,7 @@ def predict_run(
 ) -> int:
     """`predict`: a finished run on other inputs, or its own test samples solved on another mesh of the domain."""
     from gsnobench.predict import load as load_run
+    from gsnobench.score import write_predictions
 
     if (inputs is None) == (mesh is None):
         raise ParamError("predict: needs either --inputs FILE.nc or --mesh NODES")
@@ -181,7 +220,7 @@ def predict_run(
             facts["rel_l2_own_mesh"] = trained.score(own).scores()["headline"]["rel_l2"]
             facts["rel_l2_interpolated"] = trained.interpolation_floor(own, samples)
     if out is not None:
-        _write_predictions(out, samples, trained.predict(samples), trained.plan)
+        write_predictions(out, samples, trained.predict(samples), trained.plan)
         facts["written"] = str(out)
     _print_facts(facts, as_json)
     return 0
@@ -210,16 +249,6 @@ def _solved_on(plan: Plan, nodes: int, split: str, where: Where) -> Samples:
     task = replace(plan.task, resolution=nodes, sizes={split: spec.sizes[split]}, data=spec.data, data_seed=spec.data_seed)
     where.report.stage(f"data of {task.id} on {nodes} nodes")
     return _whole(ensure(dataset, task, home=where.home.root, jobs=where.jobs, progress=where.report.data), split)
-
-
-def _write_predictions(out: Path, samples: Samples, predicted: Any, plan: Plan) -> None:
-    from gsnobench.store import write
-
-    times = samples.task.times[plan.task.t_in : plan.task.t_in + plan.task.t_out]
-    task = replace(samples.task, t_in=0, t_out=plan.task.t_out, times=times, starts=(0,))
-    split: Split = "test"
-    provenance = {"title": f"{plan.spec.row} on {plan.task.id}", "source": f"gsnobench run {plan.spec.key[:12]}"}
-    write(out, {split: replace(samples, task=task, frames=predicted)}, provenance=provenance)
 
 
 # ---------------------------------------------------------------------------------------------------------------- others
@@ -263,13 +292,7 @@ def serve_ui(port: int, *, home: Path | None) -> int:
 
 def generate_data(task: str, wanted: Mapping[str, Any], *, jobs: int, home: Path | None, as_json: bool) -> int:
     """`data generate`: the file of a task."""
-    dataset = load("dataset", dataset_of(task, [one.name for one in listed("dataset")]))
-    knobs = {name.removeprefix("data."): value for name, value in wanted["knobs"].items()}
-    odd = next((name for name in wanted["knobs"] if not name.startswith("data.")), None)
-    if odd is not None:
-        raise ParamError(f"--{odd}: data have only --data.NAME knobs")
-    rest = {name: value for name, value in wanted.items() if name != "knobs"}
-    resolved = resolve(dataset, task, knobs=knobs, **rest)
+    dataset, resolved = resolved_task(task, wanted)
     with progress(quiet=as_json) as report:
         report.stage(f"data of {resolved.id}")
         path = ensure(dataset, resolved, home=open_home(home).root, jobs=jobs, progress=report.data)
@@ -277,6 +300,17 @@ def generate_data(task: str, wanted: Mapping[str, Any], *, jobs: int, home: Path
         facts = {"task": resolved.id, "file": str(path), "samples": dict(resolved.sizes), "content_hash": opened.content_hash}
     _print_facts(facts, as_json)
     return 0
+
+
+def resolved_task(task: str, wanted: Mapping[str, Any]) -> tuple[Dataset, Task]:
+    """A dataset and the task that an id and data options mean."""
+    dataset: Dataset = load("dataset", dataset_of(task, [one.name for one in listed("dataset")]))
+    knobs = {name.removeprefix("data."): value for name, value in wanted["knobs"].items()}
+    odd = next((name for name in wanted["knobs"] if not name.startswith("data.")), None)
+    if odd is not None:
+        raise ParamError(f"--{odd}: data have only --data.NAME knobs")
+    rest = {name: value for name, value in wanted.items() if name != "knobs"}
+    return dataset, resolve(dataset, task, knobs=knobs, **rest)
 
 
 def verify_data(file: Path, *, as_json: bool) -> int:

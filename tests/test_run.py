@@ -136,6 +136,9 @@ def test_inputs_that_do_not_fit_the_run_are_one_line(steady_file: Path, unsteady
         trained.predict(unsteady()["test"])
     with pytest.raises(gb.DataError, match="expected"):
         trained.predict_on(steady()["test"].meshes[0], static=np.zeros((3, 1)))
+    ridge = gb.run("ridge", str(steady_file), home=tmp_path, device="cpu", track="smoke")
+    with pytest.raises(gb.DataError, match="its training mesh of .* nodes alone"):
+        gb.load(ridge.spec.key[:12], home=tmp_path, device="cpu").predict(steady(mesh=square(17, seed=3))["test"])
 
 
 # ------------------------------------------------------------------------------------------------------------ kill -9

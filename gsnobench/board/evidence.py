@@ -1,0 +1,124 @@
+"""A folder of result files, read for the boards: what can be used, and what was wrong with the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gsnobench.cache import digest
+from gsnobench.data import Array
+from gsnobench.errors import DataError
+from gsnobench.records import RunResult, RunSpec, Status, evidence_path
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One result, without what no board shows: twenty thousand of them must fit in memory."""
+
+    spec: RunSpec
+    status: Status
+    reason: str
+    error: float  # the headline; not a number unless the run is done
+    valid: float
+    scores: Mapping[str, Mapping[str, float]]  # field -> metric, on the test split
+    fields: tuple[str, ...]  # those that the headline is the mean of
+    samples: Array  # (S,) headline of each test sample, empty unless done
+    frames: Mapping[str, Mapping[str, list[float]]]  # field -> quantile -> one a frame
+    costs: Mapping[str, float]
+    data: Mapping[str, str]
+    environment: Mapping[str, Any]
+
+    @cached_property
+    def key(self) -> str:
+        return self.spec.key
+
+    @property
+    def is_closed_form(self) -> bool:
+        """No step was taken, so no seed has a say."""
+        return not any(self.spec.steps.values())
+
+    @classmethod
+    def of(cls, result: RunResult) -> Entry:
+        """The view of a board on a result."""
+        per_field = [values["rel_l2"] for values in result.samples.values() if "rel_l2" in values]
+        samples = np.asarray(per_field, dtype=float).mean(axis=0) if per_field else np.empty(0)
+        valid = result.scores.get("valid", {}).get("headline", {}).get("rel_l2")
+        return cls(
+            spec=result.spec,
+            status=result.status,
+            reason=result.reason,
+            error=result.headline if result.status == "done" and result.headline is not None else float("nan"),
+            valid=float("nan") if valid is None else valid,
+            scores=result.scores.get("test", {}),
+            fields=tuple(sorted(result.samples)),
+            samples=samples,
+            frames=result.frames,
+            costs=result.costs,
+            data=result.data,
+            environment=result.environment,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The results of a folder, one a question, and one line about each file that was skipped."""
+
+    entries: tuple[Entry, ...]
+    problems: tuple[str, ...]
+
+
+def read_evidence(root: Path) -> Evidence:
+    """All results below a folder; what is damaged, foreign, doubled or from the future is named and left out."""
+    if not root.is_dir():
+        raise DataError(f"{root}: no such folder; expected result files such as leaderboards/results holds")
+    entries: dict[str, tuple[Path, Entry]] = {}
+    problems: list[str] = []
+    for path in result_files(root):
+        name = path.relative_to(root).as_posix()
+        try:
+            entry = Entry.of(_checked(RunResult.load(path), name))
+        except DataError as error:
+            problems.append(str(error).replace(str(path), name))
+            continue
+        before = entries.get(entry.key)
+        if before is None:
+            entries[entry.key] = (path, entry)
+            continue
+        problems.append(_doubled(root, before[0], path, entry.spec))
+        if path == evidence_path(root, entry.spec):  # the copy that lies where it belongs is the one that counts
+            entries[entry.key] = (path, entry)
+    return Evidence(tuple(entry for _, entry in entries.values()), tuple(problems))
+
+
+def result_files(root: Path) -> Iterator[Path]:
+    """All JSON files below a folder, in an order that no file system decides; half-written ones begin with a dot."""
+    return iter(sorted(path for path in root.rglob("*.json") if not path.name.startswith(".")))
+
+
+def _checked(result: RunResult, name: str) -> RunResult:
+    """What a board relies on: a finished run has its headline, and as many errors of each field as test samples."""
+    if result.status != "done":
+        return result
+    lengths = {len(values.get("rel_l2", ())) for values in result.samples.values()}
+    wanted = {result.spec.sizes.get("test", 0)}
+    if not result.headline > 0 or lengths != wanted:
+        raise DataError(f"{name}: a finished run without its test errors; expected {wanted.pop()} a field; run it again")
+    return result
+
+
+def _doubled(root: Path, first: Path, second: Path, spec: RunSpec) -> str:
+    kept, skipped = (second, first) if second == evidence_path(root, spec) else (first, second)
+    same = "the same" if first.read_bytes() == second.read_bytes() else "another"
+    names = [path.relative_to(root).as_posix() for path in (skipped, kept)]
+    return f"{names[0]}: {same} answer to the question of {names[1]}; one file a key is expected; remove one"
+
+
+def fingerprint(root: Path) -> str:
+    """Changes whenever a result file is added, removed or rewritten; reads no content."""
+    stats = ((path, path.stat()) for path in result_files(root))
+    return digest([[path.relative_to(root).as_posix(), one.st_size, one.st_mtime_ns] for path, one in stats])
