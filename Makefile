@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 EXTRAS_STAMP := $(VENV)/.installed-extras
 
-.PHONY: run test test-slow test-extras cards lint clean
+.PHONY: run test test-slow test-extras cards boards lint clean
 
 run: $(STAMP)
 	$(BIN)/gsnobench run --model gsno --dataset swe
@@ -21,6 +21,9 @@ test-slow: $(EXTRAS_STAMP)
 cards: $(STAMP)
 	for name in gsno deeponet mgkn coral geofno gnot transolver amg sp2gno; do \
 		$(BIN)/gsnobench show $$name --card --results leaderboards/results > docs/models/cards/$$name.md || exit 1; done
+
+boards: $(STAMP)
+	$(BIN)/gsnobench leaderboard build --out leaderboards --ledger docs/reproduction.md --readme README.md
 
 test-extras: $(EXTRAS_STAMP)
 	$(BIN)/python -m pytest tests/extras -q

@@ -48,6 +48,12 @@ class Address:
         parts = urlsplit(self.uri)
         return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if parts.netloc else self.uri
 
+    def told(self, error: Exception) -> str:
+        """What an error of the store says, on one line, without user and password: messages repeat the address."""
+        secret, at, _ = urlsplit(self.uri).netloc.rpartition("@")
+        text = str(error).replace(f"{secret}@", "") if at else str(error)
+        return " ".join(text.split())[:200]
+
     @property
     def artifacts(self) -> Path:
         """Where artifacts go if no server decides it."""

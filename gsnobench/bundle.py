@@ -117,6 +117,9 @@ def opened_run(text: str, home: Home) -> Iterator[Path]:
 def predictions_of(folder: Path, truth: Samples, *, home: Home, device: str) -> Array:
     """Predicted frames (S, T, N, C): those of an unpacked bundle, else the run's weights make them."""
     if (folder / PREDICTIONS).exists():
+        changed = damaged(folder)
+        if changed:
+            raise DataError(f"bundle: {', '.join(changed)} changed since it was packed; make it again with `run --bundle`")
         return read_predictions(folder / PREDICTIONS, truth)
     predicted = load(folder, home=home.root, device=device).predict(truth)
     return predicted.reshape(len(truth), -1, *predicted.shape[2:])

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from gsnobench.cli_bench import app as bench_app
+from gsnobench.cli_board import app as board_app
 from gsnobench.cli_options import KNOBS, Home, Jobs, Json, Track, knobs_of
 from gsnobench.cli_results import app as results_app
 from gsnobench.cli_sweep import app as sweep_app
@@ -28,6 +29,7 @@ plugin_app = typer.Typer(help="Write your own plugin.", no_args_is_help=True, ri
 app.add_typer(bench_app)
 app.add_typer(sweep_app)
 app.add_typer(results_app)
+app.add_typer(board_app)
 app.add_typer(data_app, name="data")
 app.add_typer(plugin_app, name="plugin")
 
@@ -210,12 +212,13 @@ def doctor(
 @app.command()
 def ui(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1.")] = 5000,
+    opens_browser: Annotated[bool, typer.Option("--open", help="Also open the first leaderboard in a browser.")] = False,
     home: Home = None,
 ) -> None:
-    """Open the MLflow UI on this machine's runs."""
+    """Serve the MLflow UI: leaderboards of all results at hand, and this machine's runs."""
     from gsnobench.verbs import serve_ui
 
-    raise typer.Exit(serve_ui(port, home=home))
+    raise typer.Exit(serve_ui(port, opens_browser=opens_browser, home=home))
 
 
 # ---------------------------------------------------------------------------------------------------------------- data

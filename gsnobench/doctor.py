@@ -86,9 +86,10 @@ def _store(home: Path) -> dict[str, Any]:
 
 
 def _interrupted(home: Path) -> list[Path]:
-    """Run folders with a question and no answer, on which no process works."""
+    """Run folders with a question and no answer, not even a trial's, on which no process works."""
     folders = [spec.parent for spec in (home / "runs").glob("*/spec.json")]
-    return [folder for folder in folders if not (folder / "result.json").exists() and not _is_running(home, folder)]
+    cut = [folder for folder in folders if not any((folder / name).exists() for name in ("result.json", "trial.json"))]
+    return [folder for folder in cut if not _is_running(home, folder)]
 
 
 def _is_running(home: Path, folder: Path) -> bool:
@@ -98,11 +99,12 @@ def _is_running(home: Path, folder: Path) -> bool:
 
 
 def _left_over(home: Path) -> list[Path]:
-    """Half-written files of processes that were killed, and lock files that nobody holds."""
+    """Half-written files of processes that were killed, lock files that nobody holds, checkpoints of finished trials."""
     oldest = time.time() - STALE_S
     parts = [path for path in home.rglob(".*.part") if path.is_file() and path.stat().st_mtime < oldest]
     locks = [path for path in home.rglob("*.lock") if path.is_file() and path.stat().st_mtime < oldest and not is_live(path)]
-    return parts + locks
+    trials = [path.parent / "checkpoint.pt" for path in (home / "runs").glob("*/trial.json") if path.stat().st_mtime < oldest]
+    return parts + locks + [path for path in trials if path.exists() and not _is_running(home, path.parent)]
 
 
 def _is_spent(path: Path) -> bool:

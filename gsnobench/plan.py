@@ -186,7 +186,9 @@ def _rewindowed(task: Task, request: Request) -> Task:
     t_out = request.t_out or (task.t_out if request.t_in is None else frames - t_in)
     if t_in < 0 or t_out < 1 or t_in + t_out > frames:
         raise ParamError(f"{task.id}: t_in {t_in} + t_out {t_out} does not fit {frames} frames; choose fewer")
-    return task.narrowed(t_in, t_out)
+    if (t_in, t_out) == (task.t_in, task.t_out):
+        return task
+    return replace(task.narrowed(t_in, t_out), id=f"{task.id.split('@')[0]}@{t_in}-{t_out}")  # another question, another key
 
 
 def _steps(

@@ -92,7 +92,7 @@ def axes_of(over: Sequence[str], plan: Plan, fixed: Mapping[str, str]) -> tuple[
     """
     declared = _declared(plan)
     searched = {name: knob for name, knob in declared.items() if knob.is_searched}
-    wanted = list(over) or [name for name in CENTRAL if name in searched]
+    wanted = list(over) or [name for name in _central(plan) if name in searched]
     wanted = wanted or [name for name in searched if name.startswith("model.")]
     if not wanted:
         raise ParamError(f"over: {plan.model.name} declares no knob to search; name one of train: {_names(searched)}")
@@ -109,6 +109,11 @@ def axes_of(over: Sequence[str], plan: Plan, fixed: Mapping[str, str]) -> tuple[
     for axis in axes.values():
         _check_condition(axis, axes, plan)
     return tuple(axes[name] for name in declared if name in axes)
+
+
+def _central(plan: Plan) -> tuple[str, ...]:
+    """The two central knobs; a single frame has no temporal modes to count."""
+    return CENTRAL if plan.task.t_out > 1 else CENTRAL[:1]
 
 
 def _check_condition(axis: Axis, axes: Mapping[str, Axis], plan: Plan) -> None:

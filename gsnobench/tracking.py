@@ -96,8 +96,7 @@ def gsnobench_run_finished(result: RunResult, folder: Path) -> None:
         deadline = time.monotonic() + patience
         while patience and not is_mirrored(writer.path):
             if time.monotonic() > deadline or (mirror is not None and mirror.poll() is not None):
-                remedy = "once it answers, `gsnobench doctor --replay` brings the rest"
-                log.warning("tracking: %s does not hold all of this run yet; %s", address.label, remedy)
+                log.warning("tracking: %s lacks part of this run; later `gsnobench doctor --replay` brings it", address.label)
                 return
             time.sleep(0.05)
 
@@ -160,7 +159,7 @@ class Target:
     @classmethod
     def find(cls, client: MlflowClient, address: Address, spool: Spool) -> Target:
         """The run that bears the spool's id, made if there is none."""
-        experiment = _experiment(client, address, str(spool.started["experiment"]))
+        experiment = experiment_id(client, address, str(spool.started["experiment"]))
         found = client.search_runs([experiment], f"tags.`gsnobench.spool` = '{spool.id}'", max_results=1)
         if found:
             run = found[0]
@@ -210,8 +209,7 @@ class Target:
             return
         entries = [RunTag(k, str(v)) for k, v in {**(tags or {}), "gsnobench.status": state}.items()]
         self.client.log_batch(self.id, tags=entries)
-        status = STATUS.get(state, "FAILED")
-        if status == "RUNNING":
+        if (status := STATUS.get(state, "FAILED")) == "RUNNING":
             self.client.update_run(self.id, status=status)
         else:
             self.client.set_terminated(self.id, status, end_time=when)
@@ -227,7 +225,7 @@ class Mirror:
 
     def bring(self, spool: Spool, *, live: bool) -> int:
         """Everything in the spool that the store lacks; returns how many points that was."""
-        target = self.targets.pop(spool.id, None) or Target.find(self.client(), self.address, spool)
+        target = self.targets.pop(spool.id, None) or Target.find(client_of(self.address), self.address, spool)
         missing = [point for place, point in spool.points.items() if place not in target.stored]
         target.log_points(missing)
         end = spool.finished
@@ -243,13 +241,15 @@ class Mirror:
         self.targets[spool.id] = target  # only now: a call that failed may have worked, so the next one looks again
         return len(missing)
 
-    def client(self) -> MlflowClient:
-        from mlflow import MlflowClient
 
-        return MlflowClient(tracking_uri=self.address.uri)
+def client_of(address: Address) -> MlflowClient:
+    """A client of this store and no other."""
+    from mlflow import MlflowClient
+
+    return MlflowClient(tracking_uri=address.uri)
 
 
-def _experiment(client: MlflowClient, address: Address, name: str) -> str:
+def experiment_id(client: MlflowClient, address: Address, name: str) -> str:
     """The id of an experiment, made or restored if need be."""
     found = client.get_experiment_by_name(name)
     if found is None:
@@ -292,7 +292,7 @@ def _attempt(mirror: Mirror, spool: Spool, *, live: bool) -> str:
     try:
         mirror.bring(spool, live=live)
     except Exception as error:
-        trouble = " ".join(f"{spool.path.name}: {type(error).__name__}: {error}".split())
+        trouble = f"{spool.path.name}: {type(error).__name__}: {mirror.address.told(error)}"
         log.warning("%s", trouble)
         return trouble
     return ""
@@ -325,7 +325,7 @@ def replay(home: Path) -> dict[str, Any]:
             try:
                 points += bringer.bring(spool, live=path in live)
             except Exception as error:
-                reason = " ".join(f"{error}".split())
+                reason = address.told(error)
                 raise RunError(f"{address.label}: cannot take {path.name} ({reason}); mend it and replay again") from error
     elsewhere = sorted(path.name for path in every if path not in ours)
     return {"store": address.label, "spools": len(ours), "points": points, "elsewhere": elsewhere}
@@ -337,9 +337,9 @@ def trouble_of(address: Address) -> str | None:
         return None
     with bounded_requests():
         try:
-            Mirror(address).client().search_experiments(max_results=1)
+            client_of(address).search_experiments(max_results=1)
         except Exception as error:
-            return " ".join(str(error).split())[:200]
+            return address.told(error)
     return None
 
 

@@ -1,8 +1,9 @@
-"""`gsnobench ui`: MLflow's own pages on 127.0.0.1, with links that open each experiment sorted by the headline error."""
+"""`gsnobench ui`: MLflow's own pages on 127.0.0.1, with the leaderboards in them and links that open the right page."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import socket
@@ -11,21 +12,35 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+import webbrowser
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from gsnobench.address import Address
 from gsnobench.errors import RunError
 
+if TYPE_CHECKING:  # statistics take seconds to import, and the server starts meanwhile
+    from gsnobench.board.publish import Shown
+
+    Publisher = Callable[[Callable[[Shown], None]], None]
+
 HEADLINE = "metrics.`test/headline/rel_l2`"
+LAYOUT = "workflowType=machine_learning"  # else a first visit meets MLflow's pages for language models
 PATIENCE = 180.0  # seconds: a server takes about 15 to start, ten times that on a loaded machine
 
+log = logging.getLogger("gsnobench.ui")
 
-def serve(home: Path, port: int, ready: Callable[[str], None]) -> int:
-    """Serve the store of a home until Ctrl-C; `ready` gets the address, then one line for each experiment."""
+
+def serve(
+    home: Path, port: int, ready: Callable[[str], None], *, evidence: Sequence[Path] = (), opens_browser: bool = False
+) -> int:
+    """Serve the store of a home until Ctrl-C; `ready` gets the address, then a line for each page worth opening.
+
+    The boards of the evidence are brought up to date in the home's own store; what others share is left to `leaderboard publish`.
+    """
     address = Address.of(home)
     if address is None:
         raise RunError("ui: tracking is turned off; set GSNOBENCH_TRACKING_URI to the store, or unset it for SQLite")
@@ -36,28 +51,82 @@ def serve(home: Path, port: int, ready: Callable[[str], None]) -> int:
     url = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryFile() as journal, _interruptible(), _server(address, port, journal) as process:
         try:
+            # read while the server starts, written when it has made the tables: two processes must not both do that
+            publish = _publisher(evidence if address.is_default else [], address)
             _await_health(process, url, journal)
             ready(url)
-            for line in links(url):
-                ready(line)
+            first = _announce(url, ready, publish)
+            if opens_browser:
+                webbrowser.open(first or url)
             process.wait()
         except KeyboardInterrupt:
             return 0
         raise RunError(f"ui: the MLflow server ended with code {process.returncode} ({_last_line(journal)}); start it again")
 
 
+def _publisher(evidence: Sequence[Path], address: Address) -> Publisher:
+    """The boards of the evidence, ready to be written: reading them and importing MLflow take seconds."""
+    if not evidence:
+        return lambda report: None
+    from gsnobench.board.build import read_tracks
+    from gsnobench.board.publish import publish
+
+    tracks, problems = read_tracks(evidence)
+    for problem in problems:
+        log.warning("skipped %s", problem)
+
+    def write(report: Callable[[Shown], None]) -> None:
+        try:
+            publish(tracks, address, report)
+        except RunError as error:  # the runs can be browsed without the boards
+            log.warning("%s", error)
+
+    return write
+
+
+def _announce(url: str, ready: Callable[[str], None], publish: Publisher) -> str:
+    """A line for each page, those of new boards as soon as they are there; returns the first page, if any."""
+    said: list[str] = []
+
+    def say(line: str) -> None:
+        if line not in said:
+            said.append(line)
+            ready(line)
+
+    publish(lambda shown: say(_board_line(url, shown.experiment, shown.experiment_id, shown.run_id)))
+    for line in links(url):
+        say(line)
+    return said[0].split()[-1] if said else ""
+
+
 def links(url: str) -> list[str]:
-    """One line for each of our experiments: its name and the address that shows it best run first."""
-    body = json.dumps({"max_results": 1000, "filter": "name LIKE 'gsnobench/%'"}).encode()
-    request = urllib.request.Request(f"{url}/api/2.0/mlflow/experiments/search", body, {"Content-Type": "application/json"})
+    """The pages of our experiments: leaderboards first, then charts with the best run first."""
+    found = _ask(url, "experiments", {"max_results": 1000, "filter": "name LIKE 'gsnobench/%'"}).get("experiments", [])
+    names = {str(one["experiment_id"]): str(one["name"]) for one in sorted(found, key=lambda one: str(one["name"]))}
+    wanted = {"experiment_ids": list(names), "max_results": 1000, "filter": "tags.`gsnobench.kind` = 'leaderboard'"}
+    runs = [one["info"] for one in _ask(url, "runs", wanted).get("runs", [])] if names else []
+    boards = {str(one["experiment_id"]): str(one["run_id"]) for one in runs}
+    pages = [_board_line(url, name, place, boards[place]) for place, name in names.items() if place in boards]
+    return [*pages, *(f"charts       {name}  {url}/{_charts(place, place in boards)}" for place, name in names.items())]
+
+
+def _board_line(url: str, name: str, place: str, run: str) -> str:
+    return f"leaderboard  {name}  {url}/#/experiments/{place}/runs/{run}/artifacts/leaderboard.html?{LAYOUT}"
+
+
+def _charts(place: str, has_board: bool) -> str:
+    """MLflow's chart page: the rows of the board where there is one, else all finished runs."""
+    chosen = "tags.`gsnobench.kind` = 'summary'" if has_board else "attributes.status = 'FINISHED'"
+    wanted = {"searchFilter": chosen, "orderByKey": HEADLINE, "orderByAsc": "true", "compareRunsMode": "CHART"}
+    return f"#/experiments/{place}/runs?{urlencode(wanted, quote_via=quote)}&{LAYOUT}"
+
+
+def _ask(url: str, kind: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """One search of MLflow's interface."""
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"{url}/api/2.0/mlflow/{kind}/search", json.dumps(wanted).encode(), headers)
     with urllib.request.urlopen(request, timeout=30) as answer:
-        experiments = json.load(answer).get("experiments", [])
-    wanted = {"searchFilter": "attributes.status = 'FINISHED'", "orderByKey": HEADLINE, "orderByAsc": "true"}
-    query = urlencode({**wanted, "compareRunsMode": "CHART"}, quote_via=quote)
-    return [
-        f"{one['name']}  {url}/#/experiments/{one['experiment_id']}/runs?{query}"
-        for one in sorted(experiments, key=lambda one: str(one["name"]))
-    ]
+        return dict(json.load(answer))
 
 
 def _require_free(port: int) -> None:

@@ -283,11 +283,14 @@ def examine(*, gpu: bool, replay: bool, clean: bool, device: str, home: Path | N
     return 0
 
 
-def serve_ui(port: int, *, home: Path | None) -> int:
-    """`ui`: the MLflow UI on 127.0.0.1."""
+def serve_ui(port: int, *, opens_browser: bool, home: Path | None) -> int:
+    """`ui`: the MLflow UI on 127.0.0.1, with the leaderboards in it."""
+    from gsnobench.board.evidence import evidence_folders
     from gsnobench.ui import serve
 
-    return serve(open_home(home).root, port, lambda text: print(text, flush=True))
+    place = open_home(home)
+    folders = evidence_folders(place)
+    return serve(place.root, port, lambda text: print(text, flush=True), evidence=folders, opens_browser=opens_browser)
 
 
 def generate_data(task: str, wanted: Mapping[str, Any], *, jobs: int, home: Path | None, as_json: bool) -> int:

@@ -33,6 +33,7 @@ SAME = 1e-4  # relative tolerances: stored predictions on the very data
 RERUN = 1e-3  # stored weights, perhaps on other hardware
 OTHER_DATA = 1e-2  # data of the same recipe whose last digits are another machine's
 RETRAINED = 0.1  # the headline after a training elsewhere: about the spread of seeds
+FLOAT32 = 3e-7  # relative: a few roundings of a stored value
 Scores = Mapping[str, Mapping[str, float]]  # field -> metric
 
 
@@ -117,10 +118,9 @@ def _compared(tier: int, split: Split, stated: Scores, found: Scores, tolerance:
         yield Check(tier, f"{split} fields", "FAIL", f"{', '.join(missing)} on one side only")
     for name in (one for one in found if one in stated):
         table, claimed = found[name], {metric: number(value) for metric, value in stated[name].items()}
-        scale = table["rmse"] / max(table["rel_l2"], 1e-30) if "rmse" in table else 1.0  # of the truth itself
         shares = {}  # of what is allowed
         for metric in (one for one in table if one in claimed):
-            allowed = tolerance * abs(table[metric]) + 1e-6 * (1.0 if metric.startswith("rel_l2") else scale)
+            allowed = tolerance * abs(table[metric]) + _rounding(found, name, metric)
             share = abs(table[metric] - claimed[metric]) / max(allowed, 1e-30)
             shares[metric] = math.inf if math.isnan(share) else share
         worst = max(shares, key=lambda metric: shares[metric])
@@ -129,14 +129,24 @@ def _compared(tier: int, split: Split, stated: Scores, found: Scores, tolerance:
         yield judged(tier, f"{split} {name}, {len(shares)} metrics", is_complete and shares[worst] <= 1, detail)
 
 
+def _rounding(found: Scores, name: str, metric: str) -> float:
+    """What float32 may change in a metric: values are stored with their background, errors are taken without it."""
+    table = found[name]
+    if "rmse" not in table:  # the headline: as its worst field
+        return max((_rounding(found, one, metric) for one in found if "rmse" in found[one]), default=FLOAT32)
+    size = table["rmse"] if not metric.startswith("rel_l2") else table.get(metric, 1.0)
+    return FLOAT32 * size / max(table["rel_l2_raw"], 1e-30)
+
+
 def _single(tier: int, result: RunResult, found: Evaluation, task: Task, tolerance: float) -> Iterator[Check]:
     """Errors of single samples, and the quantiles of single frames; a last digit may be rounded to either side."""
     tables = [("samples", found.sample_table(task), result.samples)]
     tables += [("frames", found.frame_table(), result.frames)] if result.frames else []
+    slack = _rounding(found.scores(), "headline", "rel_l2")
     for what, mine, stated in tables:
         lists = [(values, stated[name][metric]) for name, table in mine.items() for metric, values in table.items()]
         pairs = [(a, number(b)) for left, right in lists for a, b in zip_longest(left, right, fillvalue=math.nan)]
-        off = max(math.inf if math.isnan(a - b) else abs(a - b) / (abs(a) + 1e-6) for a, b in pairs)
+        off = max(math.inf if math.isnan(a - b) else abs(a - b) / (abs(a) + slack / tolerance) for a, b in pairs)
         detail = f"{len(pairs)} numbers, largest difference {off:.2g}"
         yield judged(tier, f"test errors of single {what}", off <= tolerance + 10.0 ** (1 - DIGITS), detail)
 

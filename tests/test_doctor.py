@@ -73,6 +73,8 @@ def test_cut_runs_and_unmirrored_spools_are_found_and_replayed(home: Path, monke
 
 def test_clean_removes_only_what_nobody_works_on(home: Path) -> None:
     stale = [age(home / "data" / ".swe.nc.abc.part"), age(home / "cache" / "modes" / "x.lock")]
+    age(home / "runs" / "t" / "trial.json")
+    stale.append(age(home / "runs" / "t" / "checkpoint.pt"))  # what a sweep left of a trial that lost
     fresh = home / "data" / ".darcy.nc.def.part"
     fresh.touch()
     kept = [
@@ -80,6 +82,8 @@ def test_clean_removes_only_what_nobody_works_on(home: Path) -> None:
         age(home / "results" / "smoke" / "a.json"),
         age(home / "data" / "swe.nc"),
         age(home / "runs" / "k" / "w.part.txt"),
+        age(home / "runs" / "c" / "checkpoint.pt"),
+        home / "runs" / "t" / "trial.json",
     ]
     with lock(age(home / "runs" / ".k.lock")):
         found = doctor.report(home)["left_over"]

@@ -17,9 +17,9 @@ LAYERS = """
     normalize metrics loader checkpoint muon recipe train evaluate
     drawing figures generate prepare plan cases animate environment pipeline runner predict
     score bundle claim verify export worker execute calibrate bench
-    spool tracking ui console check accelerator doctor scaffold describe card grid
+    spool tracking board ui console check accelerator doctor scaffold describe card grid
     search_space trials sweep sweep_record sweep_workers sweep_figures studies
-    verbs verbs_bench verbs_sweep verbs_results cli_options cli_bench cli_sweep cli_results cli __main__
+    verbs verbs_bench verbs_sweep verbs_results verbs_board cli_options cli_bench cli_sweep cli_results cli_board cli __main__
 """
 ORDER = LAYERS.split()
 CORE = [path for path in sorted((ROOT / "gsnobench").rglob("*.py")) if path != ROOT / "gsnobench" / "__init__.py"]

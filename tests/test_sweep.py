@@ -103,9 +103,11 @@ def test_a_condition_must_name_a_knob_above_it() -> None:
         Wrong.knobs()
 
 
-def test_the_central_knobs_are_the_default(steady_file: Path, plan: Plan) -> None:
+def test_the_central_knobs_are_the_default(steady_file: Path, unsteady_file: Path, plan: Plan) -> None:
     gsno = make_plan(Request("gsno", str(steady_file), track="smoke"))
-    assert [axis.name for axis in axes_of([], gsno, {})] == ["model.k_s", "model.k_t"]
+    assert [axis.name for axis in axes_of([], gsno, {})] == ["model.k_s"], "a single frame has no temporal modes"
+    moving = make_plan(Request("gsno", str(unsteady_file), track="smoke"))
+    assert [axis.name for axis in axes_of([], moving, {})] == ["model.k_s", "model.k_t"]
     assert [axis.name.removeprefix("model.") for axis in axes_of([], plan, {})][:3] == ["modes", "depth", "slope"]
 
 

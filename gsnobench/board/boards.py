@@ -198,7 +198,7 @@ def _slugs(groups: Mapping[str, Sequence[Entry]]) -> dict[str, str]:
 def safe_name(text: str) -> str:
     """A file name that cannot leave its folder or end a tag; names that had to change stay distinct."""
     plain = re.sub(r"[^A-Za-z0-9@._+-]+", "-", text).strip(".-")[:80]
-    return plain if plain == text else f"{plain or 'x'}-{digest(text)[:6]}"
+    return plain if plain and plain == text else f"{plain or 'x'}-{digest(text)[:6]}"
 
 
 def _board(slug: str, entries: Sequence[Entry], floors: frozenset[str], published: Published) -> Board:
@@ -214,7 +214,7 @@ def _board(slug: str, entries: Sequence[Entry], floors: frozenset[str], publishe
     rows = [row for name, group in sorted(by_row.items()) for row in _rows(name, group, floors, known)]
     origins = Counter(one.data["origin"] for one in current if "origin" in one.data)
     compared, p_values = _ranked([row for row in rows if row.seeds and not row.is_variant])
-    variants = sorted((row for row in rows if row.seeds and row.is_variant), key=lambda row: row.error)
+    variants = sorted((row for row in rows if row.seeds and row.is_variant), key=lambda row: (row.error, row.name))
     blank = sorted((row for row in rows if not row.seeds), key=lambda row: (row.state, row.name))
     return Board(
         track=spec.track,
@@ -294,7 +294,7 @@ def _ranked(rows: Sequence[Row]) -> tuple[list[Row], Array]:
     pairs = len(ordered) * (len(ordered) - 1) // 2
     ranked = []
     for place, row in enumerate(ordered):
-        is_open = place > 0 and p_values[place, place - 1] >= LEVEL
+        is_open = place > 0 and not row.is_exact and p_values[place, place - 1] >= LEVEL  # a closed form lacks no seed
         needs = _needs(scores[place], scores[place - 1], pairs) if is_open else ""
         ranked.append(_with(row, rank=places[row.name], needs=needs))
     return ranked, p_values

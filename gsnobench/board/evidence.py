@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 from gsnobench.cache import digest
 from gsnobench.data import Array
 from gsnobench.errors import DataError
+from gsnobench.home import Home
 from gsnobench.records import RunResult, RunSpec, Status, evidence_path
 
 
@@ -72,8 +73,25 @@ class Evidence:
     problems: tuple[str, ...]
 
 
-def read_evidence(root: Path) -> Evidence:
-    """All results below a folder; what is damaged, foreign, doubled or from the future is named and left out."""
+def evidence_folders(home: Home) -> list[Path]:
+    """Where results lie by default: the home folder, and the source tree's leaderboards where there is one."""
+    committed = Path(__file__).resolve().parent.parent.parent / "leaderboards" / "results"
+    return [folder for folder in (home.results, committed) if folder.is_dir()]
+
+
+def read_evidence(roots: Sequence[Path]) -> Evidence:
+    """All results below some folders, the first of which has the first word where two answer the same question."""
+    known: dict[str, Entry] = {}
+    problems: list[str] = []
+    for root in roots:
+        entries, troubles = _read_folder(root)
+        known = {**entries, **known}
+        problems += troubles
+    return Evidence(tuple(known.values()), tuple(problems))
+
+
+def _read_folder(root: Path) -> tuple[dict[str, Entry], list[str]]:
+    """Results by key; what is damaged, foreign, doubled or from the future is named and left out."""
     if not root.is_dir():
         raise DataError(f"{root}: no such folder; expected result files such as leaderboards/results holds")
     entries: dict[str, tuple[Path, Entry]] = {}
@@ -92,7 +110,7 @@ def read_evidence(root: Path) -> Evidence:
         problems.append(_doubled(root, before[0], path, entry.spec))
         if path == evidence_path(root, entry.spec):  # the copy that lies where it belongs is the one that counts
             entries[entry.key] = (path, entry)
-    return Evidence(tuple(entry for _, entry in entries.values()), tuple(problems))
+    return {key: entry for key, (_, entry) in entries.items()}, problems
 
 
 def result_files(root: Path) -> Iterator[Path]:
@@ -118,7 +136,7 @@ def _doubled(root: Path, first: Path, second: Path, spec: RunSpec) -> str:
     return f"{names[0]}: {same} answer to the question of {names[1]}; one file a key is expected; remove one"
 
 
-def fingerprint(root: Path) -> str:
+def fingerprint(roots: Sequence[Path]) -> str:
     """Changes whenever a result file is added, removed or rewritten; reads no content."""
-    stats = ((path, path.stat()) for path in result_files(root))
-    return digest([[path.relative_to(root).as_posix(), one.st_size, one.st_mtime_ns] for path, one in stats])
+    stats = ((path, path.stat()) for root in roots for path in result_files(root))
+    return digest([[str(path), one.st_size, one.st_mtime_ns] for path, one in stats])

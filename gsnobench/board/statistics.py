@@ -95,6 +95,13 @@ def _seed_p_values(rows: Sequence[Scores]) -> Array:
     return values
 
 
+def pair_p_value(first: Scores, second: Scores, seed: int = 0) -> float:
+    """Of two rows on their own; different test samples cannot be paired, so that only seeds speak."""
+    if first.samples.shape[1] != second.samples.shape[1]:
+        return seed_p_value(first, second)
+    return max(float(_sample_p_values([first, second], seed)[0, 1]), seed_p_value(first, second))
+
+
 def seed_p_value(first: Scores, second: Scores) -> float:
     """Welch's test; a closed form is a number that seeds cannot move; a single seed tells nothing."""
     if not (first.is_testable and second.is_testable):
@@ -114,8 +121,9 @@ def _two_sided(gap: float, parts: Sequence[float], counts: Sequence[int]) -> flo
     return float(2 * stats.t.sf(gap / math.sqrt(squared), freedom))
 
 
-def holm(p_values: Array) -> Array:
+def holm(p_values: Array | Sequence[float]) -> Array:
     """Holm's step-down correction."""
+    p_values = np.asarray(p_values, dtype=float)
     order = np.argsort(p_values, kind="stable")
     count = len(p_values)
     stepped = np.maximum.accumulate(p_values[order] * (count - np.arange(count)))

@@ -10,9 +10,11 @@ import json
 import logging
 import os
 import secrets
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import gsnobench as gb
 from gsnobench.declare import Limits
@@ -70,7 +72,9 @@ def _connected(limits: Limits) -> Iterator[Any]:
     """Ray, joined for the time of the block."""
     for name, value in SETTINGS.items():  # Ray reads its environment when it is imported
         os.environ.setdefault(name, value)
-    if not limits.address:
+    if limits.address:
+        _knock(limits.address)
+    else:
         _own_token(limits)
     try:
         import ray
@@ -92,6 +96,22 @@ def _connected(limits: Limits) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Refuse at once what nobody answers at: Ray itself would try for minutes."""
+    place = urlsplit(address if "//" in address else f"//{address}")
+    try:
+        host, port = place.hostname, place.port
+    except ValueError as error:
+        raise gb.RunError(f"executor ray: {address} is no address ({error}); expected host:port or ray://host:port") from error
+    if host is None or port is None:
+        return  # `auto` and its like: Ray knows where
+    try:
+        socket.create_connection((host, port), timeout=5).close()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise gb.RunError(f"executor ray: no cluster at {address} ({reason}); check --address") from error
 
 
 def _own_token(limits: Limits) -> None:

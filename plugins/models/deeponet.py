@@ -11,6 +11,7 @@ from the boundary at each point of the grid. On a mesh that training never saw, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -29,7 +30,7 @@ from gsnobench.simplices import nearest
 GSNOBENCH_API = 1
 MOST_SHAPES = 64  # training shapes that tell what is usual, and that a shape with other nodes is compared with
 MARGIN = 0.05  # of the box of all training nodes that the sensor grid leaves around it
-ACTIVATIONS = {  # in place where the gradient can be read off the result
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {  # in place where the gradient can be read off the result
     "relu": partial(nn.ReLU, inplace=True),
     "leaky_relu": partial(nn.LeakyReLU, inplace=True),
     "gelu": nn.GELU,

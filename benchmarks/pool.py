@@ -1,0 +1,117 @@
+"""What the process pool gains and costs: two workers against one on cells of equal length, and the overhead of a cell.
+
+    python benchmarks/pool.py [--seconds 60] [--cells 4] [--json FILE]
+
+Throughput: so many cells of about so many seconds (gsno on smoke darcy, one thread each) by one worker, then as many by two;
+wall time, and CPU time of the cells. Wants a machine with two idle cores. Overhead: closed-form cells of milliseconds, in the
+pool and in this process, less the start of an empty worker process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+
+from gsnobench.declare import Limits
+from gsnobench.execute import PRELOADED, executor
+from gsnobench.home import Home, open_home
+from gsnobench.pipeline import Where
+from gsnobench.plan import Plan, Request, make_plan, with_seed
+from gsnobench.runner import execute
+
+TINY_CELLS = 8
+
+
+def plan_of(model: str, steps: int = 0) -> Plan:
+    knobs = {"train.steps": str(steps)} if steps else {}
+    return make_plan(Request(model, "darcy", track="smoke", knobs=knobs))
+
+
+def wall(work: Callable[[], object]) -> float:
+    """Seconds of a call."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def run_pool(plans: Sequence[Plan], home: Home, jobs: int) -> list[float]:
+    """CPU-seconds of training of each cell."""
+    results = executor("pool").run([plan.spec for plan in plans], Limits(home=home.root, device="cpu", jobs=jobs))
+    return [result.costs["train_cpu_s"] + result.costs["validate_cpu_s"] for result in results]
+
+
+def throughput(seconds: float, cells: int, home: Home) -> dict[str, float]:
+    """Two workers against one."""
+    trial = execute(plan_of("gsno", 200), Where(home, torch.device("cpu")))
+    steps = max(200, round(200 * seconds / trial.costs["train_cpu_s"]))
+    plan = plan_of("gsno", steps)
+    walls, cpus = {}, {}
+    for jobs in (1, 2):
+        chosen = [with_seed(plan, 100 * jobs + seed) for seed in range(cells)]
+        started = time.perf_counter()
+        cpus[jobs] = sum(run_pool(chosen, home, jobs))
+        walls[jobs] = time.perf_counter() - started
+    return {
+        "cells": cells,
+        "seconds_a_cell": walls[1] / cells,
+        "throughput_ratio": walls[1] / walls[2],
+        "cpu_ratio": cpus[2] / cpus[1],
+    }
+
+
+def nothing() -> None:
+    """What an empty worker does."""
+
+
+def start_seconds() -> float:
+    """Wall time of an empty process of the pool's kind, once its server is warm."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        process = context.Process(target=nothing)
+        process.start()
+        process.join()
+        times.append(time.perf_counter() - started)
+    return sorted(times[1:])[2]
+
+
+def overhead(home: Home) -> dict[str, float]:
+    """Seconds that a cell takes in the pool beyond its work and beyond the start of its process."""
+    where = Where(home, torch.device("cpu"))
+    plan = plan_of("ridge")
+    inside = wall(lambda: [execute(with_seed(plan, seed), where) for seed in range(TINY_CELLS)])
+    pooled = wall(lambda: run_pool([with_seed(plan, 50 + seed) for seed in range(TINY_CELLS)], home, 1))
+    longer = wall(lambda: run_pool([with_seed(plan, 90 + seed) for seed in range(2 * TINY_CELLS)], home, 1))
+    a_cell = (longer - pooled) / TINY_CELLS  # the start of the server is in both, so that it cancels
+    start = start_seconds()
+    return {"overhead_s": a_cell - inside / TINY_CELLS - start, "process_start_s": start, "cell_in_pool_s": a_cell}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--cells", type=int, default=4)
+    parser.add_argument("--json", type=Path)
+    chosen = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as name:
+        home = open_home(Path(name))
+        execute(plan_of("mean"), Where(home, torch.device("cpu")))  # makes the data
+        table = {**overhead(home), **throughput(chosen.seconds, chosen.cells, home)}
+    for label, value in table.items():
+        print(f"{label:18s} {value:8.3f}")
+    if chosen.json is not None:
+        chosen.json.write_text(json.dumps(table, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

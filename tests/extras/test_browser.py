@@ -1,0 +1,285 @@
+"""Leaderboards as a person meets them: the static site from disk and MLflow's own pages, in a real Chromium.
+
+Needs the package `playwright`, which `make test-extras` installs, and a Chromium on the path or in GSNOBENCH_CHROMIUM.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from made_results import made_result, save, spread  # noqa: E402  (the folder of the shared helpers is put on the path first)
+
+from gsnobench.board.build import read_tracks  # noqa: E402
+from gsnobench.board.site import site_files  # noqa: E402
+
+CHROMIUM = os.environ.get("GSNOBENCH_CHROMIUM") or next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+QUIET = ("gpu", "quic", "background-networking", "component-update", "sync")  # what a test browser does not need
+HOSTILE = "<script>alert(1)</script>\"'/..\\"
+TASKS = [f"task{number:02d}" for number in range(12)]
+MODELS = ["gsno", "amg", "coral", "mgkn", "gnot", "geofno", "deeponet", "sp2gno", "transolver", HOSTILE, "mean", "ridge"]
+PATIENCE = 240  # seconds until MLflow answers on a loaded machine
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: install it or set GSNOBENCH_CHROMIUM")
+
+
+@dataclass
+class Watch:
+    """What a page did that it must not do."""
+
+    allowed: tuple[str, ...]  # beginnings of addresses
+    errors: list[str] = field(default_factory=list)
+    dialogs: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+
+    def follow(self, page: Page) -> None:
+        page.on("console", self._heard)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("dialog", lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda request: request.url.startswith(self.allowed) or self.foreign.append(request.url))
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.errors.append(f"{message.text} {message.location.get('url', '')}")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    options = ["--no-sandbox", "--no-first-run", *(f"--disable-{one}" for one in QUIET)]
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield opened
+        opened.close()
+
+
+def names(table: Locator) -> list[str]:
+    """The rows that can be seen, from top to bottom."""
+    return list(table.locator("tbody tr:visible").evaluate_all("rows => rows.map(row => row.dataset.name)"))
+
+
+# -------------------------------------------------------------------------------------------------------- static site
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve rows by twelve tasks, one of the models with a name that tries to be a script."""
+    root = tmp_path_factory.mktemp("evidence")
+    for place, model in enumerate(MODELS):
+        for task in TASKS:
+            floor = {"preset": "default", "steps": {"fit": 0}} if model in ("mean", "ridge") else {}
+            result = made_result(model, errors=spread(0.01 * (place + 1), place), task=task, **floor)
+            result.save(root / task / f"{place}.json")
+    folder = tmp_path_factory.mktemp("site")
+    for name, text in site_files(read_tracks([root])[0]):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page of the site; it complains of nothing and asks for nothing but files."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    opened = context.new_page()
+    watch = Watch(("file:", "data:"))
+    watch.follow(opened)
+    yield opened
+    context.close()
+    assert (watch.errors, watch.dialogs, watch.foreign) == ([], [], [])
+
+
+def test_the_overview_of_twelve_rows_and_tasks_loads_within_a_second(site: Path, page: Page, tmp_path: Path) -> None:
+    times = []
+    for _ in range(3):  # the best of three: the machine is shared
+        page.goto((site / "index.html").as_uri())
+        times.append(float(page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")))
+    print(f"overview: {min(times):.0f} ms")
+    assert 0 < min(times) < 1000
+    table = page.locator("table.sortable").first
+    assert len(names(table)) == 12 and table.locator("thead th").count() >= 13
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.screenshot(path=tmp_path / f"overview-{scheme}.png")
+
+
+def test_a_board_is_sorted_by_click_and_by_keyboard(site: Path, page: Page) -> None:
+    page.goto((site / "tasks" / "laptop--task03.html").as_uri())
+    table = page.locator("#ranking")
+    before = names(table)
+    header = table.locator("thead th").filter(has_text="row").first
+    header.locator("button").click()
+    assert names(table) == sorted(before, key=str.lower) != before
+    assert header.get_attribute("aria-sort") == "ascending"
+    header.locator("button").focus()
+    page.keyboard.press("Enter")
+    assert names(table) == sorted(before, key=str.lower, reverse=True)
+    assert header.get_attribute("aria-sort") == "descending"
+    table.locator("thead th").filter(has_text="error").locator("button").click()
+    assert names(table) == before, "best first again"
+
+
+def test_rows_are_filtered_by_text_and_by_kind(site: Path, page: Page) -> None:
+    page.goto((site / "tasks" / "laptop--task03.html").as_uri())
+    table, search = page.locator("#ranking"), page.get_by_role("searchbox")
+    search.fill("GNOT")
+    assert names(table) == ["gnot@compact"]
+    search.fill("")
+    assert len(names(table)) == 12
+    page.get_by_role("checkbox", name="floors").uncheck()
+    assert len(names(table)) == 10 and not {"mean@default", "ridge@default"} & set(names(table))
+    page.get_by_role("checkbox", name="floors").check()
+    assert len(names(table)) == 12
+
+
+def test_links_lead_from_the_overview_to_a_board_to_a_model_and_back(site: Path, page: Page) -> None:
+    page.goto((site / "index.html").as_uri())
+    page.get_by_role("link", name="task05").first.click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("task05")
+    page.get_by_role("link", name="gsno@compact").first.click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("gsno@compact")
+    page.get_by_role("link", name="All boards").click()
+    assert page.url.endswith("index.html")
+
+
+def test_a_name_that_is_a_script_is_text_on_every_page(site: Path, page: Page) -> None:
+    odd = next(path for path in sorted((site / "models").iterdir()) if "script" in path.name)
+    for path in (site / "index.html", site / "tasks" / "laptop--task00.html", odd):
+        page.goto(path.as_uri())
+        assert page.get_by_text(HOSTILE).first.is_visible()
+        assert page.locator("script").count() == 1, "our own"
+        assert page.locator("[onerror], [onclick], [onload]").count() == 0
+
+
+# -------------------------------------------------------------------------------------------------------------- MLflow
+
+
+@dataclass
+class Served:
+    """`gsnobench ui` in a process of its own, with what it has said so far."""
+
+    process: subprocess.Popen[str]
+    url: str
+    began: float
+    lines: list[str] = field(default_factory=list)
+
+    def listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.strip())
+
+    def page(self, kind: str, experiment: str) -> str:
+        """The address printed for a page, as soon as it is there."""
+        while time.monotonic() < self.began + PATIENCE:
+            for line in list(self.lines):
+                said, name, address = (*line.split(), "", "")[:3]
+                if said == kind and name.startswith(experiment):
+                    return address
+            assert self.process.poll() is None, self.lines
+            time.sleep(0.1)
+        raise AssertionError(f"no {kind} of {experiment} among {self.lines}")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """On a fresh home that holds one result of a hostile plugin, beside the committed evidence."""
+    home = tmp_path_factory.mktemp("home")
+    odd = made_result(HOSTILE, errors=spread(0.1, 1), task=f"aa{HOSTILE}")
+    odd.save(home / "results" / "odd.json")
+    save(home / "results", made_result("gsno", errors=0.2, task="aaa"))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    names = ("GSNOBENCH_TRACKING_URI", "MLFLOW_TRACKING_URI")
+    environment = {name: value for name, value in os.environ.items() if name not in names} | {"OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "gsnobench", "ui", "--port", str(port), "--home", str(home)]
+    began = time.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    started = Served(process, f"http://127.0.0.1:{port}", began)
+    threading.Thread(target=started.listen, daemon=True).start()
+    yield started
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == 0
+
+
+@pytest.fixture
+def tab(browser: Browser, served: Served) -> Iterator[Page]:
+    """A page of MLflow; no request leaves the machine, and no dialog opens."""
+    context = browser.new_context(viewport={"width": 1500, "height": 950})
+    opened = context.new_page()
+    opened.set_default_timeout(60_000)
+    watch = Watch((served.url, "data:", "blob:"))
+    watch.follow(opened)
+    yield opened
+    context.close()
+    assert (watch.dialogs, watch.foreign) == ([], [])
+    assert [error for error in watch.errors if "users/current" not in error] == []  # MLflow asks for a user that it has not
+
+
+def test_a_fresh_clone_shows_a_leaderboard_that_sorts(served: Served, tab: Page, tmp_path: Path) -> None:
+    tab.goto(served.page("leaderboard", "gsnobench/laptop/aaa"))
+    frame = tab.frame_locator("iframe")
+    expect(frame.locator("#ranking tbody tr").first).to_be_visible(timeout=60_000)
+    print(f"visible {time.monotonic() - served.began:.1f} s after the command")
+    tab.goto(served.page("leaderboard", "gsnobench/laptop/swe"))
+    expect(frame.get_by_role("heading", level=1)).to_contain_text("swe@5-46", timeout=60_000)
+    table = frame.locator("#ranking")
+    before = names(table)
+    assert before[0] == "gsno@plus" and {"ridge@default", "transolver@compact"} <= set(before)
+    header = table.locator("thead th").filter(has_text="row").first
+    header.locator("button").click()
+    assert header.get_attribute("aria-sort") == "ascending" and names(table) != before
+    frame.get_by_role("searchbox").fill("gsno")
+    assert set(names(table)) == {"gsno@paper", "gsno@plus", "sp2gno@compact"}
+    tab.screenshot(path=tmp_path / "leaderboard.png")
+    tab.emulate_media(color_scheme="dark")
+    tab.screenshot(path=tmp_path / "leaderboard-dark.png")
+
+
+def test_the_charts_compare_the_rows_best_first(served: Served, tab: Page, tmp_path: Path) -> None:
+    tab.goto(served.page("charts", "gsnobench/laptop/swe"))
+    for name in ("gsno@plus", "ridge@default", "sp2gno@compact"):
+        expect(tab.get_by_role("link", name=name).first).to_be_visible(timeout=60_000)
+    heights = [tab.get_by_role("link", name=name).first.bounding_box() for name in ("gsno@plus", "ridge@default")]
+    assert all(heights) and heights[0]["y"] < heights[1]["y"]  # type: ignore[index]
+    expect(tab.get_by_text("board/error").first).to_be_visible(timeout=60_000)
+    expect(tab.get_by_role("link", name="LEADERBOARD")).to_have_count(0)
+    tab.screenshot(path=tmp_path / "charts.png")
+
+
+def test_the_description_of_the_leaderboard_leads_to_the_rows(served: Served, tab: Page, tmp_path: Path) -> None:
+    tab.goto(served.page("leaderboard", "gsnobench/laptop/swe").partition("/artifacts")[0])
+    tab.get_by_role("button", name="Show more").click()
+    tab.screenshot(path=tmp_path / "description.png")
+    tab.get_by_role("link", name="gsno@plus").first.click()
+    expect(tab.get_by_role("heading", name="gsno@plus")).to_be_visible(timeout=60_000)
+
+
+def test_a_name_that_is_a_script_is_text_in_mlflow(served: Served, tab: Page, tmp_path: Path) -> None:
+    address = served.page("leaderboard", "gsnobench/laptop/aa-script")
+    tab.goto(address)
+    frame = tab.frame_locator("iframe")
+    expect(frame.get_by_text(HOSTILE).first).to_be_visible(timeout=60_000)
+    assert frame.locator("script").count() == 1, "our own"
+    tab.goto(address.partition("/artifacts")[0])
+    expect(tab.get_by_role("heading", name="LEADERBOARD")).to_be_visible(timeout=60_000)
+    expect(tab.get_by_text("alert(1)").first).to_be_visible(timeout=60_000)
+    tab.goto(served.page("charts", "gsnobench/laptop/aa-script"))
+    expect(tab.get_by_text(HOSTILE).first).to_be_visible(timeout=60_000)
+    tab.screenshot(path=tmp_path / "hostile.png")

@@ -1,0 +1,69 @@
+"""Result files as `run` writes them, made up: for tests of what is done with many of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gsnobench.records import RunResult, RunSpec, evidence_path
+
+
+def made_spec(model: str = "gsno", **changes: Any) -> RunSpec:
+    """A spec of the laptop track; any entry can be changed."""
+    values: dict[str, Any] = {
+        "task": "darcy",
+        "version": 1,
+        "track": "laptop",
+        "resolution": 600,
+        "sizes": {"train": 128, "valid": 32, "test": 64, "test_ood": 0},
+        "data": {"psi": "exp"},
+        "data_seed": 0,
+        "model": model,
+        "preset": "compact",
+        "revision": 1,
+        "model_params": {"width": 32},
+        "train_params": {"lr": 0.001},
+        "scaling": {"inputs": "zscore"},
+        "steps": {"fit": 100},
+        "seed": 0,
+    }
+    return RunSpec(**{**values, **changes})
+
+
+def made_result(model: str = "gsno", *, errors: Sequence[float] | float = 0.1, frames: int = 0, **changes: Any) -> RunResult:
+    """A finished run with these errors of its test samples."""
+    spec = made_spec(model, **changes)
+    samples = [round(float(one), 6) for one in np.broadcast_to(errors, (spec.sizes["test"],))]
+    mean = float(np.mean(samples))
+    table = {"head": {"rel_l2": mean, "rel_l2_raw": mean, "rmse": 2 * mean, "mae": mean}, "headline": {"rel_l2": mean}}
+    quantiles = {"head": {f"q{q}": [mean * (1 + 0.01 * frame) for frame in range(frames)] for q in (10, 50, 90)}}
+    costs = {"parameters": 1000.0 * (1 + len(model)), "prepare_s": 0.1, "train_cpu_s": 100.0, "validate_cpu_s": 1.0}
+    return RunResult(
+        spec=spec,
+        status="done",
+        scores={"valid": table, "test": table},
+        samples={"head": {"rel_l2": samples, "rel_l2_raw": samples}},
+        frames=quantiles if frames else {},
+        costs={**costs, "train_s": 110.0, "peak_mb": 500.0, "inference_s": 0.002},
+        data={"hash": "a" * 64, "fingerprint": "{}", "origin": "generated"},
+        environment={"gsnobench": "0.1.0", "hardware": "test"},
+    )
+
+
+def spread(mean: float, seed: int, *, samples: int = 64, scatter: float = 0.02) -> np.ndarray:
+    """Errors of test samples: harder and easier ones, the same for all rows, and a scatter of this row and seed."""
+    hardness = np.exp(0.3 * np.random.default_rng(7).normal(size=samples))
+    shift = np.exp(scatter * np.random.default_rng(1000 + seed).normal())
+    noise = np.exp(scatter * np.random.default_rng(2000 + seed).normal(size=samples))
+    return np.asarray(mean * shift * noise * hardness / hardness.mean())
+
+
+def save(root: Path, *results: RunResult) -> list[Path]:
+    """Write results where evidence lies."""
+    paths = [evidence_path(root, one.spec) for one in results]
+    for path, result in zip(paths, results, strict=True):
+        result.save(path)
+    return paths

@@ -1,0 +1,286 @@
+"""Boards: what is grouped and what is never mixed, odd evidence, every rendered form, the same bytes, hostile names."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_results import made_result, made_spec, save, spread
+
+from gsnobench.board import markdown, tables, terminal
+from gsnobench.board.boards import Board, Track, make_tracks, safe_name
+from gsnobench.board.build import build, read_tracks, stale
+from gsnobench.board.diff import diff
+from gsnobench.board.evidence import read_evidence
+from gsnobench.board.published import read_published
+from gsnobench.board.reproduction import compare, ledger
+from gsnobench.errors import DataError
+from gsnobench.records import RunResult
+
+ROOT = Path(__file__).resolve().parent.parent
+HOSTILE = "<script>alert(1)</script>\"'`|*_[x](javascript:1)\\..\n=1+1"
+
+
+def tracks_of(root: Path) -> list[Track]:
+    return make_tracks(read_evidence([root]), ("mean",), read_published())
+
+
+def board_of(root: Path, slug: str = "darcy") -> Board:
+    return next(board for track in tracks_of(root) for board in track.boards if board.slug == slug)
+
+
+@pytest.fixture
+def evidence(tmp_path: Path) -> Path:
+    """Three models and a floor, three seeds each, clearly apart."""
+    root = tmp_path / "results"
+    for place, (model, mean) in enumerate((("gsno", 0.02), ("amg", 0.04), ("coral", 0.08))):
+        save(root, *(made_result(model, errors=spread(mean, 10 * place + seed), seed=seed) for seed in range(3)))
+    save(root, made_result("mean", errors=spread(0.5, 99), preset="default", steps={"fit": 0}))
+    return root
+
+
+# ------------------------------------------------------------------------------------------------------------- grouping
+
+
+def test_rows_are_ranked_by_their_mean_over_seeds_beside_the_floors(evidence: Path) -> None:
+    board = board_of(evidence)
+    assert [row.name for row in board.rows] == ["gsno@compact", "amg@compact", "coral@compact", "mean@default"]
+    assert [row.rank.low for row in board.rows if row.rank] == [1, 2, 3, 4]
+    assert [row.is_floor for row in board.rows] == [False, False, False, True]
+    assert board.rows[-1].is_exact and not board.rows[-1].is_thin
+    assert board.promotion is not None
+    assert (board.promotion.first, board.promotion.second) == ("gsno@compact", "amg@compact")
+    assert board.promotion.percent == pytest.approx(50, abs=3) and board.promotion.is_separated
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"version": 2}, {"resolution": 1184}, {"data_seed": 1}, {"data": {"psi": "threshold"}}, {"source": "f" * 64}],
+    ids=lambda change: next(iter(change)),
+)
+def test_what_asks_another_question_stands_on_another_board(evidence: Path, change: dict[str, object]) -> None:
+    save(evidence, made_result("gsno", errors=0.001, seed=0, **change))
+    (track,) = tracks_of(evidence)
+    assert len(track.boards) == 2
+    assert all(len({entry.error < 0.002 for row in board.rows for entry in row.entries}) == 1 for board in track.boards)
+    assert len({board.slug for board in track.boards}) == 2
+
+
+def test_tracks_and_data_origins_are_never_mixed(evidence: Path) -> None:
+    save(evidence, made_result("gsno", errors=0.001, track="workstation"))
+    official = made_result("gsno", errors=0.001, seed=7)
+    save(evidence, replace(official, data={**official.data, "origin": "official"}))
+    tracks = {track.name: track for track in tracks_of(evidence)}
+    assert {name: len(track.boards) for name, track in tracks.items()} == {"laptop": 2, "workstation": 1}
+
+
+def test_another_setting_of_the_knobs_is_a_variant_of_its_own(evidence: Path) -> None:
+    for width in (16, 64):
+        save(evidence, made_result("gsno", errors=0.001, model_params={"width": width}))
+    board = board_of(evidence)
+    variants = [row for row in board.rows if row.is_variant]
+    assert [row.name for row in variants] == ["gsno@compact [model.width=16]", "gsno@compact [model.width=64]"]
+    assert all(row.rank is None for row in variants)
+    assert board.rows[0].name == "gsno@compact" and board.rows[0].seeds == 3
+
+
+def test_results_of_an_older_revision_are_left_out_and_counted(evidence: Path) -> None:
+    save(evidence, made_result("gsno", errors=0.3, revision=2))
+    board = board_of(evidence)
+    assert board.outdated == 3
+    assert next(row for row in board.rows if row.model == "gsno").error == pytest.approx(0.3)
+
+
+def test_rows_without_an_error_stay_with_their_reason(evidence: Path) -> None:
+    save(evidence, RunResult(made_spec("gnot"), "declined", "it cannot"), RunResult(made_spec("mgkn"), "failed", "memory"))
+    save(evidence, RunResult(made_spec("gsno", seed=3), "diverged", "the loss was inf"))
+    board = board_of(evidence)
+    assert {row.name: (row.state, row.reason) for row in board.rows if not row.seeds} == {
+        "gnot@compact": ("declined", "it cannot"),
+        "mgkn@compact": ("failed", "memory"),
+    }
+    assert board.rows[0].reason == "1 of 4 seeds diverged: the loss was inf"
+    assert "memory" in markdown.board_section(board)
+
+
+def test_a_single_seed_is_marked_and_says_what_it_needs(evidence: Path) -> None:
+    save(evidence, made_result("gnot", errors=spread(0.03, 5)))
+    row = next(row for row in board_of(evidence).rows if row.model == "gnot")
+    assert row.is_thin and row.rank is None and row.needs == "2 more seeds"
+
+
+def test_wins_count_separated_tasks_and_mean_ranks_span_them(evidence: Path) -> None:
+    for place, (model, mean) in enumerate((("gsno", 0.2), ("amg", 0.1), ("coral", 0.4))):
+        results = [made_result(model, errors=spread(mean, 50 + 10 * place + seed), seed=seed, task="pipe") for seed in range(3)]
+        save(evidence, *results)
+    (track,) = tracks_of(evidence)
+    assert track.wins["gsno@compact", "coral@compact"] == (2, 2)
+    assert track.wins["gsno@compact", "amg@compact"] == (1, 2)
+    assert track.comparison is not None and track.comparison.tasks == 2
+    assert dict(zip(track.comparison.rows, track.comparison.mean_ranks, strict=True))["coral@compact"] == 3
+
+
+# ---------------------------------------------------------------------------------------------------------- odd evidence
+
+
+def test_odd_files_are_named_and_skipped_and_the_rest_is_built(evidence: Path, tmp_path: Path) -> None:
+    good = sorted(evidence.rglob("*.json"))
+    (evidence / "damaged.json").write_bytes(good[0].read_bytes()[:500])
+    (evidence / "foreign.json").write_text('{"accuracy": 1}')
+    future = json.loads(good[0].read_text())
+    (evidence / "future.json").write_text(json.dumps({**future, "schema": 99}))
+    shutil.copy(good[0], evidence / "copy.json")
+    (evidence / "edited.json").write_text(good[1].read_text().replace('"seed":', '"seed":1'))
+    short = json.loads(good[2].read_text())
+    short["samples"]["head"]["rel_l2"].pop()
+    good[2].write_text(json.dumps(short))
+    found = read_evidence([evidence])
+    assert len(found.entries) == len(good) - 1
+    told = "\n".join(found.problems)
+    for name in ("damaged.json", "foreign.json", "future.json", "copy.json", "edited.json", good[2].name):
+        assert sum(name in line for line in found.problems) == 1, name
+    assert "schema 99" in told and str(tmp_path) not in told
+    assert len(found.problems) == 6
+
+
+def test_the_copy_in_its_place_counts_whatever_the_order(evidence: Path) -> None:
+    path = sorted(evidence.rglob("*.json"))[0]
+    shutil.copy(path, evidence / "0.json")
+    found = read_evidence([evidence])
+    assert len(found.problems) == 1 and found.problems[0].startswith("0.json: the same answer")
+
+
+def test_the_first_folder_has_the_first_word(evidence: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    save(mine, made_result("gsno", errors=0.5, seed=0))
+    found = read_evidence([mine, evidence])
+    assert not found.problems
+    assert [one.error for one in found.entries if one.spec.model == "gsno" and one.spec.seed == 0] == [0.5]
+
+
+def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such folder; expected result files"):
+        read_evidence([tmp_path / "nothing"])
+
+
+# ---------------------------------------------------------------------------------------------------------------- forms
+
+
+def test_building_twice_gives_the_same_bytes_and_then_does_nothing(evidence: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    build([evidence], first, tmp_path / "ledger.md")
+    build([evidence], second)
+    names = sorted(path.relative_to(first) for path in first.rglob("*") if path.is_file() and path.name != ".build.json")
+    assert len(names) > 6
+    assert all((first / name).read_bytes() == (second / name).read_bytes() for name in names)
+    assert build([evidence], first, tmp_path / "ledger.md").was_fresh
+
+
+def test_a_new_result_is_noticed_and_what_is_no_longer_made_is_removed(evidence: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    extra = save(evidence, made_result("gsno", track="smoke"))[0]
+    build([evidence], out)
+    assert (out / "smoke.md").exists() and not stale([evidence], out)
+    (out / "README.md").write_text("by hand\n")
+    extra.unlink()
+    assert "smoke.md" in stale([evidence], out)
+    built = build([evidence], out)
+    assert "smoke.md" in built.removed and not (out / "smoke.md").exists()
+    assert (out / "README.md").read_text() == "by hand\n"
+    (out / "laptop.md").write_text("edited\n")
+    assert stale([evidence], out) == ["laptop.md"]
+
+
+def test_committed_boards_are_up_to_date() -> None:
+    """`make boards` renders them again."""
+    assert stale([ROOT / "leaderboards" / "results"], ROOT / "leaderboards", ROOT / "docs" / "reproduction.md") == []
+
+
+def test_hostile_names_are_inert_in_every_text_form(evidence: Path) -> None:
+    bad = made_result("gnot", errors=spread(0.03, 5), preset=HOSTILE, seed=0)
+    save(evidence, replace(bad, spec=replace(bad.spec, model_params={"width": HOSTILE})))
+    save(evidence, RunResult(made_spec("mgkn"), "failed", HOSTILE))
+    tracks = tracks_of(evidence)
+    page = markdown.track_page(tracks[0])
+    assert "<script" not in page and "javascript:1)" not in page.replace("\\)", "")
+    rows = [line for line in page.splitlines() if line.startswith("|")]
+    widths = {len([c for c in line.replace("\\|", "").split("|")]) for line in rows}
+    assert len(widths) == 2, "a bar or a line break in a name broke a table"
+    parsed = list(csv.DictReader(io.StringIO(tables.to_csv(tracks))))
+    assert any(HOSTILE in row["row"] for row in parsed)
+    assert json.loads(tables.to_json(tracks))
+    text = tables.latex(tracks[0])
+    assert "\\textbackslash{}" in text and "\n=1+1" not in text
+    assert all("\n" not in cell for row in terminal.overview(tracks[0])[1] for cell in row)
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "", ".", "..", "x" * 300, "<b>", "CON\0", "ä"])
+def test_a_file_name_cannot_leave_its_folder(name: str) -> None:
+    made = safe_name(name)
+    assert "/" not in made and "\0" not in made and made not in ("", ".", "..") and len(made) < 100
+    assert safe_name("darcy_threshold") == "darcy_threshold" and safe_name("swe@5-46") == "swe@5-46"
+    assert safe_name("a/b") != safe_name("a-b")
+
+
+def test_a_formula_is_not_handed_to_a_spreadsheet(evidence: Path) -> None:
+    save(evidence, RunResult(made_spec("mgkn"), "failed", "=HYPERLINK(1)"))
+    rows = list(csv.DictReader(io.StringIO(tables.to_csv(tracks_of(evidence)))))
+    assert [row["reason"] for row in rows if row["state"] == "failed"] == ["'=HYPERLINK(1)"]
+
+
+def test_latex_marks_best_and_second(evidence: Path) -> None:
+    text = tables.latex(tracks_of(evidence)[0])
+    assert text.count("\\textbf") == 1 and text.count("\\underline") == 1
+    assert "\\toprule" in text and text.count("{") == text.count("}")
+
+
+def test_parquet_holds_the_same_records(evidence: Path, tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    tracks = tracks_of(evidence)
+    tables.write_parquet(tracks, tmp_path / "boards.parquet")
+    assert parquet.read_table(tmp_path / "boards.parquet").to_pylist() == tables.records(tracks)
+
+
+# ----------------------------------------------------------------------------------------------------- diff and ledger
+
+
+def test_diff_tells_better_worse_new_and_gone(evidence: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(evidence, other)
+    for path in (other / "laptop" / "darcy" / "amg@compact").glob("*.json"):
+        path.unlink()
+    for path in (other / "laptop" / "darcy" / "coral@compact").glob("*.json"):
+        path.unlink()
+    save(other, *(made_result("amg", errors=spread(0.06, 30 + seed), seed=seed) for seed in range(3)))
+    save(other, made_result("gnot", errors=0.1))
+    before, after = (read_tracks([root])[0] for root in (evidence, other))
+    verdicts = {one.row: one.verdict for one in diff(before, after)}
+    expected = {"amg@compact": "worse", "coral@compact": "gone", "gnot@compact": "new"}
+    assert verdicts == {**expected, "gsno@compact": "same", "mean@default": "same"}
+    assert {one.row: one.verdict for one in diff(after, before)}["amg@compact"] == "better"
+    assert {one.verdict for one in diff(before, before)} == {"same"}
+
+
+def test_every_printed_number_is_in_the_ledger_with_a_verdict(evidence: Path) -> None:
+    published = read_published()
+    assert len(published.numbers) == 1086
+    page = ledger(tracks_of(evidence), published)
+    rows = [line for line in page.splitlines() if line.startswith("| ") and not line.startswith(("| task", "| ---"))]
+    assert len(rows) == 1086
+    assert all(row.rsplit(" | ", 1)[1] in ("not run |", "not comparable |") for row in rows), "laptop numbers are not compared"
+
+
+@pytest.mark.parametrize(("ours", "verdict"), [(0.0083, "reproduced"), (0.004, "better"), (0.02, "worse")])
+def test_a_verdict_needs_the_papers_nodes_and_budget(tmp_path: Path, ours: float, verdict: str) -> None:
+    printed = next(one for one in read_published().numbers if (one.dataset, one.model, one.metric) == ("darcy", "gsno", "rel_l2"))
+    assert printed.value == 0.0083
+    save(tmp_path, made_result("gsno", errors=ours, preset="paper", track="workstation", resolution=1184))
+    assert compare(printed, tracks_of(tmp_path)).verdict == verdict
+    save(tmp_path / "coarse", made_result("gsno", errors=ours, preset="paper", track="workstation", resolution=600))
+    assert compare(printed, tracks_of(tmp_path / "coarse")).verdict == "not comparable"
