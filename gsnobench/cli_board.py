@@ -27,14 +27,16 @@ def build(
     out: Annotated[Path, typer.Option(help="Folder to render into; its results/ is the evidence.")] = Path("leaderboards"),
     results: Results = None,
     ledger: Annotated[Path | None, typer.Option(help="Also write the reproduction ledger to this file.")] = None,
+    readme: Annotated[Path | None, typer.Option(help="Also bring the overview in this document up to date.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 3 if a rendered file is out of date.")] = False,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
     """Render Markdown, tables and the static site from result files; the same bytes every time."""
+    from gsnobench.board.build import Target
     from gsnobench.verbs_board import build_boards
 
-    raise typer.Exit(build_boards(results or [], out, ledger, check=check, home=home, as_json=as_json))
+    raise typer.Exit(build_boards(results or [], Target(out, ledger, readme), check=check, home=home, as_json=as_json))
 
 
 @board_app.command("show")

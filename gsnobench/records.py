@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -37,7 +38,7 @@ class RunSpec:
     seed: int
     source: str = ""  # content hash of a user's own file; empty for a dataset plugin
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Hash of the question: equal specs have equal keys on every machine."""
         return digest(self.to_dict())
@@ -48,16 +49,19 @@ class RunSpec:
         return f"{self.model}@{self.preset}"
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        values = {name: getattr(self, name) for name in SPEC_ENTRIES}
+        return {name: dict(value) if isinstance(value, Mapping) else value for name, value in values.items()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunSpec:
         """Read back; an unknown or missing entry is named."""
-        known = {one.name for one in fields(cls)}
-        odd = sorted(known.symmetric_difference(values))
+        odd = sorted(set(SPEC_ENTRIES).symmetric_difference(values))
         if odd:
             raise DataError(f"spec: entries {', '.join(odd)} are unknown or missing; was it written by another version?")
         return cls(**values)
+
+
+SPEC_ENTRIES = tuple(one.name for one in fields(RunSpec))
 
 
 @dataclass(frozen=True)

@@ -55,9 +55,7 @@ def serve(
             publish = _publisher(evidence if address.is_default else [], address)
             _await_health(process, url, journal)
             ready(url)
-            first = _announce(url, ready, publish)
-            if opens_browser:
-                webbrowser.open(first or url)
+            _announce(url, ready, publish, opens_browser=opens_browser)
             process.wait()
         except KeyboardInterrupt:
             return 0
@@ -84,19 +82,23 @@ def _publisher(evidence: Sequence[Path], address: Address) -> Publisher:
     return write
 
 
-def _announce(url: str, ready: Callable[[str], None], publish: Publisher) -> str:
-    """A line for each page, those of new boards as soon as they are there; returns the first page, if any."""
+def _announce(url: str, ready: Callable[[str], None], publish: Publisher, *, opens_browser: bool) -> None:
+    """A line for each page, those of new boards as soon as they are there; the browser gets the first page."""
     said: list[str] = []
 
     def say(line: str) -> None:
-        if line not in said:
-            said.append(line)
-            ready(line)
+        if line in said:
+            return
+        said.append(line)
+        ready(line)
+        if opens_browser and len(said) == 1:
+            webbrowser.open(line.split()[-1])
 
     publish(lambda shown: say(_board_line(url, shown.experiment, shown.experiment_id, shown.run_id)))
     for line in links(url):
         say(line)
-    return said[0].split()[-1] if said else ""
+    if opens_browser and not said:
+        webbrowser.open(url)
 
 
 def links(url: str) -> list[str]:

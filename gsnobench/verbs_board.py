@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from gsnobench.board.build import build, read_tracks, stale
+from gsnobench.board.build import Target, build, read_tracks, stale
 from gsnobench.board.evidence import evidence_folders
 from gsnobench.cache import write_text
 from gsnobench.console import print_table
@@ -36,16 +36,15 @@ def _warn(problems: Sequence[str]) -> int:
     return 3 if problems else 0
 
 
-def build_boards(
-    results: Sequence[Path], out: Path, ledger: Path | None, *, check: bool, home: Path | None, as_json: bool
-) -> int:
+def build_boards(results: Sequence[Path], target: Target, *, check: bool, home: Path | None, as_json: bool) -> int:
     """`leaderboard build`: the rendered files; with `check`, only whether they are up to date."""
+    out = target.out
     roots = _folders(results or ([out / "results"] if (out / "results").is_dir() else []), home)
     if check:
-        old = stale(roots, out, ledger)
-        print(json.dumps({"stale": old})) if as_json else print("\n".join(old) or "all rendered files are up to date")
+        old = [str(path) for path in stale(roots, target)]
+        print(json.dumps({"stale": old}) if as_json else "\n".join(old) or "all rendered files are up to date")
         return 3 if old else 0
-    built = build(roots, out, ledger)
+    built = build(roots, target)
     if as_json:
         print(json.dumps({"folder": str(out), **asdict(built)}))
     elif built.was_fresh:

@@ -14,11 +14,12 @@ from made_results import made_result, made_spec, save, spread
 
 from gsnobench.board import markdown, tables, terminal
 from gsnobench.board.boards import Board, Track, make_tracks, safe_name
-from gsnobench.board.build import build, read_tracks, stale
+from gsnobench.board.build import Target, build, embedded, read_tracks, stale
 from gsnobench.board.diff import diff
 from gsnobench.board.evidence import read_evidence
 from gsnobench.board.published import read_published
 from gsnobench.board.reproduction import compare, ledger
+from gsnobench.cache import digest
 from gsnobench.errors import DataError
 from gsnobench.records import RunResult
 
@@ -148,6 +149,32 @@ def test_odd_files_are_named_and_skipped_and_the_rest_is_built(evidence: Path, t
     assert len(found.problems) == 6
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"costs": {"parameters": "many"}},
+        {"data": {"hash": 3, "origin": "generated"}},
+        {"frames": {"head": {"q50": "all"}}},
+        {"samples": {"head": [1, 2]}},
+        {"samples": {"head": {"rel_l2": ["a"] * 64}}},
+        {"scores": []},
+        {"spec": {"resolution": "fine"}},
+        {"spec": {"sizes": [1]}},
+        {"spec": {"steps": 3}},
+        {"reason": {}},
+    ],
+    ids=str,
+)
+def test_entries_of_the_wrong_kind_are_named_and_skipped(evidence: Path, change: dict[str, object]) -> None:
+    body = json.loads(made_result("gnot").to_json())
+    spec = {**body["spec"], **change.pop("spec", {})}  # type: ignore[dict-item]
+    body |= {**change, "spec": spec, "key": digest(spec)}
+    (evidence / "odd.json").write_text(json.dumps(body))
+    found = read_evidence([evidence])
+    assert len(found.problems) == 1 and found.problems[0].startswith("odd.json: ")
+    assert len(found.entries) == 10
+
+
 def test_the_copy_in_its_place_counts_whatever_the_order(evidence: Path) -> None:
     path = sorted(evidence.rglob("*.json"))[0]
     shutil.copy(path, evidence / "0.json")
@@ -173,32 +200,41 @@ def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path) -> None:
 
 def test_building_twice_gives_the_same_bytes_and_then_does_nothing(evidence: Path, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    build([evidence], first, tmp_path / "ledger.md")
-    build([evidence], second)
+    build([evidence], Target(first, tmp_path / "ledger.md"))
+    build([evidence], Target(second))
     names = sorted(path.relative_to(first) for path in first.rglob("*") if path.is_file() and path.name != ".build.json")
     assert len(names) > 6
     assert all((first / name).read_bytes() == (second / name).read_bytes() for name in names)
-    assert build([evidence], first, tmp_path / "ledger.md").was_fresh
+    assert build([evidence], Target(first, tmp_path / "ledger.md")).was_fresh
 
 
 def test_a_new_result_is_noticed_and_what_is_no_longer_made_is_removed(evidence: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     extra = save(evidence, made_result("gsno", track="smoke"))[0]
-    build([evidence], out)
-    assert (out / "smoke.md").exists() and not stale([evidence], out)
+    build([evidence], Target(out))
+    assert (out / "smoke.md").exists() and not stale([evidence], Target(out))
     (out / "README.md").write_text("by hand\n")
     extra.unlink()
-    assert "smoke.md" in stale([evidence], out)
-    built = build([evidence], out)
-    assert "smoke.md" in built.removed and not (out / "smoke.md").exists()
+    assert out / "smoke.md" in stale([evidence], Target(out))
+    built = build([evidence], Target(out))
+    assert str(out / "smoke.md") in built.removed and not (out / "smoke.md").exists()
     assert (out / "README.md").read_text() == "by hand\n"
     (out / "laptop.md").write_text("edited\n")
-    assert stale([evidence], out) == ["laptop.md"]
+    assert stale([evidence], Target(out)) == [out / "laptop.md"]
 
 
 def test_committed_boards_are_up_to_date() -> None:
     """`make boards` renders them again."""
-    assert stale([ROOT / "leaderboards" / "results"], ROOT / "leaderboards", ROOT / "docs" / "reproduction.md") == []
+    target = Target(ROOT / "leaderboards", ROOT / "docs" / "reproduction.md", ROOT / "README.md")
+    assert stale([ROOT / "leaderboards" / "results"], target) == []
+
+
+def test_an_overview_is_brought_up_to_date_between_its_marks(evidence: Path) -> None:
+    text = "before\n<!-- overview of laptop -->\nold\n<!-- end of overview -->\nafter\n"
+    (track,) = tracks_of(evidence)
+    once = embedded(text, [track])
+    assert once.startswith("before\n") and once.endswith("after\n") and "old" not in once and "gsno@compact" in once
+    assert embedded(once, [track]) == once and embedded("no marks\n", [track]) == "no marks\n"
 
 
 def test_hostile_names_are_inert_in_every_text_form(evidence: Path) -> None:

@@ -74,8 +74,9 @@ def test_a_model_has_one_colour_on_all_boards_and_a_stranger_keeps_its_own() -> 
     (track,) = toy_tracks(MODELS, TASKS)
     (other,) = toy_tracks(("stranger", *MODELS), TASKS[:1])
     looks = [{row.name: look(row) for row in board.rows} for board in (*track.boards, *other.boards)]
-    for name in looks[0]:
+    for name in {f"{model}@compact" for model in MODELS}:
         assert len({one[name] for one in looks}) == 1
+    assert looks[0]["gsno@compact [model.k_s=16]"] == looks[0]["gsno@compact"], "a variant is the same model"
     models = ["gsno", "deeponet", "mgkn", "coral", "geofno", "amg", "sp2gno", "gnot", "transolver"]
     drawn = [named_look(model, f"{model}@compact", is_floor=False) for model in models]
     assert len(set(drawn)) == len(models), "two bundled models look alike: choose another salt"

@@ -1,4 +1,4 @@
-"""Boards in a real MLflow store: complete from evidence alone, twice the same, mended after a kill, inert, one line if it is dead."""
+"""Boards in a real MLflow store: complete from evidence alone, twice the same, mended after a cut, inert, one line if dead."""
 
 from __future__ import annotations
 

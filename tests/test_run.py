@@ -145,7 +145,9 @@ def test_another_window_of_a_file_is_another_question(unsteady_file: Path) -> No
     own, other = (make_plan(Request("mean", str(unsteady_file), track="smoke", t_in=t_in)) for t_in in (None, 1))
     assert own.task.t_in != 1
     assert own.spec.key != other.spec.key and other.spec.task.endswith(f"@1-{other.task.t_out}")
-    assert make_plan(Request("mean", str(unsteady_file), track="smoke", t_in=own.task.t_in, t_out=own.task.t_out)).spec == own.spec
+    assert (
+        make_plan(Request("mean", str(unsteady_file), track="smoke", t_in=own.task.t_in, t_out=own.task.t_out)).spec == own.spec
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------ kill -9

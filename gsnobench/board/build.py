@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gsnobench.board.evidence import fingerprint, read_evidence
 from gsnobench.cache import digest, write_text
@@ -39,36 +39,49 @@ def read_tracks(roots: Sequence[Path]) -> tuple[list[Track], tuple[str, ...]]:
     return make_tracks(evidence, read_registry().floors, read_published()), evidence.problems
 
 
-def build(roots: Sequence[Path], out: Path, ledger: Path | None = None) -> Built:
+@dataclass(frozen=True)
+class Target:
+    """Where a build writes: a folder of its own, and places in the documents of others."""
+
+    out: Path
+    ledger: Path | None = None  # a whole file
+    readme: Path | None = None  # between the marks of an overview
+
+
+def build(roots: Sequence[Path], target: Target) -> Built:
     """Bring a folder up to date: only files that changed are written, rendered ones that are no longer made are removed."""
-    stamp = _stamp(roots, out, ledger)
-    if _last(out).get("stamp") == stamp:
-        return Built(problems=tuple(_last(out)["problems"]), was_fresh=True)
+    out, last = target.out, _last(target.out)
+    if last.get("stamp") == _stamp(roots, target):
+        return Built(problems=tuple(last["problems"]), was_fresh=True)
     tracks, problems = read_tracks(roots)
-    files = dict(rendered(tracks, out))
-    written = [name for name, text in files.items() if _write(out / name, text)]
-    if ledger is not None and _write(ledger, ledger_page(tracks)):
-        written.append(str(ledger))
-    removed = [name for name in _made_before(out) if name not in files]
-    for name in removed:
-        (out / name).unlink()
-    body = {"stamp": _stamp(roots, out, ledger), "problems": problems}
+    files = dict(rendered(tracks, target))
+    written = [str(path) for path, text in files.items() if _write(path, text)]
+    removed = [path for path in _made_before(out) if path not in files]
+    for path in removed:
+        path.unlink()
+    body = {"stamp": _stamp(roots, target), "problems": problems}
     write_text(out / STAMP, json.dumps(body) + "\n")
-    return Built(tuple(written), tuple(removed), problems)
+    return Built(tuple(written), tuple(str(path) for path in removed), problems)
 
 
-def stale(roots: Sequence[Path], out: Path, ledger: Path | None = None) -> list[str]:
+def stale(roots: Sequence[Path], target: Target) -> list[Path]:
     """Rendered files that differ from what the evidence says now; writes nothing."""
     tracks, _ = read_tracks(roots)
-    files = dict(rendered(tracks, out))
-    differing = [name for name, text in files.items() if _content(out / name) != text]
-    if ledger is not None and _content(ledger) != ledger_page(tracks):
-        differing.append(str(ledger))
-    return [*differing, *(name for name in _made_before(out) if name not in files)]
+    files = dict(rendered(tracks, target))
+    differing = [path for path, text in files.items() if _content(path) != text]
+    return [*differing, *(path for path in _made_before(target.out) if path not in files)]
 
 
-def rendered(tracks: Sequence[Track], out: Path) -> Iterator[tuple[str, str]]:
-    """Name -> text of every rendered file, all a function of the evidence (and of the notes beside it)."""
+def rendered(tracks: Sequence[Track], target: Target) -> Iterator[tuple[Path, str]]:
+    """Path -> text of every rendered file, all a function of the evidence (and of the notes beside it)."""
+    yield from ((target.out / name, text) for name, text in _own_files(tracks, target.out))
+    if target.ledger is not None:
+        yield target.ledger, _ledger_page(tracks)
+    if target.readme is not None:
+        yield target.readme, embedded(_content(target.readme), tracks)
+
+
+def _own_files(tracks: Sequence[Track], out: Path) -> Iterator[tuple[str, str]]:
     from gsnobench.board.boards import safe_name
     from gsnobench.board.markdown import track_page
     from gsnobench.board.site import site_files
@@ -84,20 +97,32 @@ def rendered(tracks: Sequence[Track], out: Path) -> Iterator[tuple[str, str]]:
         yield f"{SITE}/{name}", text
 
 
-def ledger_page(tracks: Sequence[Track]) -> str:
+def embedded(text: str, tracks: Sequence[Track]) -> str:
+    """A document with the overview of a track between `<!-- overview of TRACK -->` and `<!-- end of overview -->`."""
+    from gsnobench.board.markdown import overview
+
+    for track in tracks:
+        begin, end = f"<!-- overview of {track.name} -->", "<!-- end of overview -->"
+        before, found, rest = text.partition(begin)
+        if found and end in rest:
+            text = f"{before}{begin}\n\n{overview(track)}\n\n{end}{rest.partition(end)[2]}"
+    return text
+
+
+def _ledger_page(tracks: Sequence[Track]) -> str:
     from gsnobench.board.published import read_published
     from gsnobench.board.reproduction import ledger
 
     return ledger(tracks, read_published())
 
 
-def _made_before(out: Path) -> list[str]:
+def _made_before(out: Path) -> list[Path]:
     """Files of an earlier build: all that lies in the folders that only a build writes to."""
     from gsnobench.board.markdown import GENERATED
 
     found = [path for folder in (SITE, "tables") for path in (out / folder).rglob("*") if path.is_file()]
     found += [path for path in out.glob("*.md") if path.read_text(encoding="utf-8").startswith(GENERATED)]
-    return sorted(path.relative_to(out).as_posix() for path in found)
+    return sorted(found)
 
 
 def _content(path: Path) -> str:
@@ -115,11 +140,12 @@ def _write(path: Path, text: str) -> bool:
 # ---------------------------------------------------------------------------------------------------------------- stamp
 
 
-def _stamp(roots: Sequence[Path], out: Path, ledger: Path | None) -> str:
+def _stamp(roots: Sequence[Path], target: Target) -> str:
     """Of the evidence, of the code that renders it, and of what was rendered."""
     code = sorted(path for path in Path(__file__).parent.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    made = sorted(path for path in out.rglob("*") if path.is_file() and path.name != STAMP and not _is_below(path, roots))
-    seen = [*code, *made, *([ledger] if ledger is not None and ledger.exists() else [])]
+    there = (path for path in target.out.rglob("*") if path.is_file() and path.name != STAMP)
+    made = sorted(path for path in there if not _is_below(path, roots))
+    seen = [*code, *made, *(path for path in (target.ledger, target.readme) if path is not None and path.exists())]
     stats = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in seen]
     return digest([fingerprint(roots), list(read_registry().floors), stats])
 
@@ -128,7 +154,7 @@ def _is_below(path: Path, roots: Sequence[Path]) -> bool:
     return any(root in path.parents for root in roots)
 
 
-def _last(out: Path) -> Mapping[str, str | list[str]]:
+def _last(out: Path) -> Mapping[str, Any]:
     try:
         body = json.loads(_content(out / STAMP) or "{}")
     except ValueError:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,7 @@ class Entry:
     data: Mapping[str, str]
     environment: Mapping[str, Any]
 
-    @cached_property
+    @property
     def key(self) -> str:
         return self.spec.key
 
@@ -96,12 +98,9 @@ def _read_folder(root: Path) -> tuple[dict[str, Entry], list[str]]:
         raise DataError(f"{root}: no such folder; expected result files such as leaderboards/results holds")
     entries: dict[str, tuple[Path, Entry]] = {}
     problems: list[str] = []
-    for path in result_files(root):
-        name = path.relative_to(root).as_posix()
-        try:
-            entry = Entry.of(_checked(RunResult.load(path), name))
-        except DataError as error:
-            problems.append(str(error).replace(str(path), name))
+    for path, entry in _read_files(root, list(result_files(root))):
+        if isinstance(entry, str):
+            problems.append(entry)
             continue
         before = entries.get(entry.key)
         if before is None:
@@ -113,13 +112,48 @@ def _read_folder(root: Path) -> tuple[dict[str, Entry], list[str]]:
     return {key: entry for key, (_, entry) in entries.items()}, problems
 
 
+def _read_files(root: Path, paths: Sequence[Path]) -> Iterator[tuple[Path, Entry | str]]:
+    """Every file with its entry, or the line that says what is wrong; thousands are read by all cores."""
+    read = partial(_read_file, root)
+    if len(paths) < MANY:
+        yield from zip(paths, map(read, paths), strict=True)
+        return
+    with ProcessPoolExecutor(mp_context=get_context("forkserver")) as pool:
+        yield from zip(paths, pool.map(read, paths, chunksize=100), strict=True)
+
+
+def _read_file(root: Path, path: Path) -> Entry | str:
+    name = path.relative_to(root).as_posix()
+    try:
+        return Entry.of(_checked(RunResult.load(path), name))
+    except DataError as error:
+        return str(error).replace(str(path), name)
+    except (TypeError, ValueError, AttributeError, KeyError) as error:  # the right entries, but not the right kinds
+        return f"{name}: holds what a result cannot ({error}); expected the JSON that `run` writes"
+
+
 def result_files(root: Path) -> Iterator[Path]:
     """All JSON files below a folder, in an order that no file system decides; half-written ones begin with a dot."""
     return iter(sorted(path for path in root.rglob("*.json") if not path.name.startswith(".")))
 
 
+MANY = 3000  # files that are worth the start of further processes
+WHOLE = ("version", "resolution", "data_seed", "revision", "seed")
+TABLES = ("sizes", "data", "model_params", "train_params", "scaling", "steps")
+WORDS = ("task", "track", "model", "preset", "source")
+
+
 def _checked(result: RunResult, name: str) -> RunResult:
-    """What a board relies on: a finished run has its headline, and as many errors of each field as test samples."""
+    """What a board relies on: numbers where numbers belong, and as many errors of each field as test samples."""
+    spec = result.spec
+    odd = [entry for entry in WHOLE if type(getattr(spec, entry)) is not int]
+    odd += [entry for entry in TABLES if not isinstance(getattr(spec, entry), Mapping)]
+    odd += [entry for entry in WORDS if not isinstance(getattr(spec, entry), str)]
+    odd += [entry for entry, value in result.costs.items() if not isinstance(value, (int, float, type(None)))]
+    odd += [entry for entry, value in result.data.items() if not isinstance(value, str)]
+    odd += [entry for table in result.frames.values() for entry, values in table.items() if not np.isfinite(values).all()]
+    if odd or not isinstance(result.reason, str):
+        raise DataError(f"{name}: {', '.join(odd) or 'reason'} is of the wrong kind; expected the JSON that `run` writes")
     if result.status != "done":
         return result
     lengths = {len(values.get("rel_l2", ())) for values in result.samples.values()}

@@ -72,7 +72,7 @@ def board_section(board: Board) -> str:
     parts = [
         f"## {plain(board.slug)}",
         "; ".join(facts) + ".",
-        table(header, rows),
+        table(header, rows, 2),
         plain(texts.promotion(board)),
         "\n".join(reasons),
     ]
@@ -91,9 +91,9 @@ def _board_row(row: Row, board: Board) -> list[str]:
     return [texts.rank(row, board), shown, *numbers, row.needs]
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A pipe table; numbers to the right, the first texts to the left."""
-    lines = [header, ["---" if place < 2 else "--:" for place in range(len(header))], *rows]
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
+    """A pipe table; the first columns hold words and stand to the left, numbers to the right."""
+    lines = [header, ["---" if place < words else "--:" for place in range(len(header))], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

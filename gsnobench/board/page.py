@@ -93,7 +93,6 @@ def name_cell(row: Row, home: str | None) -> Html:
     linked = tag("a", shown, href=f"{home}{model_path(name)}") if home is not None else shown
     kind = texts.kind(row)
     badges = [tag("span", kind, class_="badge")] if kind in KINDS else []
-    badges += [tag("span", f"{row.seeds} seed{'s' if row.seeds > 1 else ''}", class_="badge")] if row.is_thin else []
     return tag("th", linked, badges, scope="row", data_value=row.name)
 
 

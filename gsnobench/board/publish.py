@@ -89,17 +89,18 @@ def _publish(client: MlflowClient, address: Address, track: Track, board: Board)
     experiment = f"gsnobench/{safe_name(board.track)}/{board.slug}"
     place = experiment_id(client, address, experiment)
     there = list(_runs(client, place))
+    whole = {run.data.tags.get(DIGEST): str(run.info.run_id) for run in there if run.info.status != "RUNNING"}
     now = int(time.time() * 1000)
     kept: list[str] = []  # one run a row
     written = 0
     for line, row in enumerate(board.rows):
         content = _summary(board, row)
-        known = _current(there, content.digest)
+        known = whole.get(content.digest)
         # MLflow lists the newest run first: a millisecond a row keeps the order of the board
         kept.append(known or _write_row(client, place, content, now - 1 - line))
         written += known is None
     label = digest([records([replace(track, boards=(board,))]), kept, _appearance()])
-    leader = _current(there, label)
+    leader = whole.get(label)
     if leader is None:
         leader = _write_leader(client, place, track, board, kept, label, now)
         written += 1
@@ -117,12 +118,6 @@ def _runs(client: MlflowClient, place: str) -> Iterator[Run]:
         found = client.search_runs([place], f"tags.`{KIND}` LIKE '%'", max_results=1000, page_token=token)
         yield from found
         token = found.token or ""
-
-
-def _current(there: Sequence[Run], label: str) -> str | None:
-    """The whole run that shows just this, if there is one."""
-    fitting = (run for run in there if run.data.tags.get(DIGEST) == label and run.info.status != "RUNNING")
-    return next((str(run.info.run_id) for run in fitting), None)
 
 
 # ------------------------------------------------------------------------------------------------------------ summaries
@@ -158,7 +153,6 @@ def _metrics(row: Row) -> dict[str, float]:
     values = {
         "board/error": row.error,  # the headline again: MLflow draws its sections by name, and this one comes first
         "board/rank": row.rank.low if row.rank else math.nan,
-        "board/rank_high": row.rank.high if row.rank else math.nan,
         "board/seeds": row.seeds,
         "board/published": math.nan if row.published is None else row.published,
         "test/headline/rel_l2": row.error,

@@ -53,7 +53,7 @@ def ledger(tracks: Sequence[Track], published: Published) -> str:
 
 def _section(lines: Sequence[Line]) -> str:
     header = ["task", "model", "field", "metric", "printed", "ours", "95 % over seeds", "row", "differs", "verdict"]
-    return table(header, (_cells(line) for line in lines))
+    return table(header, (_cells(line) for line in lines), 4)
 
 
 def _cells(line: Line) -> list[str]:

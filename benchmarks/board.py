@@ -1,0 +1,94 @@
+"""Boards from many results: time and memory of `leaderboard build`, and of a second build with nothing new.
+
+    python benchmarks/board.py [--files 20000] [--json FILE]
+
+Made-up results of about 20 kB each: 12 tasks, 14 rows, as many seeds as it takes. Each build is a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from gsnobench.records import RunResult, RunSpec, evidence_path
+
+TASKS, ROWS, SAMPLES, FRAMES = 12, 14, 200, 46
+
+
+def result(task: int, row: int, seed: int) -> RunResult:
+    """One finished run; its curve fills it up to the size of a real one."""
+    draw = np.random.default_rng([task, row, seed])
+    sizes = {"train": 128, "valid": 32, "test": SAMPLES, "test_ood": 0}
+    names = {"task": f"task{task}@5-{FRAMES}", "track": "laptop", "model": f"model{row}", "preset": "compact"}
+    spec = RunSpec(
+        **names,
+        version=1,
+        resolution=450,
+        sizes=sizes,
+        data={},
+        data_seed=0,
+        revision=1,
+        model_params={"width": 64},
+        train_params={"lr": 1e-3},
+        scaling={},
+        steps={"fit": 1000},
+        seed=seed,
+    )
+    errors = np.round(0.02 * (1 + row) * np.exp(0.3 * draw.normal(size=SAMPLES)), 6)
+    scores = {"u": {"rel_l2": errors.mean(), "rel_l2_raw": errors.mean()}, "headline": {"rel_l2": errors.mean()}}
+    curve = [{"phase": "fit", "epoch": n, "step": 32 * n, "loss": draw.random(), "valid": draw.random()} for n in range(150)]
+    costs = {"parameters": 1e4 * (1 + row), "prepare_s": 0.1, "train_cpu_s": 100.0, "train_s": 100.0, "validate_cpu_s": 1.0}
+    return RunResult(
+        spec,
+        "done",
+        scores={"valid": scores, "test": scores},
+        samples={"u": {"rel_l2": errors.tolist(), "rel_l2_raw": errors.tolist()}},
+        frames={"u": {f"q{q}": draw.random(FRAMES).round(4).tolist() for q in (10, 50, 90)}},
+        curve=curve,
+        costs={**costs, "peak_mb": 500.0, "inference_s": 0.002},
+        data={"hash": "0" * 64, "fingerprint": "{}", "origin": "generated"},
+    )
+
+
+def write_results(root: Path, files: int) -> None:
+    for number in range(files):
+        seed, place = divmod(number, TASKS * ROWS)
+        one = result(place // ROWS, place % ROWS, seed)
+        path = evidence_path(root, one.spec)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(one.to_json())  # not `save`: its sync to disk is not what is measured
+
+
+def measure(root: Path, out: Path) -> dict[str, float]:
+    """CPU-seconds and peak memory of one build."""
+    command = [sys.executable, "-m", "gsnobench", "leaderboard", "build", "--results", str(root), "--out", str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    assert status == 0, f"the build ended with {status}"
+    return {"cpu_s": used.ru_utime + used.ru_stime, "peak_mb": used.ru_maxrss / 1024}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=20_000)
+    parser.add_argument("--json", type=Path)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        root, out = Path(name) / "results", Path(name) / "boards"
+        write_results(root, chosen.files)
+        size = sum(path.stat().st_size for path in root.rglob("*.json")) / chosen.files
+        table = {"files": chosen.files, "bytes_a_file": size, "first": measure(root, out), "second": measure(root, out)}
+    print(json.dumps(table, indent=1))
+    if chosen.json is not None:
+        chosen.json.write_text(json.dumps(table, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
