@@ -232,9 +232,10 @@ def test_committed_boards_are_up_to_date() -> None:
 def test_an_overview_is_brought_up_to_date_between_its_marks(evidence: Path) -> None:
     text = "before\n<!-- overview of laptop -->\nold\n<!-- end of overview -->\nafter\n"
     (track,) = tracks_of(evidence)
-    once = embedded(text, [track])
+    once = embedded(text, [track], "boards")
+    assert "[darcy](boards/laptop.md#darcy)" in once
     assert once.startswith("before\n") and once.endswith("after\n") and "old" not in once and "gsno@compact" in once
-    assert embedded(once, [track]) == once and embedded("no marks\n", [track]) == "no marks\n"
+    assert embedded(once, [track], "boards") == once and embedded("no marks\n", [track], "") == "no marks\n"
 
 
 def test_hostile_names_are_inert_in_every_text_form(evidence: Path) -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from itertools import pairwise
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from toy_boards import FLOOR, HOSTILE, toy_tracks
 
 from gsnobench.board.plot_style import COLOURS, INK, label, look, named_look, readable_on, spread
 from gsnobench.board.plots import board_figures, frame_quantiles, overview_png, pareto_front, track_figures
-from tests.toy_boards import FLOOR, HOSTILE, toy_tracks
 
 MODELS = ("gsno", "deeponet", FLOOR, "thin", "last")
 TASKS = ("swe@5-46", "darcy", "pipe")
@@ -101,25 +99,12 @@ def test_hostile_names_are_text_in_a_plot_and_nothing_else() -> None:
     assert "$\\frac{1}{2}$ &amp; &amp;lt;hos" in svg, "dollars must not start a formula"
 
 
-def test_plots_are_the_same_bytes_twice(tmp_path: Path) -> None:
+def test_plots_are_the_same_bytes_twice() -> None:
     (one,), (other,) = toy_tracks(MODELS, TASKS), toy_tracks(MODELS, TASKS)
     assert board_figures(one.boards[0]) == board_figures(other.boards[0])
     assert track_figures(one) == track_figures(other)
-    for name, track in (("a.png", one), ("b.png", other)):
-        overview_png(track, tmp_path / name)
-    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
-    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_figure_takes_a_quarter_of_a_second_at_most() -> None:
-    (track,) = toy_tracks([f"model{place}" for place in range(12)], TASKS)
-    board_figures(track.boards[0])  # fonts are read once
-    times = []
-    for _ in range(3):
-        start = time.process_time()
-        figures = board_figures(track.boards[0])
-        times.append((time.process_time() - start) / len(figures))
-    assert min(times) < 0.25
+    assert overview_png(one) == overview_png(other)
+    assert overview_png(one).startswith(b"\x89PNG")
 
 
 def test_labels_are_short_and_on_one_line() -> None:

@@ -11,11 +11,11 @@ from functools import cache
 from html.parser import HTMLParser
 
 import pytest
+from toy_boards import FLOOR, HOSTILE, toy_tracks
 
 from gsnobench.board.markup import VOID, asset, tag, text
 from gsnobench.board.page import board_page
 from gsnobench.board.site import site_files
-from tests.toy_boards import FLOOR, HOSTILE, toy_tracks
 
 MODELS = ("gsno", "deeponet", FLOOR, "thin", "last")
 TASKS = ("swe@5-46", "darcy", "pipe", "car")

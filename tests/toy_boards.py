@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from made_results import made_spec
 
 from gsnobench.board.boards import Track, make_tracks
 from gsnobench.board.evidence import Entry, Evidence
@@ -45,23 +46,8 @@ def toy_tracks(
 
 
 def _spec(task: str, model: str, seed: int, track: str, knobs: Mapping[str, int] | None = None) -> RunSpec:
-    return RunSpec(
-        task=task,
-        version=1,
-        track=track,
-        resolution=450,
-        sizes={"train": 128, "valid": 32, "test": 64},
-        data={},
-        data_seed=0,
-        model=model,
-        preset="compact",
-        revision=1,
-        model_params=knobs or {},
-        train_params={},
-        scaling={},
-        steps={"fit": 0 if model == FLOOR else 100},
-        seed=seed,
-    )
+    steps = {"fit": 0 if model == FLOOR else 100}
+    return made_spec(model, task=task, track=track, seed=seed, model_params=knobs or {}, steps=steps, resolution=450)
 
 
 def _done(spec: RunSpec, rank: int, frames: int) -> Entry:

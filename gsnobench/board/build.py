@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gsnobench.board.evidence import fingerprint, read_evidence
-from gsnobench.cache import digest, write_text
+from gsnobench.cache import atomic, digest, write_text
 from gsnobench.registry import read_registry
 
 if TYPE_CHECKING:  # statistics and pictures take seconds to import: not needed to see that nothing is new
@@ -72,13 +73,19 @@ def stale(roots: Sequence[Path], target: Target) -> list[Path]:
     return [*differing, *(path for path in _made_before(target.out) if path not in files)]
 
 
-def rendered(tracks: Sequence[Track], target: Target) -> Iterator[tuple[Path, str]]:
-    """Path -> text of every rendered file, all a function of the evidence (and of the notes beside it)."""
-    yield from ((target.out / name, text) for name, text in _own_files(tracks, target.out))
+def rendered(tracks: Sequence[Track], target: Target) -> Iterator[tuple[Path, bytes]]:
+    """Path -> content of every rendered file, all a function of the evidence (and of the notes beside it)."""
+    from gsnobench.board.boards import safe_name
+    from gsnobench.board.plots import overview_png
+
+    for track in tracks:
+        yield target.out / f"{safe_name(track.name)}.png", overview_png(track)
+    yield from ((target.out / name, text.encode()) for name, text in _own_files(tracks, target.out))
     if target.ledger is not None:
-        yield target.ledger, _ledger_page(tracks)
+        yield target.ledger, _ledger_page(tracks).encode()
     if target.readme is not None:
-        yield target.readme, embedded(_content(target.readme), tracks)
+        there = os.path.relpath(target.out, target.readme.parent)
+        yield target.readme, embedded(_content(target.readme).decode(), tracks, Path(there).as_posix()).encode()
 
 
 def _own_files(tracks: Sequence[Track], out: Path) -> Iterator[tuple[str, str]]:
@@ -89,7 +96,7 @@ def _own_files(tracks: Sequence[Track], out: Path) -> Iterator[tuple[str, str]]:
 
     for track in tracks:
         name = safe_name(track.name)
-        yield f"{name}.md", track_page(track, _content(out / NOTES / f"{name}.md").strip())
+        yield f"{name}.md", track_page(track, _content(out / NOTES / f"{name}.md").decode().strip())
         yield f"tables/{name}.tex", latex(track)
     yield "tables/boards.csv", to_csv(tracks)
     yield "tables/boards.json", to_json(tracks)
@@ -97,15 +104,20 @@ def _own_files(tracks: Sequence[Track], out: Path) -> Iterator[tuple[str, str]]:
         yield f"{SITE}/{name}", text
 
 
-def embedded(text: str, tracks: Sequence[Track]) -> str:
-    """A document with the overview of a track between `<!-- overview of TRACK -->` and `<!-- end of overview -->`."""
+def embedded(text: str, tracks: Sequence[Track], folder: str) -> str:
+    """A document with the overview of a track between `<!-- overview of TRACK -->` and `<!-- end of overview -->`.
+
+    Its links lead to the pages in `folder`, as seen from the document.
+    """
+    from gsnobench.board.boards import safe_name
     from gsnobench.board.markdown import overview
 
     for track in tracks:
         begin, end = f"<!-- overview of {track.name} -->", "<!-- end of overview -->"
         before, found, rest = text.partition(begin)
         if found and end in rest:
-            text = f"{before}{begin}\n\n{overview(track)}\n\n{end}{rest.partition(end)[2]}"
+            page = f"{folder}/{safe_name(track.name)}.md"
+            text = f"{before}{begin}\n\n{overview(track, page)}\n\n{end}{rest.partition(end)[2]}"
     return text
 
 
@@ -121,19 +133,21 @@ def _made_before(out: Path) -> list[Path]:
     from gsnobench.board.markdown import GENERATED
 
     found = [path for folder in (SITE, "tables") for path in (out / folder).rglob("*") if path.is_file()]
-    found += [path for path in out.glob("*.md") if path.read_text(encoding="utf-8").startswith(GENERATED)]
+    pages = [path for path in out.glob("*.md") if _content(path).startswith(GENERATED.encode())]
+    found += [*pages, *(path.with_suffix(".png") for path in pages if path.with_suffix(".png").exists())]
     return sorted(found)
 
 
-def _content(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.exists() else ""
+def _content(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
 
 
-def _write(path: Path, text: str) -> bool:
+def _write(path: Path, content: bytes) -> bool:
     """Write unless the file says so already, so that an unchanged board keeps its time of change."""
-    if path.exists() and _content(path) == text:
+    if path.exists() and _content(path) == content:
         return False
-    write_text(path, text)
+    with atomic(path) as part:
+        part.write_bytes(content)
     return True
 
 
@@ -156,7 +170,7 @@ def _is_below(path: Path, roots: Sequence[Path]) -> bool:
 
 def _last(out: Path) -> Mapping[str, Any]:
     try:
-        body = json.loads(_content(out / STAMP) or "{}")
+        body = json.loads(_content(out / STAMP) or b"{}")
     except ValueError:
         return {}
     return body if isinstance(body, dict) else {}

@@ -21,8 +21,8 @@ def track_page(track: Track, note: str = "") -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def overview(track: Track) -> str:
-    """Rows by tasks: mean error, best bold, second underlined; ° marks a row with fewer seeds than three."""
+def overview(track: Track, page: str = "") -> str:
+    """Rows by tasks: mean error, best bold, second underlined; ° marks a row with fewer seeds than three. Links go to `page`."""
     boards = [board for board in track.boards if board.compared]
     tables = [{row.name: row for row in board.rows} for board in boards]
     podiums = [texts.podium([row.error for row in board.compared]) for board in boards]
@@ -30,7 +30,7 @@ def overview(track: Track) -> str:
     for name in track.rows:
         cells = [_overview_cell(table.get(name), *best) for table, best in zip(tables, podiums, strict=True)]
         rows.append([plain(name), *cells])
-    return table(["row", *(f"[{plain(board.slug)}](#{_anchor(board)})" for board in boards)], rows)
+    return table(["row", *(f"[{plain(board.slug)}]({page}#{_anchor(board)})" for board in boards)], rows)
 
 
 def _overview_cell(row: Row | None, best: float, second: float) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -16,7 +16,6 @@ from matplotlib.colors import LogNorm
 from gsnobench.board.boards import Board, Row, Track
 from gsnobench.board.plot_style import GREY, Drawing, Figure, label, log_axis, look, readable_on, spread
 from gsnobench.board.texts import number
-from gsnobench.cache import atomic
 from gsnobench.data import Array
 from gsnobench.drawing import INK as PAPER_INK
 from gsnobench.drawing import LARGE, NORMAL, SMALL
@@ -264,7 +263,7 @@ def _overview_figure(track: Track) -> Figure | None:
     return _finished(drawing, f"{track.name}-overview", "Error relative to the best", caption)
 
 
-def overview_png(track: Track, path: Path) -> None:
+def overview_png(track: Track) -> bytes:
     """The overview as a picture for a README: on white paper, with its title."""
     drawing = _overview(track, lambda width, height: Drawing(width, height, PAPER_INK), 0.85)
     drawing.sheet.patch.set(facecolor="white", alpha=1.0)
@@ -281,8 +280,9 @@ def overview_png(track: Track, path: Path) -> None:
         place = (0.15 / drawing.width, 1 - lower / drawing.height)
         drawing.sheet.text(*place, text, color=PAPER_INK, va="center", parse_math=False, **style)
     FigureCanvasAgg(drawing.sheet)
-    with atomic(path) as part:
-        drawing.sheet.savefig(part, format="png", dpi=144, metadata={"Software": None})
+    picture = io.BytesIO()
+    drawing.sheet.savefig(picture, format="png", dpi=144, metadata={"Software": None})
+    return picture.getvalue()
 
 
 def _overview(track: Track, sheet: Callable[[float, float], Drawing], head: float) -> Drawing:

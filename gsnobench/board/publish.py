@@ -104,10 +104,10 @@ def _publish(client: MlflowClient, address: Address, track: Track, board: Board)
     if leader is None:
         leader = _write_leader(client, place, track, board, kept, label, now)
         written += 1
+    _describe(client, place, board, leader)
     old = [run.info.run_id for run in there if run.info.run_id not in {*kept, leader}]
     for run_id in old:  # last: until then a reader finds the board as it was
         client.delete_run(run_id)
-    _describe(client, place, board, leader)
     return Shown(experiment, place, leader, written, len(old))
 
 
