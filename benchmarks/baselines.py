@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 python benchmarks/baselines.py [--models a,b] [--repeats 5] [--memory] [--json FILE]
 
 Time: batch 4 on 1184 random points of the unit square, one input and one output, preset `paper`, forward, backward and
-optimiser, in CPU-seconds, in units of a 4736 x 256 x 1024 float32 product ("cal"). The clock of a shared machine drifts by a third,
-so every step is divided by the median of the products right before and after it, and the median of these ratios counts.
+optimiser, in CPU-seconds, in units of a 4736 x 256 x 1024 float32 product ("cal"). The clock of a shared machine drifts by a
+third, so every step is divided by the median of the products right before and after it; the median of these ratios counts.
 Memory (`--memory`): peak resident set of two steps on a car of 32186 points, batch 1, each model in a process of its own,
 less that of the process before the model is made.
 """

@@ -193,11 +193,16 @@ def make_data(cells: Iterable[Cell], home: Home, report: Report) -> None:
             ensure(plan.dataset, plan.task, home=home.root, progress=report.data)
 
 
-def record_declined(cells: Iterable[Cell], home: Home) -> None:
-    """Refusals are evidence too: they stay on the board with their reason."""
+def settle(cells: Iterable[Cell], home: Home) -> None:
+    """Put on record what is known: refusals, which are evidence too, and the copy of a result that a kill left out."""
     for cell in cells:
         if cell.state == "declined" and cell.result is None:
             keep(RunResult(cell.spec, "declined", cell.reason), home)
+        elif cell.state == "done" and cell.result is not None:
+            folder = home.run_folder(cell.spec.key)
+            copies = (folder / "result.json", evidence_path(home.results, cell.spec))
+            if folder.exists() and not all(path.exists() for path in copies):
+                keep(cell.result, home)
 
 
 def run_cells(cells: Sequence[Cell], executor: Executor, limits: Limits, home: Home) -> Iterator[Cell]:

@@ -64,3 +64,11 @@ def diff(
     from gsnobench.verbs_board import diff_boards
 
     raise typer.Exit(diff_boards(before, after, as_json=as_json))
+
+
+@board_app.command("publish")
+def publish(results: Results = None, home: Home = None, as_json: Json = False) -> None:
+    """Bring the boards into the MLflow store: a leaderboard a task, and a run a row that MLflow's own charts compare."""
+    from gsnobench.verbs_board import publish_boards
+
+    raise typer.Exit(publish_boards(results or [], home=home, as_json=as_json))

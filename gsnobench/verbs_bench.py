@@ -17,8 +17,8 @@ from gsnobench.bench import (
     make_data,
     matrix,
     need,
-    record_declined,
     run_cells,
+    settle,
 )
 from gsnobench.console import print_table, progress
 from gsnobench.declare import Limits
@@ -57,7 +57,7 @@ def bench(choice: Choice, options: BenchOptions, *, home: Path | None, as_json: 
     where = executor(options.executor)
     limits = _limits(options, place)
     where.check(limits)
-    record_declined(cells, place)
+    settle(cells, place)
     with progress(quiet=as_json) as report:
         if options.executor in SHARED_DISK:
             make_data(wanted, place, report)

@@ -9,11 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from gsnobench.address import Address
 from gsnobench.board.build import Target, build, read_tracks, stale
 from gsnobench.board.evidence import evidence_folders
 from gsnobench.cache import write_text
 from gsnobench.console import print_table
-from gsnobench.errors import DataError, ParamError, did_you_mean
+from gsnobench.errors import DataError, ParamError, RunError, did_you_mean
 from gsnobench.home import open_home
 
 if TYPE_CHECKING:  # takes seconds to import: a build with nothing new does without
@@ -101,6 +102,29 @@ def _print_track(track: Track, task: str) -> None:
     print_table(boards[task].title, header, rows)
     for line in terminal.remarks(boards[task]):
         print(line)
+
+
+def publish_boards(results: Sequence[Path], *, home: Path | None, as_json: bool) -> int:
+    """`leaderboard publish`: the boards into the tracking store; nothing changes where nothing is new."""
+    from gsnobench.board.publish import publish
+
+    place = open_home(home)
+    address = Address.of(place.root)
+    if address is None:
+        raise RunError("publish: tracking is turned off; set GSNOBENCH_TRACKING_URI to the store, or unset it for SQLite")
+    tracks, problems = read_tracks(_folders(results, home))
+    shown = publish(
+        tracks,
+        address,
+        lambda one: (
+            None if as_json else print(f"{one.experiment}: {one.written} runs written, {one.removed} removed", flush=True)
+        ),
+    )
+    if as_json:
+        print(json.dumps([asdict(one) for one in shown]))
+    else:
+        print(f"{len(shown)} boards in {address.label}; `gsnobench ui` shows them")
+    return _warn(problems)
 
 
 def diff_boards(before: Path, after: Path, *, as_json: bool) -> int:

@@ -134,6 +134,18 @@ def test_refusals_are_evidence(bench: Bench) -> None:
     assert RunResult.load(path).status == "declined"
 
 
+def test_a_copy_that_a_kill_left_out_is_written_again(bench: Bench) -> None:
+    words = ("--models", "mean", "--datasets", "heat", "--seeds", "0", "--executor", "local")
+    bench.cells("bench", *words)
+    copies = [*bench.home.glob("results/**/*.json"), *bench.home.glob("runs/*/result.json")]
+    assert len(copies) == 2
+    content = copies[0].read_bytes()
+    for path in copies:
+        path.unlink()
+        (cell,) = bench.cells("bench", *words)
+        assert cell["state"] == "done" and path.read_bytes() == content
+
+
 def test_a_changed_revision_makes_a_cell_stale_and_it_is_run_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("--models", "plain", "--datasets", "heat", "--seeds", "0")
     bench.cells("bench", *words, "--executor", "local")

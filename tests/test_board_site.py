@@ -15,6 +15,7 @@ from toy_boards import FLOOR, HOSTILE, toy_tracks
 
 from gsnobench.board.markup import VOID, asset, tag, text
 from gsnobench.board.page import board_page
+from gsnobench.board.plots import board_figures
 from gsnobench.board.site import site_files
 
 MODELS = ("gsno", "deeponet", FLOOR, "thin", "last")
@@ -199,7 +200,7 @@ def test_a_model_page_has_all_tasks_with_the_reasons() -> None:
 
 def test_a_page_that_stands_alone_links_to_no_other() -> None:
     (track,) = toy_tracks(MODELS, TASKS)
-    read = Reader(board_page(track, track.boards[0]))
+    read = Reader(board_page(track, track.boards[0], board_figures(track.boards[0])))
     assert {attributes["href"] for attributes in read.all("a")} == {"#main"}
 
 

@@ -9,7 +9,6 @@ from gsnobench.board import texts
 from gsnobench.board.boards import Board, Row, Track, safe_name
 from gsnobench.board.markup import Html, document, tag, text
 from gsnobench.board.plot_style import Figure
-from gsnobench.board.plots import board_figures
 from gsnobench.board.published import CITATION
 from gsnobench.board.statistics import LEVEL
 
@@ -19,9 +18,9 @@ KINDS = {"floor": "floors", "variant": "variants"}
 MACHINES = 3  # names of hardware that are listed
 
 
-def board_page(track: Track, board: Board, *, home: str | None = None) -> str:
-    """The page of a board; with the way to the site's root it links to its other pages, without it stands alone."""
-    figures = [figure(one) for one in board_figures(board)]
+def board_page(track: Track, board: Board, drawn: Sequence[Figure], *, home: str | None = None) -> str:
+    """The page of a board with its figures; `home`, the way to the site's root, gives it links; without one it stands alone."""
+    figures = [figure(one) for one in drawn]
     main = [
         tag("h1", board.title),
         tag("p", _lead(board), class_="lead"),

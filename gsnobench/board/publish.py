@@ -199,9 +199,10 @@ def _write_leader(
 
 
 def _files(track: Track, board: Board) -> Iterator[tuple[str, str]]:
-    yield PAGE, board_page(track, board)
+    figures = board_figures(board)
+    yield PAGE, board_page(track, board, figures)
     yield "leaderboard.json", to_json([replace(track, boards=(board,))])
-    for figure in board_figures(board):
+    for figure in figures:
         yield f"figures/{safe_name(figure.name)}.svg", figure.svg
 
 

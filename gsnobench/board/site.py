@@ -24,7 +24,7 @@ from gsnobench.board.page import (
     task_path,
     tools,
 )
-from gsnobench.board.plots import track_figures
+from gsnobench.board.plots import board_figures, track_figures
 from gsnobench.board.published import CITATION
 
 TITLE = "gsnobench leaderboards"
@@ -45,7 +45,7 @@ def site_files(tracks: Sequence[Track]) -> Iterator[tuple[str, str]]:
     yield "index.html", _index(tracks)
     for track in tracks:
         for board in track.boards:
-            yield task_path(board), board_page(track, board, home="../")
+            yield task_path(board), board_page(track, board, board_figures(board), home="../")
     for name in sorted({name for track in tracks for name in track.rows}):
         yield model_path(name), _model_page(name, tracks)
 
