@@ -15,6 +15,8 @@ from gsnobench.loader import Loader
 from gsnobench.plan import Plan
 from gsnobench.train import rollout
 
+PICTURE = Path("figures", "cases.png")  # in the folder of a run
+
 
 def draw_cases(folder: Path, plan: Plan, module: nn.Module, loader: Loader, evaluation: Evaluation) -> tuple[Path, ...]:
     """Input, truth, prediction and error of three test samples, as one picture."""
@@ -22,8 +24,7 @@ def draw_cases(folder: Path, plan: Plan, module: nn.Module, loader: Loader, eval
     order = np.argsort(scores)
     chosen = {"best": order[0], "median": order[len(order) // 2], "worst": order[-1]}
     cases = [case_of(plan, module, loader, label, int(index), float(scores[index])) for label, index in chosen.items()]
-    path = folder / "figures" / "cases.png"
-    return gallery(path, plan.task, cases, model=plan.spec.row)
+    return gallery(folder / PICTURE, plan.task, cases, model=plan.spec.row)
 
 
 def case_of(plan: Plan, module: nn.Module, loader: Loader, label: str, index: int, score: float, *, windows: int = 1) -> Case:

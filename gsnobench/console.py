@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gsnobench.pipeline import Report
@@ -36,6 +37,16 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 def warn(text: str) -> None:
     """One line on stderr."""
     print(f"gsnobench: warning: {text}", file=sys.stderr)
+
+
+def print_facts(facts: Mapping[str, Any], as_json: bool) -> None:
+    """A line a fact, or one JSON document."""
+    if as_json:
+        print(json.dumps(facts))
+        return
+    for name, value in facts.items():
+        text = "unknown" if value is None else f"{value:.4g}" if isinstance(value, float) else value
+        print(f"{name}: {text}")
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from gsnobench.cache import lock, write_text
+from gsnobench.cache import atomic, lock, write_text
+from gsnobench.cases import PICTURE
 from gsnobench.checkpoint import drop_checkpoint, has_checkpoint
 from gsnobench.environment import costs, describe_environment
 from gsnobench.errors import GsnobenchError, Prune, RunError
@@ -101,10 +102,15 @@ def _attempt(plan: Plan, where: Where, folder: Path, observed: Observed, *, may_
 
 
 def keep(result: RunResult, home: Home) -> None:
-    """Write a result to the evidence of a home and to the folder of its run."""
+    """Write a result to the evidence of a home, its picture beside it, and to the folder of its run."""
+    folder = home.run_folder(result.spec.key)
     if result.status != "pruned":
-        result.save(evidence_path(home.results, result.spec))
-    result.save(home.run_folder(result.spec.key) / "result.json")
+        path = evidence_path(home.results, result.spec)
+        if (folder / PICTURE).exists():
+            with atomic(path.with_suffix(".png")) as part:
+                shutil.copyfile(folder / PICTURE, part)
+        result.save(path)
+    result.save(folder / "result.json")
 
 
 def record_failure(spec: RunSpec, home: Home, reason: str) -> RunResult:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from gsnobench.animate import animate_median, check_animable, gif_path
-from gsnobench.console import print_table, progress
+from gsnobench.cases import PICTURE
+from gsnobench.console import print_facts, print_table, progress
 from gsnobench.data import SPLITS, Samples, Task
 from gsnobench.declare import Dataset
 from gsnobench.errors import DataError, ParamError, RunError, did_you_mean
@@ -128,7 +129,7 @@ def _print_results(plan: Plan, result: RunResult, beside: Sequence[RunResult], f
         print(f"{result.spec.row}: {result.status}, {result.reason}")
     if not plan.is_calibrated:
         print(f"note: {plan.spec.row} has no calibrated step count on this track; it used the default")
-    picture = folder / "figures" / "cases.png"
+    picture = folder / PICTURE
     if picture.exists():
         print(f"picture  {picture}")
     for name, path in extras.items():
@@ -168,7 +169,7 @@ def _dry_run(plan: Plan, place: Home, as_json: bool) -> int:
         "disk_mb": None if needs is None else round(needs.disk_bytes / 2**20, 1),
         "memory_mb": None if needs is None else round(needs.memory_bytes / 2**20, 1),
     }
-    _print_facts(facts, as_json)
+    print_facts(facts, as_json)
     return 0
 
 
@@ -222,7 +223,7 @@ def predict_run(
     if out is not None:
         write_predictions(out, samples, trained.predict(samples), trained.plan)
         facts["written"] = str(out)
-    _print_facts(facts, as_json)
+    print_facts(facts, as_json)
     return 0
 
 
@@ -279,7 +280,7 @@ def examine(*, gpu: bool, replay: bool, clean: bool, device: str, home: Path | N
         print(json.dumps(doctor.gpu(device), indent=None if as_json else 2))
         return 0
     found = doctor.replay(place) if replay else doctor.clean(place) if clean else doctor.report(place)
-    _print_facts(found, as_json)
+    print_facts(found, as_json)
     return 0
 
 
@@ -301,7 +302,7 @@ def generate_data(task: str, wanted: Mapping[str, Any], *, jobs: int, home: Path
         path = ensure(dataset, resolved, home=open_home(home).root, jobs=jobs, progress=report.data)
     with open_file(path, resolved) as opened:
         facts = {"task": resolved.id, "file": str(path), "samples": dict(resolved.sizes), "content_hash": opened.content_hash}
-    _print_facts(facts, as_json)
+    print_facts(facts, as_json)
     return 0
 
 
@@ -321,7 +322,7 @@ def verify_data(file: Path, *, as_json: bool) -> int:
     from gsnobench.store import verify
 
     verify(file)
-    _print_facts({"file": str(file), "state": "whole"}, as_json)
+    print_facts({"file": str(file), "state": "whole"}, as_json)
     return 0
 
 
@@ -337,14 +338,5 @@ def import_data(source: Path, out: Path, task_file: Path, *, as_json: bool) -> i
         raise DataError(f"{task_file}: cannot be read ({error.strerror}); expected the task as JSON") from error
     splits = import_npz(source, task_from_json(text))
     write(out, splits, provenance={"title": source.stem, "source": f"imported from {source.name}"})
-    _print_facts({"file": str(out), "samples": {split: len(samples) for split, samples in splits.items()}}, as_json)
+    print_facts({"file": str(out), "samples": {split: len(samples) for split, samples in splits.items()}}, as_json)
     return 0
-
-
-def _print_facts(facts: Mapping[str, Any], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(facts))
-        return
-    for name, value in facts.items():
-        text = "unknown" if value is None else f"{value:.4g}" if isinstance(value, float) else value
-        print(f"{name}: {text}")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
+from base64 import b64decode
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +15,12 @@ import pytest
 from made_results import made_result, made_spec, save, spread
 
 from gsnobench.board import markdown, tables, terminal
-from gsnobench.board.boards import Board, Track, make_tracks, safe_name
+from gsnobench.board.assemble import make_tracks
+from gsnobench.board.boards import Board, Track, safe_name
 from gsnobench.board.build import Target, build, embedded, read_tracks, stale
 from gsnobench.board.diff import diff
 from gsnobench.board.evidence import read_evidence
+from gsnobench.board.page import board_page
 from gsnobench.board.published import read_published
 from gsnobench.board.reproduction import compare, ledger
 from gsnobench.cache import digest
@@ -113,6 +117,15 @@ def test_a_single_seed_is_marked_and_says_what_it_needs(evidence: Path) -> None:
     save(evidence, made_result("gnot", errors=spread(0.03, 5)))
     row = next(row for row in board_of(evidence).rows if row.model == "gnot")
     assert row.is_thin and row.rank is None and row.needs == "2 more seeds"
+
+
+def test_the_pictures_of_the_best_models_are_part_of_the_page(evidence: Path) -> None:
+    for path in evidence.rglob("*.json"):
+        path.with_suffix(".png").write_bytes(b"\x89PNG " + path.parent.name.encode())
+    (track,) = tracks_of(evidence)
+    page = board_page(track, track.boards[0], [])
+    shown = [b64decode(code) for code in re.findall(r"data:image/png;base64,([^\"]+)", page)]
+    assert shown == [b"\x89PNG gsno@compact", b"\x89PNG amg@compact"]
 
 
 def test_wins_count_separated_tasks_and_mean_ranks_span_them(evidence: Path) -> None:

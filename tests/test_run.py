@@ -48,7 +48,10 @@ def test_a_run_is_scored_recorded_and_drawn(unsteady_file: Path, tmp_path: Path)
     assert {"prepare_s", "train_cpu_s", "train_s", "inference_s", "peak_mb", "parameters"} <= set(result.costs)
     for name in ("spec.json", "task.json", "result.json", "curve.jsonl", "weights.safetensors", "reference.safetensors"):
         assert (folder / name).stat().st_size > 0
-    assert (folder / "figures" / "cases.png").read_bytes().startswith(b"\x89PNG")
+    picture = (folder / "figures" / "cases.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    (beside,) = (tmp_path / "results").rglob("*.png")
+    assert beside.read_bytes() == picture and beside.with_suffix(".json").exists()
     assert (folder / "result.json").stat().st_size <= 25_000
     evidence = tmp_path / "results" / "smoke" / "waves@2-7" / "gsno@plus" / f"{result.spec.key[:12]}.json"
     assert RunResult.load(evidence).headline == result.headline

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from made_results import made_spec
 
-from gsnobench.board.boards import Track, make_tracks
+from gsnobench.board.assemble import make_tracks
+from gsnobench.board.boards import Track
 from gsnobench.board.evidence import Entry, Evidence
 from gsnobench.board.published import Published
 from gsnobench.records import RunResult, RunSpec

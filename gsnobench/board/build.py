@@ -33,7 +33,7 @@ class Built:
 
 def read_tracks(roots: Sequence[Path]) -> tuple[list[Track], tuple[str, ...]]:
     """The boards of some folders of evidence, and what had to be skipped."""
-    from gsnobench.board.boards import make_tracks
+    from gsnobench.board.assemble import make_tracks
     from gsnobench.board.published import read_published
 
     evidence = read_evidence(roots)

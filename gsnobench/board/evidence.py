@@ -35,6 +35,7 @@ class Entry:
     costs: Mapping[str, float]
     data: Mapping[str, str]
     environment: Mapping[str, Any]
+    picture: Path | None = None  # best, median and worst test sample, if the file lies beside the result
 
     @property
     def key(self) -> str:
@@ -46,7 +47,7 @@ class Entry:
         return not any(self.spec.steps.values())
 
     @classmethod
-    def of(cls, result: RunResult) -> Entry:
+    def of(cls, result: RunResult, picture: Path | None = None) -> Entry:
         """The view of a board on a result."""
         per_field = [values["rel_l2"] for values in result.samples.values() if "rel_l2" in values]
         samples = np.asarray(per_field, dtype=float).mean(axis=0) if per_field else np.empty(0)
@@ -64,6 +65,7 @@ class Entry:
             costs=result.costs,
             data=result.data,
             environment=result.environment,
+            picture=picture,
         )
 
 
@@ -125,7 +127,8 @@ def _read_files(root: Path, paths: Sequence[Path]) -> Iterator[tuple[Path, Entry
 def _read_file(root: Path, path: Path) -> Entry | str:
     name = path.relative_to(root).as_posix()
     try:
-        return Entry.of(_checked(RunResult.load(path), name))
+        picture = path.with_suffix(".png")
+        return Entry.of(_checked(RunResult.load(path), name), picture if picture.exists() else None)
     except DataError as error:
         return str(error).replace(str(path), name)
     except (TypeError, ValueError, AttributeError, KeyError) as error:  # the right entries, but not the right kinds
@@ -171,6 +174,7 @@ def _doubled(root: Path, first: Path, second: Path, spec: RunSpec) -> str:
 
 
 def fingerprint(roots: Sequence[Path]) -> str:
-    """Changes whenever a result file is added, removed or rewritten; reads no content."""
-    stats = ((path, path.stat()) for root in roots for path in result_files(root))
+    """Changes whenever a result file or its picture is added, removed or rewritten; reads no content."""
+    seen = (path for root in roots for path in sorted(root.rglob("*.*")) if path.suffix in (".json", ".png"))
+    stats = ((path, path.stat()) for path in seen)
     return digest([[str(path), one.st_size, one.st_mtime_ns] for path, one in stats])

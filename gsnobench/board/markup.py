@@ -9,7 +9,7 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
-VOID = frozenset({"meta", "link", "input", "br", "wbr"})
+VOID = frozenset({"meta", "link", "input", "br", "wbr", "img"})
 
 
 class Html(str):

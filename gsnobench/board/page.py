@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from gsnobench.board import texts
 from gsnobench.board.boards import Board, Row, Track, safe_name
@@ -15,6 +17,7 @@ from gsnobench.board.statistics import LEVEL
 COST_NAMES = {"parameters": "parameters", "prepare s": "prepare_s", "train CPU-s": "train_cpu_s"}
 COST_NAMES |= {"ms a sample": "inference_s", "peak MB": "peak_mb"}
 KINDS = {"floor": "floors", "variant": "variants"}
+GALLERIES = 2  # best models whose single samples are shown
 MACHINES = 3  # names of hardware that are listed
 
 
@@ -33,11 +36,29 @@ def board_page(track: Track, board: Board, drawn: Sequence[Figure], *, home: str
         tag("p", texts.HOW_TO_READ),
         *_matrix(board),
         *([tag("h2", "Plots"), *figures] if figures else []),
+        *_gallery(board),
         tag("h2", "Evidence"),
         tag("details", tag("summary", "Keys of the results behind each row"), _keys(board)),
     ]
     place = tag("span", f"gsnobench, track {track.name}")
     return document(board.title, place if home is None else site_links(home, place), main)
+
+
+def _gallery(board: Board) -> Iterator[Html]:
+    """Single samples of the best models, as their runs drew them; the worst sample is always among them."""
+    shown = [row for row in board.compared if row.picture is not None and not row.is_floor][:GALLERIES]
+    if shown:
+        yield tag("h2", "Single samples")
+    for row in shown:
+        caption = f"{row.name}: input, truth, prediction and error of its best, median and worst test sample."
+        picture = tag("img", src=_inlined(row.picture), alt=caption, loading="lazy")
+        drawing = tag("div", picture, class_="scroll")
+        yield Html(tag("h3", row.name) + tag("figure", drawing, tag("figcaption", caption)))
+
+
+def _inlined(picture: Path | None) -> str:
+    """A page may load nothing, so that its pictures are part of it."""
+    return f"data:image/png;base64,{b64encode(picture.read_bytes()).decode()}" if picture is not None else ""
 
 
 def site_links(home: str, place: Html) -> Html:
