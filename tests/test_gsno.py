@@ -19,7 +19,7 @@ import gsnobench as gb
 from gsnobench.cache import Cache
 from gsnobench.loader import Loader, compute_geometry
 from gsnobench.normalize import fit_normaliser
-from gsnobench_plugins.models import gsno, gsno_plus
+from gsnobench_plugins.models import gsno, gsno_gelu, gsno_plus
 
 MODEL = gsno.gsnobench_model()
 STEADY = {"t_in": 0, "t_out": 1, "static": (gb.Field("a"),)}
@@ -130,28 +130,68 @@ def test_more_modes_than_nodes_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("case", ["steady", "unsteady"])
-@pytest.mark.parametrize("variant", ["plain", "tiled"])
-def test_prediction_and_gradients_are_those_of_the_textbook(benchmark: ModuleType, case: str, variant: str) -> None:
+@pytest.mark.parametrize("variant", ["plain", "fast", "tiled"])
+def test_prediction_and_gradients_are_those_of_the_textbook(
+    benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch, case: str, variant: str
+) -> None:
+    monkeypatch.setattr(gsno, "CACHE", 2000)  # so small that `fast` has several tiles
     benchmark.CASES[case] = replace(benchmark.CASES[case], nodes=60, batch=2)
     predictions = [module(batch) for module, batch in (benchmark.make(case, name) for name in ("textbook", variant))]
     torch.testing.assert_close(*predictions, rtol=1e-4, atol=1e-5)
     assert benchmark.gradient_gap(case, variant) < 1e-5
 
 
+KNOBS = [{}, {"local": False}, {"residual": True}, {"residual": True, "local": False}, {"time": "mlp"}, {"kernel": "identity"}]
+KNOBS += [{"time": "channels"}, {"padding": 0}, {"gradients": True, "basis": "fem"}]
+
+
+@pytest.mark.parametrize("meshes", [(square(7),), (square(6), square(8))], ids=["one mesh", "two meshes"])
 @pytest.mark.parametrize("shape", [STEADY, UNSTEADY], ids=["steady", "unsteady"])
-@pytest.mark.parametrize(
-    "knobs",
-    [{}, {"local": False}, {"residual": True}, {"residual": True, "local": False}, {"time": "mlp"}, {"kernel": "identity"}],
-    ids=str,
-)
-def test_tiles_change_nothing(shape: Mapping[str, Any], knobs: dict[str, Any]) -> None:
-    found = []
-    for tile in (-1, 900):
-        module, batch = make(shape, "paper", tile=tile, **knobs)
-        y = module(batch)
-        y.square().sum().backward()
-        found.append([y, *(one.grad for one in module.parameters())])
-    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-4)
+@pytest.mark.parametrize("knobs", KNOBS, ids=str)
+def test_tiles_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, meshes: tuple[gb.Mesh, ...], shape: Mapping[str, Any], knobs: dict[str, Any]
+) -> None:
+    plain = trace(meshes, shape, {**knobs, "tile": -1})
+    torch.testing.assert_close(trace(meshes, shape, {**knobs, "tile": 900}), plain, rtol=1e-4, atol=1e-4)
+    monkeypatch.setattr(gsno, "CACHE", 400)  # the automatic choice takes tiles and keeps them
+    torch.testing.assert_close(trace(meshes, shape, knobs), plain, rtol=1e-4, atol=1e-4)
+
+
+def trace(meshes: tuple[gb.Mesh, ...], shape: Mapping[str, Any], knobs: Mapping[str, Any]) -> list[torch.Tensor | None]:
+    """A prediction and all gradients, found twice from one graph."""
+    params = gsno.Params.make(MODEL.presets["paper"].model, {**SMALL, **knobs})
+    count = 4 if len(meshes) == 1 else len(meshes)
+    data = samples(meshes, count, shape)
+    torch.manual_seed(0)
+    module, chosen = gsno.Gsno(data.task, params), torch.arange(count)
+    y = module(load(data, params, "paper").batch(chosen, torch.zeros_like(chosen), data.task.t_out)[0])
+    for again in (True, False):  # nothing that a second backward pass needs is overwritten by the first
+        y.square().mean().backward(retain_graph=again)
+    return [y, *(one.grad for one in module.parameters())]
+
+
+def test_latents_choose_their_tiles_by_size() -> None:
+    module = gsno.Gsno(darcy_task(), gsno.Params())
+    assert module.tiling(torch.empty(gsno.CACHE)) is None
+    assert module.tiling(torch.empty(gsno.CACHE + 1)) == gsno.Tiling(gsno.CACHE, keep=True)
+    assert module.tiling(torch.empty(1).expand(gsno.KEPT)) == gsno.Tiling(gsno.CACHE, keep=False)
+    with torch.no_grad():  # nothing to keep it for
+        assert module.tiling(torch.empty(gsno.CACHE + 1)) == gsno.Tiling(gsno.CACHE, keep=False)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert module.tiling(torch.empty(gsno.CACHE + 1)) is None
+    asked = gsno.Gsno(darcy_task(), gsno.Params(tile=900))
+    assert asked.tiling(torch.empty(1)) == gsno.Tiling(900, keep=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gelu_and_its_slope_are_exact_to_round_off(dtype: torch.dtype) -> None:
+    z = torch.cat([torch.linspace(-14, 14, 200_001), torch.tensor([0.0, -0.0, 1e-30, 300.0, -300.0])]).to(dtype)
+    exact = z.double()
+    h, right = z.clone(), torch.nn.functional.gelu(exact)
+    slope = gsno_gelu.activate(h)
+    assert float(((h - right).abs() / exact.abs().clamp_min(1)).max()) < 2e-7
+    assert float((slope - torch.ops.aten.gelu_backward(torch.ones_like(exact), exact)).abs().max()) < 5e-7
+    assert gsno_gelu.activate(torch.full((40,), math.nan)).isnan().all()  # a diverged run must be seen to diverge
 
 
 def test_temporal_modes_are_orthonormal() -> None:

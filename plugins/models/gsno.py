@@ -19,10 +19,12 @@ import gsnobench as gb
 from gsnobench.declare import Geometry, Reference
 from gsnobench.modes import Basis, align, eigenbasis
 from gsnobench_plugins.models import gsno_plus as plus
-from gsnobench_plugins.models.gsno_tiled import TiledHead, TiledLayer
+from gsnobench_plugins.models.gsno_tiled import TiledHead, TiledLayer, Tiling
 
 GSNOBENCH_API = 1
 CACHE = 1 << 19  # numbers that a processor's cache holds: 2 MB
+KEPT = 1 << 25  # numbers of a latent from which on the system takes longer to find memory than we to compute again
+Latent = tuple[Tensor, Tensor | None]
 
 
 class Params(gb.Params):
@@ -50,7 +52,7 @@ class Params(gb.Params):
     sigma: float = gb.knob(0.0, low=0.0, geometry=True, search=False, help="width of the edge weights; 0: mean edge length")
     neighbours: int = gb.knob(8, low=2, high=64, geometry=True, search=False, help="edges a node of the basis `knn`")
     blocks: int = gb.knob(1, low=1, high=8, search=False, help="calls that find the frames, each from the end of the one before")
-    tile: int = gb.knob(0, low=-1, search=False, help="numbers a tile of the low-memory path; 0: where faster; -1: off")
+    tile: int = gb.knob(0, low=-1, search=False, help="numbers a tile of the low-memory path; 0: automatic; -1: off")
 
 
 # ------------------------------------------------------------------------------------------------------- preprocessing
@@ -169,7 +171,8 @@ class PerceptronKernel(nn.Module):
 
 def fourier_waves(k_t: int, steps: int) -> Tensor:
     """Rows 1, cos t, -sin t, cos 2t, -sin 2t, ... of the real Fourier transform, orthonormal: (2 k_t - 1, T)."""
-    angle = 2 * math.pi * torch.arange(k_t)[:, None] * torch.arange(steps) / steps  # (k_t, T)
+    turns = torch.arange(k_t)[:, None] * torch.arange(steps) % steps  # (k_t, T), whole turns dropped while they are exact
+    angle = 2 * math.pi * turns / steps  # (k_t, T)
     rows = torch.stack([angle.cos(), -angle.sin()], 1).flatten(0, 1) * math.sqrt(2 / steps)  # (2 k_t, T)
     return torch.cat([rows[:1] / math.sqrt(2), rows[2:]])  # the sine of frequency 0 is nothing
 
@@ -185,32 +188,36 @@ class Layer(nn.Module):
         self.out = nn.Linear(width, width) if params.residual else None
         self.width, self.steps, self.copies = width, steps, copies
 
-    def forward(self, v: Tensor, mesh: Mapping[str, Tensor], tile: int) -> Tensor:
-        """(G, N, S*T*C) -> the same; in tiles of so many numbers, or with tile = 0 as plain operations."""
-
-        def spectral(c: Tensor) -> Tensor:
-            c = c.unflatten(-1, (-1, self.steps, self.width))  # (G, k, S, T, C)
-            y = self.kernel(c, mesh["level"]).unflatten(-1, (self.copies, self.width))  # (G, k, S, T, copies, C)
-            return y.permute(0, 4, 1, 2, 3, 5).flatten(3).flatten(1, 2)  # (G, copies*k, S*T*C)
-
-        modes = mesh["modes"]  # (G, N, copies*k)
-        if tile:
-            weights = (*_affine(self.local), *_affine(self.out))
-            return TiledLayer.apply(spectral, tile, modes, analysis(mesh), v, *weights, *self.kernel.parameters())
-        y, x = spectral(analysis(mesh) @ v), v.unflatten(-1, (-1, self.width))  # (G, copies*k, S*T*C), (G, N, S*T, C)
-        z = modes @ y if self.local is None else torch.baddbmm(self.local(x).flatten(2), modes, y)  # (G, N, S*T*C)
+    def forward(self, v: Tensor, c: Tensor, mesh: Mapping[str, Tensor], dual: Tensor | None, tiling: Tiling | None) -> Latent:
+        """A latent (G, N, S*T*C) and its modal coefficients (G, k, S*T*C) -> the same; without a dual no coefficients."""
+        phi, y = mesh["modes"], self.spectral(c, mesh["level"])  # (G, N, K), (G, K, S*T*C), K = copies*k
+        if tiling is not None:
+            weight, bias = _affine(self.local)
+            if bias is not None:  # it rides on the product with the modes, which saves a pass
+                phi = torch.cat([phi, phi.new_ones(1, 1, 1).expand(*phi.shape[:2], 1)], 2)  # (G, N, K + 1)
+                y = torch.cat([y, bias.repeat(y.shape[2] // len(bias)).expand(y.shape[0], 1, -1)], 1)  # (G, K + 1, S*T*C)
+            return TiledLayer.apply(tiling, phi, dual, v, y, weight, *_affine(self.out))
+        x = v.unflatten(-1, (-1, self.width))  # (G, N, S*T, C)
+        z = phi @ y if self.local is None else torch.baddbmm(self.local(x).flatten(2), phi, y)  # (G, N, S*T*C)
         z = functional.gelu(z)
-        return z if self.out is None else v + self.out(z.view_as(x)).flatten(2)
+        u = z if self.out is None else v + self.out(z.view_as(x)).flatten(2)
+        return u, None if dual is None else dual.mT @ u
+
+    def spectral(self, c: Tensor, level: Tensor) -> Tensor:
+        """The kernel between coefficients laid out for products with the modes: (G, k, S*T*C) -> (G, copies*k, S*T*C)."""
+        c = c.unflatten(-1, (-1, self.steps, self.width))  # (G, k, S, T, C)
+        y = self.kernel(c, level).unflatten(-1, (self.copies, self.width))  # (G, k, S, T, copies, C)
+        return y.permute(0, 4, 1, 2, 3, 5).flatten(3).flatten(1, 2)  # (G, copies*k, S*T*C)
 
 
 def _affine(part: nn.Linear | None) -> tuple[Tensor | None, Tensor | None]:
     return (None, None) if part is None else (part.weight, part.bias)
 
 
-def analysis(mesh: Mapping[str, Tensor]) -> Tensor:
-    """Phi^T M, (G, k, N): node values -> modal coefficients."""
+def dual_modes(mesh: Mapping[str, Tensor]) -> Tensor:
+    """M Phi, (G, N, k): its transpose takes node values to modal coefficients."""
     phi = mesh["modes"][..., : mesh["level"].shape[1]]  # (G, N, k); gradients of the modes stand behind them
-    return (phi * mesh["mass"][..., None]).mT
+    return phi * mesh["mass"][..., None]
 
 
 class Gsno(nn.Module):
@@ -240,34 +247,45 @@ class Gsno(nn.Module):
         mesh = batch.geometry
         hints, start = self.hints(batch)  # (B, N, .), (B, t_out, N, C)
         x = torch.cat([batch.features[..., 0 if self.params.coordinates else self.task.dim :], hints], -1)  # (B, N, F)
-        v = self.lifted(x.unflatten(0, (mesh["modes"].shape[0], -1)))  # (G, N, S*T*C)
-        tile = self.tile_size(v)
-        for layer in self.layers:
-            v = layer(v, mesh, tile)
-        y = self.projected(v, tile)  # (G, N, S*t_out*fields)
+        dual = dual_modes(mesh)  # (G, N, k)
+        v, c = self.lifted(x.unflatten(0, (dual.shape[0], -1)), dual)  # (G, N, S*T*C), (G, k, S*T*C)
+        tiling = self.tiling(v)
+        for layer in self.layers[:-1]:
+            v, c = layer(v, c, mesh, dual, tiling)
+        v, c = self.layers[-1](v, c, mesh, None if self.joint is None else dual, tiling)
+        y = self.projected(v, tiling)  # (G, N, S*t_out*fields)
         if self.joint is not None:
-            y = y + mesh["modes"][..., : self.params.k_s] @ self.joint(analysis(mesh) @ v)  # (G, N, S*t_out*fields)
+            y = y + mesh["modes"][..., : self.params.k_s] @ self.joint(c)  # (G, N, S*t_out*fields)
         frames = y.unflatten(-1, (-1, self.task.t_out, len(self.task.fields)))  # (G, N, S, t_out, fields)
         return start + frames.permute(0, 2, 3, 1, 4).flatten(0, 1)  # (B, t_out, N, fields)
 
-    def lifted(self, x: Tensor) -> Tensor:
-        """Inputs (G, S, N, F), the same at all latent steps, and the time: (G, N, S*T*C)."""
+    def lifted(self, x: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs (G, S, N, F), the same at all latent steps, and the time: (G, N, S*T*C) and its coefficients (G, k, S*T*C)."""
         spatial, temporal = self.lift.weight.split([x.shape[-1], self.clock.shape[1]], 1)
         v = functional.linear(x.transpose(1, 2), spatial, self.lift.bias)  # (G, N, S, C)
-        return (v[..., None, :] + self.clock @ temporal.mT).flatten(2)  # (G, N, S*T*C)
+        pulse = self.clock @ temporal.mT  # (T, C)
+        c = (dual.mT @ v.flatten(2)).unflatten(2, v.shape[2:])  # (G, k, S, C), T times cheaper than of the sum below
+        moved = c[..., None, :] + dual.sum(1)[..., None, None, None] * pulse  # (G, k, S, T, C)
+        return (v[..., None, :] + pulse).flatten(2), moved.flatten(2)
 
-    def projected(self, v: Tensor, tile: int) -> Tensor:
+    def projected(self, v: Tensor, tiling: Tiling | None) -> Tensor:
         """Q at the steps that are frames: (G, N, S*T*C) -> (G, N, S*t_out*fields)."""
-        kept = min(self.steps, self.task.t_out)
-        if tile:
-            return TiledHead.apply(tile, self.steps, kept, v, *_affine(self.head), *_affine(self.last))
-        x = v.unflatten(-1, (-1, self.steps, self.width))[..., :kept, :]  # (G, N, S, kept, C)
+        used = min(self.steps, self.task.t_out)
+        if tiling is not None:
+            return TiledHead.apply(tiling, (self.steps, used), v, *_affine(self.head), *_affine(self.last))
+        x = v.unflatten(-1, (-1, self.steps, self.width))[..., :used, :]  # (G, N, S, used, C)
         return self.last(functional.gelu(self.head(x))).flatten(2)
 
-    def tile_size(self, v: Tensor) -> int:
-        """Numbers a tile may hold, 0 for no tiles: by default where a latent overflows a processor's cache."""
-        overflows = v.device.type == "cpu" and v.numel() > CACHE and not torch.is_autocast_enabled("cpu")
-        return max(self.params.tile or CACHE * overflows, 0)
+    def tiling(self, v: Tensor) -> Tiling | None:
+        """Tiles where a latent overflows a processor's cache or they are asked for; autocast and compilers do without."""
+        kind, tile, size = v.device.type, self.params.tile, v.numel()
+        cast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+        if tile < 0 or cast or torch.compiler.is_compiling():
+            return None
+        if tile:
+            return Tiling(tile, keep=False)
+        keep = size < KEPT and torch.is_grad_enabled()
+        return Tiling(CACHE, keep) if kind == "cpu" and size > CACHE else None
 
 
 # ---------------------------------------------------------------------------------------------------------- declaration

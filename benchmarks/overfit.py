@@ -1,0 +1,117 @@
+"""Can every model memorise eight samples? Error on the training samples themselves, by the one training loop, in one table.
+
+    OMP_NUM_THREADS=1 python benchmarks/overfit.py [--models a,b] [--seeds 0,1] [--json FILE]
+
+`pairs`: eight pairs of unrelated smooth fields on 300 random points, the test of the sheets of DeepONet, CORAL (whose codec has
+to rebuild the second field), Geo-FNO and MGKN, with the sizes, steps and rates given there, unscaled but for DeepONet.
+`darcy`: eight samples of darcy_threshold on 298 nodes, in preset `compact`, for the models whose sheets name a bound instead.
+The bar is the sheet's own figure, one seed of a throw-away prototype, so that the mean over seeds may scatter around it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import mean
+
+import numpy as np
+import torch
+from baselines import make_job
+
+import gsnobench as gb
+from gsnobench.plan import Plan, Request, make_plan
+from gsnobench.store import write
+from gsnobench.train import fit
+
+SAMPLES, NODES, WAVES = 8, 300, 4
+
+
+@dataclass(frozen=True)
+class Case:
+    """What to fit, with which knobs, for how long, and the error to reach."""
+
+    data: str
+    steps: int
+    bar: float
+    preset: str = "paper"
+    knobs: Mapping[str, str] = field(default_factory=dict)
+    is_scaled: bool = False  # by the preset's own rule
+
+
+PLAIN = {"train.optimiser": "adam", "train.lr": "1e-3", "train.schedule": "constant"}
+CASES = {
+    "deeponet": Case("pairs", 2000, 0.024, knobs=PLAIN, is_scaled=True),
+    "geofno": Case("pairs", 300, 0.036, knobs={**PLAIN, "train.weight_decay": "1e-4"}),
+    "mgkn": Case("pairs", 400, 0.37, knobs={**PLAIN, "model.width": "32", "model.kernel_width": "32"}),
+    "coral": Case("pairs", 400, 0.012, knobs={**PLAIN, "train.lr": "5e-4", "model.width": "64", "model.latent": "64"}),
+    "gnot": Case("darcy", 800, 0.01, "compact"),
+    "transolver": Case("darcy", 800, 0.01, "compact"),
+    "amg": Case("darcy", 800, 0.02, "compact"),
+    "sp2gno": Case("darcy", 800, 0.02, "compact"),
+}
+
+
+def pairs(draw: np.random.Generator, mesh: gb.Mesh) -> gb.Samples:
+    """Unrelated smooth fields: sums of sines of random direction, strength and phase."""
+
+    def fields() -> np.ndarray:
+        waves, phases = draw.integers(1, 4, (SAMPLES, WAVES, 2)), draw.uniform(0, 2 * np.pi, (SAMPLES, 1, WAVES))
+        angles = np.einsum("nd,skd->snk", mesh.points, np.pi * waves) + phases  # (S, N, waves)
+        return np.einsum("snk,sk->sn", np.sin(angles), draw.normal(size=(SAMPLES, WAVES))).astype("f4")
+
+    task = gb.Task("pairs", "pairs", (gb.Field("u"),), dim=2, static=(gb.Field("a"),), resolution=NODES)
+    return gb.Samples(task, (mesh,), fields()[:, None, :, None], fields()[..., None], np.zeros((SAMPLES, 0), "f4"))
+
+
+def plan_of(model: str, case: Case, seed: int, folder: Path) -> Plan:
+    """The run that `gsnobench run` would make of it."""
+    knobs = {**case.knobs, "train.batch": str(SAMPLES)}
+    if case.data == "darcy":
+        wanted = {"track": "smoke", "resolution": 298, "samples": SAMPLES, "data_seed": seed}
+        return make_plan(Request(model, "darcy_threshold", preset=case.preset, seed=seed, knobs=knobs, **wanted))
+    draw = np.random.default_rng(seed)
+    mesh = gb.Mesh(draw.random((NODES, 2)), None, {})
+    file = folder / "pairs.nc"
+    provenance = {"title": "unrelated pairs", "source": "benchmarks/overfit.py"}
+    write(file, {"train": pairs(draw, mesh), "valid": pairs(draw, mesh)}, provenance=provenance)
+    plan = make_plan(Request(model, str(file), preset=case.preset, seed=seed, knobs=knobs))
+    return plan if case.is_scaled else replace(plan, preset=replace(plan.preset, inputs="none", outputs="none", points="none"))
+
+
+def error_after(model: str, case: Case, seed: int) -> float:
+    """Least error of the first phase on the samples it was trained on: they stand in for the validation split."""
+    with tempfile.TemporaryDirectory() as name:
+        torch.manual_seed(seed)
+        job = make_job(plan_of(model, case, seed, Path(name)), Path(name))
+        first = job.phases[0]
+        outcome = fit(replace(job, valid=job.train, phases=(first,), steps={first.name: case.steps}, seed=seed))
+    if outcome.reason:
+        raise SystemExit(f"{model}: {outcome.reason}")
+    return min(float(row["valid"]) for row in outcome.progress.curve if "valid" in row)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=",".join(CASES))
+    parser.add_argument("--seeds", default="0,1")
+    parser.add_argument("--json", type=Path)
+    chosen = parser.parse_args()
+    torch.set_num_threads(1)
+    table = {}
+    for model in chosen.models.split(","):
+        case = CASES[model]
+        errors = [error_after(model, case, int(seed)) for seed in chosen.seeds.split(",")]
+        table[model] = {"data": case.data, "steps": case.steps, "errors": errors, "bar": case.bar}
+        verdict = "ok" if mean(errors) <= case.bar else "MISSED"
+        shown = ", ".join(f"{error:.4f}" for error in errors)
+        print(f"{model:12s} {case.data:6s} {case.steps:5d} steps  {shown}  (sheet {case.bar:g})  {verdict}", flush=True)
+    if chosen.json is not None:
+        chosen.json.write_text(json.dumps(table, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
