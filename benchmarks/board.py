@@ -13,9 +13,12 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from gsnobench.records import RunResult, RunSpec, evidence_path
 
@@ -54,6 +57,7 @@ def result(task: int, row: int, seed: int) -> RunResult:
         curve=curve,
         costs={**costs, "peak_mb": 500.0, "inference_s": 0.002},
         data={"hash": "0" * 64, "fingerprint": "{}", "origin": "generated"},
+        bands={"u": {part: draw.random(8).round(4).tolist() for part in ("truth", "error")}},
     )
 
 
@@ -67,12 +71,26 @@ def write_results(root: Path, files: int) -> None:
 
 
 def measure(root: Path, out: Path) -> dict[str, float]:
-    """CPU-seconds and peak memory of one build."""
+    """Wall and CPU seconds of one build, and the peak memory of all its processes together."""
     command = [sys.executable, "-m", "gsnobench", "leaderboard", "build", "--results", str(root), "--out", str(out)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    assert status == 0, f"the build ended with {status}"
-    return {"cpu_s": used.ru_utime + used.ru_stime, "peak_mb": used.ru_maxrss / 1024}
+    before, started, peak = os.times(), time.perf_counter(), 0
+    process = psutil.Popen(command, stdout=subprocess.DEVNULL)
+    while process.poll() is None:
+        peak = max(peak, _resident(process))
+        time.sleep(0.05)
+    assert process.returncode == 0, f"the build ended with {process.returncode}"
+    after = os.times()
+    spent = after.children_user + after.children_system - before.children_user - before.children_system
+    return {"wall_s": time.perf_counter() - started, "cpu_s": spent, "peak_mb": peak / 2**20}
+
+
+def _resident(process: psutil.Popen) -> int:
+    """Memory of a process and of all that it started, pages that they share counted in each."""
+    total = 0
+    with suppress(psutil.NoSuchProcess):  # one may end while we look
+        for one in (process, *process.children(recursive=True)):
+            total += one.memory_info().rss
+    return total
 
 
 def main() -> None:

@@ -25,10 +25,12 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=Text(title), title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD, pad_edge=False
+    )
     for position, name in enumerate(header):
         is_number = all(row[position][:1] in "-0123456789" for row in rows)
-        table.add_column(name, justify="right" if is_number else "left")
+        table.add_column(Text(name), justify="right" if is_number else "left")
     for number, row in enumerate(rows):
         table.add_row(*(Text(cell) for cell in row), style="bold green" if number == mark else None)
     Console().print(table)

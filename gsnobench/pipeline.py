@@ -32,8 +32,9 @@ from gsnobench.plan import Plan
 from gsnobench.plugins import listed, load
 from gsnobench.prepare import ensure
 from gsnobench.records import RunResult, Status
+from gsnobench.spectrum import band_table
 from gsnobench.store import Opened
-from gsnobench.train import Job, Outcome, fit, mix
+from gsnobench.train import Job, Outcome, fit, mix, walk
 
 MOST_CURVE_POINTS = 60
 OnEpoch = Callable[[str, int, Mapping[str, float]], None]
@@ -100,8 +101,8 @@ def score(plan: Plan, where: Where, setup: Setup, opened: Opened, folder: Path, 
     tables = {split: _evaluate(plan, where, setup, opened, split) for split in scored_splits(opened)}
     test = tables["test"]
     status: Status = "done" if math.isfinite(test.scores()["headline"]["rel_l2"]) else "diverged"
+    loader = make_loader(plan, where, setup, opened.split("test"))
     if not plan.model.is_floor:
-        loader = make_loader(plan, where, setup, opened.split("test"))
         _draw(plan, where, folder, setup.module, loader, test, outcome.progress.curve)
     return RunResult(
         spec=plan.spec,
@@ -112,6 +113,7 @@ def score(plan: Plan, where: Where, setup: Setup, opened: Opened, folder: Path, 
         frames=test.frame_table() if plan.task.t_out > 1 else {},
         curve=thinned(outcome.progress.curve),
         costs={**costs(setup.module, setup.prepare_cpu_s, outcome.progress, where.device), "inference_s": test.inference_s},
+        bands=_bands(plan, where, setup, loader),
     )
 
 
@@ -198,6 +200,15 @@ def _metrics() -> tuple[Metric, ...]:
         with suppress(PluginError):
             found.append(load("metric", entry.name))
     return tuple(found)
+
+
+def _bands(plan: Plan, where: Where, setup: Setup, loader: Loader) -> dict[str, dict[str, list[float]]]:
+    """Test errors by band of modes; a mesh that has no Laplacian modes must not cost the run."""
+    try:
+        return band_table(walk(setup.module, loader, plan.task.t_out, plan.train.batch), loader, Cache(where.home.cache))
+    except Exception as error:
+        where.report.warn(f"{plan.spec.row}: no errors by band ({type(error).__name__}: {error}); the scores are not affected")
+        return {}
 
 
 def _draw(

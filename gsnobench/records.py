@@ -78,6 +78,7 @@ class RunResult:
     costs: Mapping[str, float] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
+    bands: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)  # field -> truth, error -> one a band of modes
 
     @property
     def headline(self) -> float:
@@ -100,7 +101,7 @@ class RunResult:
             raise DataError(f"{where}: not a gsnobench result ({error}); expected the JSON that `run` writes") from error
         if schema != SCHEMA:
             raise DataError(f"{where}: schema {schema!r} is not {SCHEMA}; use the gsnobench version that wrote it")
-        odd = sorted({one.name for one in fields(cls)}.symmetric_difference(body))
+        odd = sorted({one.name for one in fields(cls)}.symmetric_difference({"bands", *body}))  # the first results had no bands
         if odd:
             raise DataError(f"{where}: entries {', '.join(odd)} are unknown or missing; was it edited?")
         result = cls(**{**body, "spec": RunSpec.from_dict(body["spec"])})

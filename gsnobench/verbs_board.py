@@ -92,14 +92,15 @@ def _print_track(track: Track, task: str) -> None:
 
     if not task:
         header, rows = terminal.overview(track)
-        print_table(f"Track {track.name}: mean test error over seeds (° fewer than three)", header, rows)
+        title = terminal.printable(f"Track {track.name}: mean test error over seeds (° fewer than three)")
+        print_table(title, header, rows)
         print("one board: gsnobench leaderboard show --task NAME")
         return
     boards = {board.slug: board for board in track.boards}
     if task not in boards:
         raise ParamError(f"task: no board {task!r} on track {track.name}; {did_you_mean(task, boards)}")
     header, rows = terminal.board(boards[task])
-    print_table(boards[task].title, header, rows)
+    print_table(terminal.printable(boards[task].title), header, rows)
     for line in terminal.remarks(boards[task]):
         print(line)
 

@@ -67,3 +67,11 @@ def save(root: Path, *results: RunResult) -> list[Path]:
     for path, result in zip(paths, results, strict=True):
         result.save(path)
     return paths
+
+
+def made_evidence(root: Path) -> Path:
+    """Three models and a floor, three seeds each, clearly apart."""
+    for place, (model, mean) in enumerate((("gsno", 0.02), ("amg", 0.04), ("coral", 0.08))):
+        save(root, *(made_result(model, errors=spread(mean, 10 * place + seed), seed=seed) for seed in range(3)))
+    save(root, made_result("mean", errors=spread(0.5, 99), preset="default", steps={"fit": 0}))
+    return root

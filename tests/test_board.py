@@ -7,12 +7,13 @@ import io
 import json
 import re
 import shutil
+import sys
 from base64 import b64decode
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_results import made_result, made_spec, save, spread
+from made_results import made_evidence, made_result, made_spec, save, spread
 
 from gsnobench.board import markdown, tables, terminal
 from gsnobench.board.assemble import make_tracks
@@ -23,9 +24,9 @@ from gsnobench.board.evidence import read_evidence
 from gsnobench.board.page import board_page
 from gsnobench.board.published import read_published
 from gsnobench.board.reproduction import compare, ledger
-from gsnobench.cache import digest
-from gsnobench.errors import DataError
+from gsnobench.console import print_table
 from gsnobench.records import RunResult
+from gsnobench.verbs_board import show_boards
 
 ROOT = Path(__file__).resolve().parent.parent
 HOSTILE = "<script>alert(1)</script>\"'`|*_[x](javascript:1)\\..\n=1+1"
@@ -41,12 +42,7 @@ def board_of(root: Path, slug: str = "darcy") -> Board:
 
 @pytest.fixture
 def evidence(tmp_path: Path) -> Path:
-    """Three models and a floor, three seeds each, clearly apart."""
-    root = tmp_path / "results"
-    for place, (model, mean) in enumerate((("gsno", 0.02), ("amg", 0.04), ("coral", 0.08))):
-        save(root, *(made_result(model, errors=spread(mean, 10 * place + seed), seed=seed) for seed in range(3)))
-    save(root, made_result("mean", errors=spread(0.5, 99), preset="default", steps={"fit": 0}))
-    return root
+    return made_evidence(tmp_path / "results")
 
 
 # ------------------------------------------------------------------------------------------------------------- grouping
@@ -139,75 +135,6 @@ def test_wins_count_separated_tasks_and_mean_ranks_span_them(evidence: Path) -> 
     assert dict(zip(track.comparison.rows, track.comparison.mean_ranks, strict=True))["coral@compact"] == 3
 
 
-# ---------------------------------------------------------------------------------------------------------- odd evidence
-
-
-def test_odd_files_are_named_and_skipped_and_the_rest_is_built(evidence: Path, tmp_path: Path) -> None:
-    good = sorted(evidence.rglob("*.json"))
-    (evidence / "damaged.json").write_bytes(good[0].read_bytes()[:500])
-    (evidence / "foreign.json").write_text('{"accuracy": 1}')
-    future = json.loads(good[0].read_text())
-    (evidence / "future.json").write_text(json.dumps({**future, "schema": 99}))
-    shutil.copy(good[0], evidence / "copy.json")
-    (evidence / "edited.json").write_text(good[1].read_text().replace('"seed":', '"seed":1'))
-    short = json.loads(good[2].read_text())
-    short["samples"]["head"]["rel_l2"].pop()
-    good[2].write_text(json.dumps(short))
-    found = read_evidence([evidence])
-    assert len(found.entries) == len(good) - 1
-    told = "\n".join(found.problems)
-    for name in ("damaged.json", "foreign.json", "future.json", "copy.json", "edited.json", good[2].name):
-        assert sum(name in line for line in found.problems) == 1, name
-    assert "schema 99" in told and str(tmp_path) not in told
-    assert len(found.problems) == 6
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"costs": {"parameters": "many"}},
-        {"data": {"hash": 3, "origin": "generated"}},
-        {"frames": {"head": {"q50": "all"}}},
-        {"samples": {"head": [1, 2]}},
-        {"samples": {"head": {"rel_l2": ["a"] * 64}}},
-        {"scores": []},
-        {"spec": {"resolution": "fine"}},
-        {"spec": {"sizes": [1]}},
-        {"spec": {"steps": 3}},
-        {"reason": {}},
-    ],
-    ids=str,
-)
-def test_entries_of_the_wrong_kind_are_named_and_skipped(evidence: Path, change: dict[str, object]) -> None:
-    body = json.loads(made_result("gnot").to_json())
-    spec = {**body["spec"], **change.pop("spec", {})}  # type: ignore[dict-item]
-    body |= {**change, "spec": spec, "key": digest(spec)}
-    (evidence / "odd.json").write_text(json.dumps(body))
-    found = read_evidence([evidence])
-    assert len(found.problems) == 1 and found.problems[0].startswith("odd.json: ")
-    assert len(found.entries) == 10
-
-
-def test_the_copy_in_its_place_counts_whatever_the_order(evidence: Path) -> None:
-    path = sorted(evidence.rglob("*.json"))[0]
-    shutil.copy(path, evidence / "0.json")
-    found = read_evidence([evidence])
-    assert len(found.problems) == 1 and found.problems[0].startswith("0.json: the same answer")
-
-
-def test_the_first_folder_has_the_first_word(evidence: Path, tmp_path: Path) -> None:
-    mine = tmp_path / "mine"
-    save(mine, made_result("gsno", errors=0.5, seed=0))
-    found = read_evidence([mine, evidence])
-    assert not found.problems
-    assert [one.error for one in found.entries if one.spec.model == "gsno" and one.spec.seed == 0] == [0.5]
-
-
-def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such folder; expected result files"):
-        read_evidence([tmp_path / "nothing"])
-
-
 # ---------------------------------------------------------------------------------------------------------------- forms
 
 
@@ -269,6 +196,31 @@ def test_hostile_names_are_inert_in_every_text_form(evidence: Path) -> None:
     assert all("\n" not in cell for row in terminal.overview(tracks[0])[1] for cell in row)
 
 
+def test_a_name_cannot_steer_a_terminal_a_page_or_the_row_before(evidence: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    steering = "\x1b[31m\u202e\r[/bold]"
+    save(
+        evidence, made_result("*[4cm]", errors=spread(0.01, 5), preset=f"{steering}https://x.org", task=steering, track=steering)
+    )
+    (evidence / "odd\x1b[2J.json").write_text(json.dumps({"schema": steering, "key": ""}))
+    track = next(one for one in tracks_of(evidence) if one.name == steering)
+    assert show_boards([evidence], track=steering, task="", form="text", out=None, home=None) == 3
+    assert show_boards([evidence], track=steering, task=track.boards[0].slug, form="text", out=None, home=None) == 3
+    said = capsys.readouterr()
+    for text in (said.out, said.err, markdown.track_page(track), tables.latex(track)):
+        assert not set("\x1b\u202e\r") & set(text)
+    assert "https\\://x" in markdown.track_page(track), "a bare address must not become a link"
+    assert not re.search(r"\\\\\s*[\[*]", tables.latex(track)), "LaTeX would take it for an option of the line break"
+
+
+@pytest.mark.parametrize("title", ["[/bold]", "[red]x", "\\["])
+def test_a_table_of_the_terminal_takes_no_title_and_no_heading_for_markup(title: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(out, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdout", out)
+    print_table(title, [title], [["1"]])
+    assert out.getvalue().count(title) == 2
+
+
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "", ".", "..", "x" * 300, "<b>", "CON\0", "ä"])
 def test_a_file_name_cannot_leave_its_folder(name: str) -> None:
     made = safe_name(name)
@@ -287,6 +239,14 @@ def test_latex_marks_best_and_second(evidence: Path) -> None:
     text = tables.latex(tracks_of(evidence)[0])
     assert text.count("\\textbf") == 1 and text.count("\\underline") == 1
     assert "\\toprule" in text and text.count("{") == text.count("}")
+    assert "Promotion & 49\\% \\\\" in text
+
+
+def test_latex_puts_a_promotion_that_seeds_leave_open_in_parentheses(tmp_path: Path) -> None:
+    save(tmp_path, made_result("gsno", errors=spread(0.02, 1)), made_result("amg", errors=spread(0.04, 1)))
+    assert "Promotion & (50\\%) \\\\" in tables.latex(tracks_of(tmp_path)[0])
+    save(tmp_path / "alone", made_result("gsno", errors=spread(0.02, 1)))
+    assert "Promotion &" not in tables.latex(tracks_of(tmp_path / "alone")[0])
 
 
 def test_parquet_holds_the_same_records(evidence: Path, tmp_path: Path) -> None:
@@ -321,9 +281,27 @@ def test_every_printed_number_is_in_the_ledger_with_a_verdict(evidence: Path) ->
     published = read_published()
     assert len(published.numbers) == 1086
     page = ledger(tracks_of(evidence), published)
-    rows = [line for line in page.splitlines() if line.startswith("| ") and not line.startswith(("| task", "| ---"))]
+    summary, *sections = re.split(r"^## ", page.partition("## Summary")[2], flags=re.MULTILINE)
+    rows = [line for line in "".join(sections).splitlines() if line.startswith("| ") and not line.startswith(("| task", "| ---"))]
     assert len(rows) == 1086
-    assert all(row.rsplit(" | ", 1)[1] in ("not run |", "not comparable |") for row in rows), "laptop numbers are not compared"
+    verdicts = [row.split(" | ")[4] for row in rows]
+    assert set(verdicts) == {"not run", "not comparable"}, "laptop numbers are not compared"
+    counts = [verdicts.count("not comparable"), verdicts.count("not run")]
+    assert f"| **all** | 1086 |  |  |  | {counts[0]} | {counts[1]} |" in summary
+    assert "a cost of the authors' set-up" in page and "asked by a study" in page
+
+
+def test_a_verdict_looks_at_the_interval_of_the_very_number(tmp_path: Path) -> None:
+    """A printed RMSE that happens to lie in the interval of the relative error is not reproduced by it."""
+    wanted = ("darcy", "gsno", "rmse")
+    printed = next(one for one in read_published().numbers if (one.dataset, one.model, one.metric) == wanted)
+    asked = {"preset": "paper", "track": "workstation", "resolution": 1184, "steps": {"fit": 400}, "train_params": {"batch": 32}}
+    for seed, share in enumerate((0.9, 1.0, 1.1)):  # made results have an RMSE of twice their relative error
+        save(tmp_path, made_result("gsno", errors=share * printed.value, seed=seed, **asked))
+    line = compare(printed, tracks_of(tmp_path))
+    assert line.verdict == "worse" and line.value == pytest.approx(2 * printed.value, rel=0.01)
+    assert line.interval is not None and line.interval[0] > printed.value
+    assert "100 epochs, not 1000" in line.differences and "3 seeds" in line.differences
 
 
 @pytest.mark.parametrize(("ours", "verdict"), [(0.0083, "reproduced"), (0.004, "better"), (0.02, "worse")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from itertools import pairwise
 from xml.etree import ElementTree
 
@@ -12,7 +13,8 @@ import pytest
 from toy_boards import FLOOR, HOSTILE, toy_tracks
 
 from gsnobench.board.plot_style import COLOURS, INK, label, look, named_look, readable_on, spread
-from gsnobench.board.plots import board_figures, frame_quantiles, overview_png, pareto_front, track_figures
+from gsnobench.board.plot_track import overview_png, track_figures
+from gsnobench.board.plots import band_norms, board_figures, frame_quantiles, pareto_front
 
 MODELS = ("gsno", "deeponet", FLOOR, "thin", "last")
 TASKS = ("swe@5-46", "darcy", "pipe")
@@ -55,7 +57,7 @@ def test_every_figure_has_a_caption_that_is_also_its_alternative_text() -> None:
         assert len(figure.caption) > 60 and figure.title
         element = ElementTree.fromstring(figure.svg)
         assert element.get("role") == "img" and figure.caption in (element.get("aria-label") or "")
-    assert all(len(board_figures(board)) <= 4 for board in track.boards)
+    assert all(len(board_figures(board)) <= 5 for board in track.boards)
     assert {figure.title for figure in board_figures(_board(track, "swe@5-46"))} > {"Error per frame"}
     assert "Error per frame" not in {figure.title for figure in board_figures(_board(track, "darcy"))}
 
@@ -88,6 +90,31 @@ def test_frame_quantiles_are_means_over_seeds() -> None:
     assert quantiles is not None and quantiles.shape == (3, 46)
     assert quantiles[1].mean() == pytest.approx(row.error)
     assert frame_quantiles(_board(track, "darcy").compared[0]) is None
+
+
+def test_errors_by_band_are_means_over_seeds_and_drawn_where_the_results_have_them() -> None:
+    (track,) = toy_tracks(MODELS, TASKS)
+    row = _board(track, "darcy").compared[0]
+    norms = band_norms(row)
+    assert norms is not None and norms.shape == (2, 8)
+    assert norms[1].tolist() == pytest.approx(np.mean([one.bands["height"]["error"] for one in row.done], axis=0).tolist())
+    drawn = {figure.title: figure.svg for figure in board_figures(_board(track, "darcy"))}
+    assert all(f">{name}<" in drawn["Error by Laplacian band"] for name in ("1", "2-3", "4-7", "64-127", "128+"))
+    assert "Error by Laplacian band" not in {figure.title for figure in board_figures(_board(track, "pipe"))}
+    mixed = replace(row, entries=(*row.entries[:-1], replace(row.entries[-1], bands={})))
+    assert band_norms(mixed) is None, "a seed without bands must not be passed over"
+    board = _board(track, "darcy")
+    fewer = replace(board, rows=tuple(mixed if one.name == row.name else one for one in board.rows))
+    (figure,) = [one for one in board_figures(fewer) if one.name.endswith("-bands")]
+    assert "Missing: 1 rows" in figure.caption and row.name not in figure.svg
+
+
+def test_bands_of_a_coarse_mesh_that_hold_no_truth_are_left_out() -> None:
+    (track,) = toy_tracks(MODELS, TASKS[1:2])
+    cut = {"height": {"truth": [1.0, 0.5, 0.1, 0, 0, 0, 0, 0], "error": [0.1, 0.05, 0.01, 0, 0, 0, 0, 0]}}
+    rows = tuple(replace(row, entries=tuple(replace(one, bands=cut) for one in row.entries)) for row in track.boards[0].rows)
+    (figure,) = [one for one in board_figures(replace(track.boards[0], rows=rows)) if one.name.endswith("-bands")]
+    assert ">4-7<" in figure.svg and ">8-15<" not in figure.svg
 
 
 def test_hostile_names_are_text_in_a_plot_and_nothing_else() -> None:

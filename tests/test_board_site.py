@@ -170,6 +170,13 @@ def test_every_column_can_be_sorted_by_a_button() -> None:
         assert sortable and all('<button type="button">' in heading for heading in sortable)
 
 
+def test_headings_and_names_break_between_words_only() -> None:
+    (track,) = toy_tracks(("gsno", "deeponet", "amg"), ("darcy",))
+    page = dict(site_files([track]))["tasks/laptop--darcy.html"]
+    assert "train CPU&#8209;s</button>" in page and "prepare&nbsp;s</button>" in page and "�" not in page
+    assert '<th scope="row">1 gsno@<wbr>compact</th>' in page, "a narrow screen breaks the matrix after the model"
+
+
 def test_a_task_page_tells_what_was_asked_and_who_is_ahead() -> None:
     page = benign()["tasks/laptop--swe@5-46.html"]
     for words in (

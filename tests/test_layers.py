@@ -14,7 +14,7 @@ LAYERS = """
     errors params sparse data cache home address
     task_json digests netcdf blocks structure npz store
     simplices graph modes records declare hookspecs plugins registry
-    normalize metrics loader checkpoint muon recipe train evaluate
+    normalize metrics loader checkpoint muon recipe train evaluate spectrum
     drawing figures generate prepare plan cases animate environment pipeline runner predict
     score bundle claim verify export worker execute calibrate bench
     spool tracking board ui console check accelerator doctor scaffold describe card grid

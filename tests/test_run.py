@@ -20,7 +20,7 @@ from problems import square, steady, unsteady
 
 import gsnobench as gb
 from gsnobench.home import open_home
-from gsnobench.pipeline import Where
+from gsnobench.pipeline import Report, Where
 from gsnobench.plan import Request, make_plan
 from gsnobench.records import RunResult, RunSpec
 from gsnobench.runner import execute
@@ -45,6 +45,7 @@ def test_a_run_is_scored_recorded_and_drawn(unsteady_file: Path, tmp_path: Path)
     )
     assert len(result.samples["height"]["rel_l2"]) == 8
     assert len(result.frames["height"]["q50"]) == 7
+    assert {name: len(values) for name, values in result.bands["height"].items()} == {"truth": 8, "error": 8}
     assert {"prepare_s", "train_cpu_s", "train_s", "inference_s", "peak_mb", "parameters"} <= set(result.costs)
     for name in ("spec.json", "task.json", "result.json", "curve.jsonl", "weights.safetensors", "reference.safetensors"):
         assert (folder / name).stat().st_size > 0
@@ -55,6 +56,21 @@ def test_a_run_is_scored_recorded_and_drawn(unsteady_file: Path, tmp_path: Path)
     assert (folder / "result.json").stat().st_size <= 25_000
     evidence = tmp_path / "results" / "smoke" / "waves@2-7" / "gsno@plus" / f"{result.spec.key[:12]}.json"
     assert RunResult.load(evidence).headline == result.headline
+
+
+def test_a_mesh_without_a_laplacian_costs_the_bands_and_not_the_run(
+    steady_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise gb.DataError("mesh: cells have 4 nodes")
+
+    monkeypatch.setattr("gsnobench.pipeline.band_table", refuse)
+    told: list[str] = []
+    plan = make_plan(Request(model="mean", dataset=str(steady_file), track="smoke"))
+    where = Where(open_home(tmp_path), torch.device("cpu"), report=Report(warn=told.append))
+    result = execute(plan, where)
+    assert result.status == "done" and result.bands == {}
+    assert any("no errors by band" in line and "4 nodes" in line for line in told)
 
 
 def test_the_headline_is_the_mean_of_the_recorded_samples(steady_file: Path, tmp_path: Path) -> None:

@@ -46,6 +46,11 @@ def toy_tracks(
     return make_tracks(Evidence(tuple(entries), ()), {FLOOR}, Published())
 
 
+def has_bands(task: str) -> bool:
+    """Results of the first days had none."""
+    return task != "pipe"
+
+
 def _spec(task: str, model: str, seed: int, track: str, knobs: Mapping[str, int] | None = None) -> RunSpec:
     steps = {"fit": 0 if model == FLOOR else 100}
     return made_spec(model, task=task, track=track, seed=seed, model_params=knobs or {}, steps=steps, resolution=450)
@@ -58,6 +63,8 @@ def _done(spec: RunSpec, rank: int, frames: int) -> Entry:
     error = float(samples.mean())
     growth = np.linspace(0.5, 1.5, frames)
     quantiles = {name: (error * factor * growth).tolist() for name, factor in (("q10", 0.7), ("q50", 1.0), ("q90", 1.4))}
+    truth = np.geomspace(1.0, 0.01, 8)
+    bands = {"truth": truth.tolist(), "error": np.minimum(truth, error * np.geomspace(0.3, 1.0, 8)).tolist()}
     costs = {"parameters": 10**6 / (1 + rank), "prepare_s": 0.2, "train_cpu_s": 120.0 / (1 + rank), "peak_mb": 400.0 + 10 * rank}
     result = RunResult(
         spec=spec,
@@ -68,5 +75,6 @@ def _done(spec: RunSpec, rank: int, frames: int) -> Entry:
         costs={**costs, "inference_s": 0.003 * (1 + rank)},
         data={"hash": "0123456789abcdef", "origin": "generated"},
         environment={"hardware": spec.model},
+        bands={"height": bands} if has_bands(spec.task) else {},
     )
     return Entry.of(result)

@@ -69,11 +69,15 @@ class Row:
     def interval(self) -> tuple[float, float] | None:
         return interval(np.array([one.error for one in self.done])) if self.seeds > 1 else None
 
+    def by_seed(self, name: str, metric: str) -> Array:
+        """A metric of one field, one a seed; empty where a result lacks it."""
+        values = [one.scores.get(name, {}).get(metric) for one in self.done]
+        return np.array([] if None in values else values, dtype=float)
+
     def score(self, name: str, metric: str) -> float:
         """Mean over seeds of a metric of one field; not a number where a result lacks it."""
-        values = [one.scores.get(name, {}).get(metric) for one in self.done]
-        known = [value for value in values if value is not None]
-        return float(np.mean(known)) if known and len(known) == len(values) else math.nan
+        values = self.by_seed(name, metric)
+        return float(values.mean()) if len(values) else math.nan
 
     @property
     def raw(self) -> float:

@@ -76,7 +76,7 @@ def stale(roots: Sequence[Path], target: Target) -> list[Path]:
 def rendered(tracks: Sequence[Track], target: Target) -> Iterator[tuple[Path, bytes]]:
     """Path -> content of every rendered file, all a function of the evidence (and of the notes beside it)."""
     from gsnobench.board.boards import safe_name
-    from gsnobench.board.plots import overview_png
+    from gsnobench.board.plot_track import overview_png
 
     for track in tracks:
         yield target.out / f"{safe_name(track.name)}.png", overview_png(track)

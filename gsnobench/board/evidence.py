@@ -35,6 +35,7 @@ class Entry:
     costs: Mapping[str, float]
     data: Mapping[str, str]
     environment: Mapping[str, Any]
+    bands: Mapping[str, Mapping[str, list[float]]]  # field -> truth, error -> one a band of Laplacian modes; older runs have none
     picture: Path | None = None  # best, median and worst test sample, if the file lies beside the result
 
     @property
@@ -65,6 +66,7 @@ class Entry:
             costs=result.costs,
             data=result.data,
             environment=result.environment,
+            bands=result.bands,
             picture=picture,
         )
 
@@ -130,9 +132,14 @@ def _read_file(root: Path, path: Path) -> Entry | str:
         picture = path.with_suffix(".png")
         return Entry.of(_checked(RunResult.load(path), name), picture if picture.exists() else None)
     except DataError as error:
-        return str(error).replace(str(path), name)
+        return _printable(str(error).replace(str(path), name))
     except (TypeError, ValueError, AttributeError, KeyError) as error:  # the right entries, but not the right kinds
-        return f"{name}: holds what a result cannot ({error}); expected the JSON that `run` writes"
+        return _printable(f"{name}: holds what a result cannot ({error}); expected the JSON that `run` writes")
+
+
+def _printable(text: str) -> str:
+    """A file may hold, and be called, what would steer a terminal."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def result_files(root: Path) -> Iterator[Path]:
@@ -154,7 +161,10 @@ def _checked(result: RunResult, name: str) -> RunResult:
     odd += [entry for entry in WORDS if not isinstance(getattr(spec, entry), str)]
     odd += [entry for entry, value in result.costs.items() if not isinstance(value, (int, float, type(None)))]
     odd += [entry for entry, value in result.data.items() if not isinstance(value, str)]
-    odd += [entry for table in result.frames.values() for entry, values in table.items() if not np.isfinite(values).all()]
+    if result.status == "done":  # what diverged may have left anything but numbers
+        curves = [*result.frames.values(), *result.bands.values()]
+        odd += [entry for table in curves for entry, values in table.items() if not np.isfinite(values).all()]
+        odd += [entry for entry, table in result.bands.items() if set(table) != {"truth", "error"}]
     if odd or not isinstance(result.reason, str):
         raise DataError(f"{name}: {', '.join(odd) or 'reason'} is of the wrong kind; expected the JSON that `run` writes")
     if result.status != "done":
@@ -170,7 +180,7 @@ def _doubled(root: Path, first: Path, second: Path, spec: RunSpec) -> str:
     kept, skipped = (second, first) if second == evidence_path(root, spec) else (first, second)
     same = "the same" if first.read_bytes() == second.read_bytes() else "another"
     names = [path.relative_to(root).as_posix() for path in (skipped, kept)]
-    return f"{names[0]}: {same} answer to the question of {names[1]}; one file a key is expected; remove one"
+    return _printable(f"{names[0]}: {same} answer to the question of {names[1]}; one file a key is expected; remove one")
 
 
 def fingerprint(roots: Sequence[Path]) -> str:

@@ -98,7 +98,8 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) 
 
 
 def plain(text: str) -> str:
-    """Text that Markdown shows as it is: no markup, no table bars, no HTML, one line."""
-    one_line = " ".join(text.split())
+    """Text that Markdown shows as it is: no markup, no table bars, no HTML, no link, one line."""
+    one_line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     one_line = one_line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_\[\]|~#!()])", r"\\\1", one_line)
+    escaped = re.sub(r"([\\`*_\[\]|~#!()])", r"\\\1", one_line)
+    return re.sub(r"(?i)(https?|ftp)(?=://)|(www)(?=\.)", r"\g<0>\\", escaped)  # code hosts make links of bare addresses

@@ -51,7 +51,7 @@ def _gallery(board: Board) -> Iterator[Html]:
         yield tag("h2", "Single samples")
     for row in shown:
         caption = f"{row.name}: input, truth, prediction and error of its best, median and worst test sample."
-        picture = tag("img", src=_inlined(row.picture), alt=caption, loading="lazy")
+        picture = tag("img", src=_inlined(row.picture), alt=caption, decoding="async")
         drawing = tag("div", picture, class_="scroll")
         yield Html(tag("h3", row.name) + tag("figure", drawing, tag("figcaption", caption)))
 
@@ -97,7 +97,14 @@ def tools(table: str, kinds: set[str]) -> Html:
 
 def heading(*name: str, before: Sequence[str] = (), class_: str | None = None) -> Html:
     """A column that can be sorted; what stands before the button is not part of it."""
-    return tag("th", before, tag("button", *name, type="button"), scope="col", aria_sort="none", class_=class_)
+    button = tag("button", (_with_unit(part) for part in name), type="button")
+    return tag("th", before, button, scope="col", aria_sort="none", class_=class_)
+
+
+def _with_unit(name: str) -> Html:
+    """A heading that breaks between words, but not before the s of its unit."""
+    shown = text(name)
+    return Html(shown.removesuffix(" s") + "&nbsp;s") if shown.endswith(" s") else Html(shown.replace("CPU-s", "CPU&#8209;s"))
 
 
 def cell(shown: str, value: float | None = None, **attributes: str | None) -> Html:
@@ -241,7 +248,9 @@ def pair_table(names: Sequence[str], cells: Sequence[Sequence[Html]], caption: s
         tag("th", str(place), tag("span", f" {name}", class_="hidden-text"), scope="col", title=name)
         for place, name in enumerate(names, 1)
     ]
-    body = [tag("tr", tag("th", f"{place} {name}", scope="row"), cells[place - 1]) for place, name in enumerate(names, 1)]
+    body = [
+        tag("tr", tag("th", f"{place} ", breakable(name), scope="row"), cells[place - 1]) for place, name in enumerate(names, 1)
+    ]
     head = tag("thead", tag("tr", tag("th", "row", scope="col"), columns))
     return scrolling(tag("table", tag("caption", caption), head, tag("tbody", body), class_="matrix"), "Pairs of rows")
 

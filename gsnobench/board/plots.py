@@ -1,48 +1,32 @@
-"""Plots of a board and of a track: what an error costs, how it grows, how it spreads, who is ahead across tasks."""
+"""Plots of a board: what an error costs, how it grows, where it lives, how it spreads."""
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import LogNorm
 
-from gsnobench.board.boards import Board, Row, Track
-from gsnobench.board.plot_style import GREY, Drawing, Figure, label, log_axis, look, readable_on, spread
+from gsnobench.board.boards import Board, Row
+from gsnobench.board.plot_names import LINE, WIDTH, end_labels, finished, name_rows
+from gsnobench.board.plot_style import Drawing, Figure, label, log_axis, look
 from gsnobench.board.texts import number
 from gsnobench.data import Array
-from gsnobench.drawing import INK as PAPER_INK
-from gsnobench.drawing import LARGE, NORMAL, SMALL
+from gsnobench.drawing import SMALL
 
 REFERENCE = "gsno@plus"  # what run times are relative to, where the board has it
-BANDS = 3  # rows whose spread over samples is shaded: more of them hide one another
-LINE = 0.155  # inches a line of labels
-WIDTH = 8.6
+SHADED = 3  # rows whose spread over samples is shaded: more of them hide one another
 COST_AXES = {"parameters": "trained parameters", "train_cpu_s": "training, CPU seconds", "peak_mb": "peak memory, MB"}
-HEAT, HEAT_END = "YlGnBu", 30.0  # times the best error at which the colours end
 
 
 def board_figures(board: Board) -> list[Figure]:
     """The plots that this board has the numbers for."""
     rows = board.compared
-    found = [draw(board, rows) for draw in (_cost_figure, _frame_figure, _time_figure, _sample_figure)] if rows else []
+    kinds = (_cost_figure, _frame_figure, _band_figure, _time_figure, _sample_figure)
+    found = [draw(board, rows) for draw in kinds] if rows else []
     return [figure for figure in found if figure is not None]
-
-
-def track_figures(track: Track) -> list[Figure]:
-    """The view across tasks."""
-    found = [_overview_figure(track), _difference_figure(track)]
-    return [figure for figure in found if figure is not None]
-
-
-def _finished(drawing: Drawing, name: str, title: str, caption: str) -> Figure:
-    return Figure(name, title, caption, drawing.svg(name, f"{title}. {caption}"))
 
 
 # --------------------------------------------------------------------------------------------------------- error and cost
@@ -78,14 +62,14 @@ def _cost_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
             axes.tick_params(labelleft=False)
         else:
             drawing.name_axis(axes, "relative L2 error", "y")
-    _end_labels(drawing, axes, rows, errors)
+    end_labels(drawing, axes, rows, errors)
     front = ", ".join(label(rows[place].name) for place in pareto_front(tables.get("train_cpu_s", errors), errors))
     caption = (
         f"Mean error of each row against what it costs, on logarithmic axes; lower left is better. Filled points and the stepped "
         f"line are the Pareto front: no other row is both cheaper and more accurate (for training time: {front}). A closed form "
         f"trains no parameters, so it is missing from the first panel."
     )
-    return _finished(drawing, f"{board.slug}-cost", "Error against cost", caption)
+    return finished(drawing, f"{board.slug}-cost", "Error against cost", caption)
 
 
 def _positive(value: float) -> float:
@@ -101,25 +85,6 @@ def _scatter(drawing: Drawing, axes: Axes, rows: Sequence[Row], costs: Sequence[
             style = look(row)
             face = style.colour if place in front else "none"
             axes.plot(costs[place], row.error, style.marker, ms=5, mfc=face, mec=style.colour, mew=1.1, clip_on=False)
-
-
-def _end_labels(drawing: Drawing, axes: Axes, rows: Sequence[Row], heights: Sequence[float]) -> None:
-    """Names right of the axes at their heights, moved apart where they would touch; a thin line leads to the true place."""
-    low, high = np.log10(axes.get_ylim())
-    inches = float(axes.get_position().height * drawing.height)
-    order = sorted(range(len(rows)), key=lambda place: heights[place])
-    true = [(math.log10(heights[place]) - low) / (high - low) * inches for place in order]
-    wide = float(axes.get_position().width * drawing.width)
-    for place, start, end in zip(order, true, spread(true, LINE * 0.92, 0.0, inches), strict=True):
-        row, style = rows[place], look(rows[place])
-        line: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False}
-        axes.plot([1 + 0.05 / wide, 1 + 0.22 / wide], [start / inches, end / inches], color=GREY, lw=0.5, **line)
-        axes.plot([1 + 0.3 / wide], [end / inches], style.marker, color=style.colour, ms=4, **line)
-        drawing.text(axes, 1 + 0.4 / wide, end / inches, label(row.name), transform=axes.transAxes, **_tone(row.is_floor))
-
-
-def _tone(is_floor: bool) -> dict[str, Any]:
-    return {"alpha": 0.72} if is_floor else {}
 
 
 # --------------------------------------------------------------------------------------------------------------- frames
@@ -149,26 +114,74 @@ def _frame_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
     axes = drawing.axes(0.65, 0.48, WIDTH - 0.65 - 1.75, height - 0.6)
     for place, (row, (low, middle, high)) in enumerate(curves):
         frames, style = np.arange(1, len(middle) + 1), look(row)
-        if place < BANDS:
+        if place < SHADED:
             axes.fill_between(frames, low, high, color=style.colour, alpha=0.18, linewidth=0)
         every = max(len(frames) // 6, 1)
         drawn: dict[str, Any] = {
             "marker": style.marker,
             "markersize": 3,
             "markevery": (place % every, every),
-            "linewidth": 0.9 + 0.5 * (place < BANDS),
+            "linewidth": 0.9 + 0.5 * (place < SHADED),
         }
         axes.plot(frames, middle, color=style.colour, **drawn)
     axes.set_xlim(1, max(len(curve[1]) for _, curve in curves))
     log_axis(axes, "y", [float(value) for _, curve in curves for value in curve[1]])
     drawing.name_axis(axes, "predicted frame")
     drawing.name_axis(axes, "relative L2 error of the frame", "y")
-    _end_labels(drawing, axes, [row for row, _ in curves], [float(curve[1][-1]) for _, curve in curves])
+    end_labels(drawing, axes, [row for row, _ in curves], [float(curve[1][-1]) for _, curve in curves])
     caption = (
         f"Median over test samples of the error of each predicted frame, best row {label(curves[0][0].name)}; the 10 to 90 % "
-        f"band is shaded for the best {min(BANDS, len(curves))}. Names stand at the height of the last frame."
+        f"band is shaded for the best {min(SHADED, len(curves))}. Names stand at the height of the last frame."
     )
-    return _finished(drawing, f"{board.slug}-frames", "Error per frame", caption)
+    return finished(drawing, f"{board.slug}-frames", "Error per frame", caption)
+
+
+# ---------------------------------------------------------------------------------------------------------------- bands
+
+
+def band_norms(row: Row) -> Array | None:
+    """Truth and error in each band of Laplacian modes, mean over fields and seeds, (2, bands); None where a seed lacks them."""
+    found = [[table["truth"], table["error"]] for entry in row.done for table in entry.bands.values()]
+    if not all(entry.bands for entry in row.done) or len({len(part) for pair in found for part in pair}) != 1:
+        return None
+    norms: Array = np.asarray(found, dtype=float).mean(axis=0)
+    return norms
+
+
+def band_name(place: int, count: int) -> str:
+    """Modes of a band: 1, 2-3, 4-7 and so on, the last one open."""
+    first = 2**place
+    return f"{first}+" if place == count - 1 else "1" if place == 0 else f"{first}-{2 * first - 1}"
+
+
+def _band_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
+    known = [(row, norms) for row in rows if (norms := band_norms(row)) is not None]
+    if not known:
+        return None
+    truth = known[0][1][0]
+    there = truth > 0  # a coarse mesh has no modes in the last bands
+    places, names = np.arange(there.sum()), [band_name(place, len(truth)) for place in np.flatnonzero(there).tolist()]
+    curves = [np.maximum(norms[1][there], 1e-9) for _, norms in known]
+    height = max(2.7, LINE * len(curves)) + 0.6
+    drawing = Drawing(WIDTH, height)
+    axes = drawing.axes(0.65, 0.48, WIDTH - 0.65 - 1.75, height - 0.6)
+    axes.plot(places, truth[there], color=drawing.ink, linewidth=1.6, linestyle=(0, (5, 2)))
+    drawing.text(axes, 0.0, 1.15 * truth[there][0], "truth", va="bottom")
+    for place, ((row, _), curve) in enumerate(zip(known, curves, strict=True)):
+        style = look(row)
+        axes.plot(places, curve, color=style.colour, marker=style.marker, markersize=3, linewidth=0.9 + 0.5 * (place < SHADED))
+    axes.set(xlim=(-0.15, len(places) - 0.85), xticks=places, xticklabels=names)
+    log_axis(axes, "y", [float(value) for curve in (truth[there], *curves) for value in curve])
+    drawing.name_axis(axes, "modes of the mesh's Laplacian, smooth to rough")
+    drawing.name_axis(axes, "part of the field's norm", "y")
+    end_labels(drawing, axes, [row for row, _ in known], [float(curve[-1]) for curve in curves])
+    missing = f" Missing: {len(rows) - len(known)} rows, since a result of theirs has no bands." if len(known) < len(rows) else ""
+    caption = (
+        "Error of each row in bands of Laplacian modes, beside the truth in the same bands (dashed), both relative to the "
+        "norm of the whole truth, root mean square over test samples: the squares of a curve add up to its whole error. Where "
+        f"a row meets the dashed line, it has learned nothing of that band.{missing}"
+    )
+    return finished(drawing, f"{board.slug}-bands", "Error by Laplacian band", caption)
 
 
 # ------------------------------------------------------------------------------------------------------ times and spreads
@@ -190,13 +203,13 @@ def _time_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
         _bars(drawing, axes, rows, ratios)
         log_axis(axes, "x", [min(known), max(known), 0.8, 1.25])
         drawing.name_axis(axes, f"{title}, relative to {label(reference.name)}")
-        _name_rows(drawing, axes, rows, is_named=not drawn)
+        name_rows(drawing, axes, rows, is_named=not drawn)
         drawn = True
     caption = (
         f"How many times longer than {label(reference.name)} each row takes to train and to predict one sample, on logarithmic "
         f"axes: bars to the left are faster. Rows stand in the order of their error."
     )
-    return _finished(drawing, f"{board.slug}-times", "Run time", caption) if drawn else None
+    return finished(drawing, f"{board.slug}-times", "Run time", caption) if drawn else None
 
 
 def _bars(drawing: Drawing, axes: Axes, rows: Sequence[Row], ratios: Sequence[float]) -> None:
@@ -214,18 +227,6 @@ def _bars(drawing: Drawing, axes: Axes, rows: Sequence[Row], ratios: Sequence[fl
     axes.axvline(1, color=drawing.ink, linewidth=0.6)
 
 
-def _name_rows(drawing: Drawing, axes: Axes, rows: Sequence[Row], *, is_named: bool = True) -> None:
-    """Names left of the axes, best on top, instead of a vertical axis."""
-    axes.set(ylim=(len(rows) - 0.4, -0.6), yticks=[])
-    axes.spines["left"].set_visible(False)
-    across = axes.get_yaxis_transform()
-    wide = float(axes.get_position().width * drawing.width)
-    for place, row in enumerate(rows if is_named else ()):
-        style = look(row)
-        axes.plot([-0.12 / wide], [place], style.marker, color=style.colour, ms=4, transform=across, clip_on=False)
-        drawing.text(axes, -0.22 / wide, place, label(row.name), ha="right", transform=across, **_tone(row.is_floor))
-
-
 def _sample_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
     height = LINE * 1.25 * len(rows) + 0.7
     drawing = Drawing(WIDTH, height)
@@ -240,110 +241,10 @@ def _sample_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
         axes.plot([quarter, third], [place, place], color=drawing.ink, linewidth=2.4, solid_capstyle="butt")
         axes.plot([middle], [place], "o", ms=3.6, mfc="white", mec=drawing.ink, mew=0.8)
     log_axis(axes, "x", [float(value) for values in tables for value in (values.min(), values.max())])
-    _name_rows(drawing, axes, rows)
+    name_rows(drawing, axes, rows)
     drawing.name_axis(axes, "relative L2 error of a test sample")
     caption = (
         f"Every test sample ({len(tables[0])}) as a tick, mean over seeds; the dot is the median, the thick line holds the "
         f"middle half, the thin one 80 %. A long tail to the right means that a few samples are predicted badly."
     )
-    return _finished(drawing, f"{board.slug}-samples", "Errors of single samples", caption)
-
-
-# ---------------------------------------------------------------------------------------------------------- across tasks
-
-
-def _overview_figure(track: Track) -> Figure | None:
-    if not track.rows or not any(board.compared for board in track.boards):
-        return None
-    drawing = _overview(track, lambda width, height: Drawing(width, height), 0.0)
-    caption = (
-        "Error of each row on each task as a multiple of the best error on that task, so 1 is the best; darker is worse, and the "
-        f"colours end at {HEAT_END:.0f}. A dash: no error (declined, failed or diverged); empty: not run."
-    )
-    return _finished(drawing, f"{track.name}-overview", "Error relative to the best", caption)
-
-
-def overview_png(track: Track) -> bytes:
-    """The overview as a picture for a README: on white paper, with its title."""
-    drawing = _overview(track, lambda width, height: Drawing(width, height, PAPER_INK), 0.85)
-    drawing.sheet.patch.set(facecolor="white", alpha=1.0)
-    lines: list[tuple[float, str, dict[str, Any]]] = [
-        (0.2, "How far is each model from the best?", {"fontsize": LARGE, "weight": "bold"}),
-        (0.42, "Test error on each task as a multiple of the lowest: 1 is the best, darker is worse.", {"fontsize": NORMAL}),
-        (
-            0.6,
-            f"Track {label(track.name)}. Pale names: simple floors. Dash: declined or failed. Empty: not run.",
-            {"fontsize": SMALL},
-        ),
-    ]
-    for lower, text, style in lines:
-        place = (0.15 / drawing.width, 1 - lower / drawing.height)
-        drawing.sheet.text(*place, text, color=PAPER_INK, va="center", parse_math=False, **style)
-    FigureCanvasAgg(drawing.sheet)
-    picture = io.BytesIO()
-    drawing.sheet.savefig(picture, format="png", dpi=144, metadata={"Software": None})
-    return picture.getvalue()
-
-
-def _overview(track: Track, sheet: Callable[[float, float], Drawing], head: float) -> Drawing:
-    boards = [board for board in track.boards if board.compared]
-    tables = [{row.name: row for row in board.rows} for board in boards]
-    floors = {row.name for board in boards for row in board.rows if row.is_floor}
-    cell, line, foot = 0.68, 0.22, 0.78
-    drawing = sheet(1.75 + cell * len(boards) + 0.75, line * len(track.rows) + foot + head + 0.1)
-    axes = drawing.axes(1.75, foot, cell * len(boards), line * len(track.rows))
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    axes.set(xlim=(0, len(boards)), ylim=(len(track.rows), 0), xticks=[], yticks=[])
-    ratios = np.full((len(track.rows), len(boards)), np.nan)
-    for across, (board, table) in enumerate(zip(boards, tables, strict=True)):
-        for down, name in enumerate(track.rows):
-            row = table.get(name)
-            if row is not None and row.seeds:
-                ratios[down, across] = row.error / board.compared[0].error
-            elif row is not None:
-                drawing.text(axes, across + 0.5, down + 0.5, "–", ha="center")
-        turned: dict[str, Any] = {"ha": "right", "va": "top", "rotation": 30, "rotation_mode": "anchor"}
-        drawing.text(axes, across + 0.6, len(track.rows) + 0.2, label(board.slug), **turned)
-    _heat(drawing, axes, ratios)
-    for down, name in enumerate(track.rows):
-        drawing.text(axes, -0.12, down + 0.5, label(name), ha="right", **_tone(name in floors))
-    return drawing
-
-
-def _heat(drawing: Drawing, axes: Axes, ratios: Array) -> None:
-    colours, scale = matplotlib.colormaps[HEAT], LogNorm(1.0, HEAT_END)
-    axes.pcolormesh(np.ma.masked_invalid(ratios), cmap=colours, norm=scale, edgecolors="none")
-    for down, across in zip(*np.nonzero(np.isfinite(ratios)), strict=True):
-        value = ratios[down, across]
-        text, weight = ("1", "bold") if value == 1 else (number(value, 2), "normal")
-        ink = readable_on(colours(scale(min(value, HEAT_END))))
-        drawing.text(axes, across + 0.5, down + 0.52, text, ha="center", color=ink, weight=weight)
-
-
-def _difference_figure(track: Track) -> Figure | None:
-    """Demsar's critical-difference diagram: rows under one bar are not told apart by their ranks over tasks."""
-    found = track.comparison
-    if found is None:
-        return None
-    order = sorted(zip(found.mean_ranks, found.rows, strict=True))
-    rows = {row.name: row for board in track.boards for row in board.rows}
-    height = LINE * 1.2 * len(order) + 0.7
-    drawing = Drawing(WIDTH, height)
-    axes = drawing.axes(1.75, 0.48, WIDTH - 2.0, height - 0.6)
-    axes.set_xlim(0.8, len(order) + 0.2)
-    for place, (mean, name) in enumerate(order):
-        style = look(rows[name])
-        axes.plot([mean, min(mean + found.critical_difference, len(order))], [place, place], color=GREY, linewidth=2.2, alpha=0.5)
-        axes.plot([mean], [place], style.marker, color=style.colour, ms=5)
-    _name_rows(drawing, axes, [rows[name] for _, name in order])
-    drawing.name_axis(axes, f"mean rank over {found.tasks} tasks (1 is best)")
-    first = order[0]
-    tied = [label(name) for mean, name in order[1:] if mean - first[0] < found.critical_difference]
-    told = f"{len(tied)} of {len(order) - 1} other rows lie within that of {label(first[1])}"
-    caption = (
-        f"Mean rank over the {found.tasks} tasks that all these rows have; a grey bar is as long as the critical difference "
-        f"{found.critical_difference:.2f} (Nemenyi, 5 %; Friedman p = {found.p_value:.2g}). A row whose dot lies on another's "
-        f"bar cannot be told from it by ranks: {told}."
-    )
-    return _finished(drawing, f"{track.name}-difference", "Critical difference", caption)
+    return finished(drawing, f"{board.slug}-samples", "Errors of single samples", caption)

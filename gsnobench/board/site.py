@@ -24,7 +24,8 @@ from gsnobench.board.page import (
     task_path,
     tools,
 )
-from gsnobench.board.plots import board_figures, track_figures
+from gsnobench.board.plot_track import track_figures
+from gsnobench.board.plots import board_figures
 from gsnobench.board.published import CITATION
 
 TITLE = "gsnobench leaderboards"

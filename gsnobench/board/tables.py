@@ -84,17 +84,22 @@ def write_parquet(tracks: Iterable[Track], path: Path) -> None:
 
 SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\n": " "}
 SPECIAL |= {letter: f"\\{letter}" for letter in "&%$#_{}"}
+SPECIAL |= {letter: f"{{{letter}}}" for letter in "[]*"}  # else the end of the row before takes them for its own
 
 
 def latex(track: Track) -> str:
-    """Rows by tasks, best bold and second underlined, for \\usepackage{booktabs}."""
+    """Rows by tasks, best bold and second underlined, and how far the best model is ahead; for \\usepackage{booktabs}."""
     boards = [board for board in track.boards if len(board.compared) > 0]
     body = [" & ".join(["Model", *(_escaped(board.slug) for board in boards)]) + r" \\", r"\midrule"]
     body += [" & ".join(cells) + r" \\" for cells in _cells(track, boards)]
+    if any(board.promotion for board in boards):
+        body += [r"\midrule", " & ".join(["Promotion", *map(_promotion, boards)]) + r" \\"]
     lines = [rf"\begin{{tabular}}{{l{'r' * len(boards)}}}", r"\toprule", *body, r"\bottomrule", r"\end{tabular}"]
-    return (
-        "\n".join([f"% gsnobench, track {_escaped(track.name)}: relative L2 on the test split, mean over seeds", *lines]) + "\n"
-    )
+    about = [
+        f"% gsnobench, track {_escaped(track.name)}: relative L2 on the test split, mean over seeds",
+        "% Promotion: the best model below the next best one, floors left out; in parentheses where the two are not separated",
+    ]
+    return "\n".join([*about, *lines]) + "\n"
 
 
 def _cells(track: Track, boards: Sequence[Board]) -> Iterator[list[str]]:
@@ -105,6 +110,13 @@ def _cells(track: Track, boards: Sequence[Board]) -> Iterator[list[str]]:
             yield [_escaped(name), *(_marked(table.get(name), *best) for table, best in zip(errors, podiums, strict=True))]
 
 
+def _promotion(board: Board) -> str:
+    found = board.promotion
+    if found is None:
+        return "--"
+    return rf"{found.percent:.0f}\%" if found.is_separated else rf"({found.percent:.0f}\%)"
+
+
 def _marked(row: Row | None, best: float, second: float) -> str:
     if row is None or not math.isfinite(row.error):
         return NOTHING.replace("–", "--")
@@ -113,4 +125,4 @@ def _marked(row: Row | None, best: float, second: float) -> str:
 
 
 def _escaped(text: str) -> str:
-    return "".join(SPECIAL.get(letter, letter) for letter in text)
+    return "".join(SPECIAL.get(letter, letter if letter.isprintable() else " ") for letter in text)
