@@ -16,7 +16,7 @@ from gsnobench.home import Home
 from gsnobench.pipeline import Report
 from gsnobench.plan import Plan, Request, make_plan, with_seed
 from gsnobench.plugins import listed, load
-from gsnobench.prepare import ensure
+from gsnobench.prepare import dataset_of, ensure
 from gsnobench.records import RunResult, RunSpec, evidence_path
 from gsnobench.registry import read_registry
 from gsnobench.runner import finished, is_interrupted, keep
@@ -71,8 +71,8 @@ def matrix(choice: Choice) -> list[Plan]:
         if text.endswith(".nc"):
             raise ParamError(f"bench: {text} is a file; a matrix holds tasks, `gsnobench run` takes files")
         for model, preset in rows:
-            for window in choice.t_in or (None,):
-                request = Request(model=model, dataset=text, preset=preset, track=choice.track, t_in=window)
+            for t_in in _windows(text, choice.t_in):
+                request = Request(model=model, dataset=text, preset=preset, track=choice.track, t_in=t_in)
                 first = make_plan(request, registry)
                 plans |= {plan.spec.key: plan for plan in (with_seed(first, seed) for seed in _seeds(first, choice.seeds))}
     return list(plans.values())
@@ -80,6 +80,13 @@ def matrix(choice: Choice) -> list[Plan]:
 
 def _installed(kind: Literal["model", "dataset"]) -> list[str]:
     return [one.name for one in listed(kind) if one.problem is None]
+
+
+def _windows(task: str, wanted: Sequence[int]) -> Sequence[int | None]:
+    """Frames given: as asked, or None for the task's own; steady tasks, one-step tasks and ids with a window keep theirs."""
+    dataset = load("dataset", dataset_of(task, _installed("dataset")))
+    is_free = dataset.t_in > 0 and len(dataset.starts) == 1 and "@" not in task
+    return wanted if wanted and is_free else (None,)
 
 
 def _rows(name: str, track: str) -> list[tuple[str, str | None]]:

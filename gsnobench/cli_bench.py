@@ -14,7 +14,7 @@ app = typer.Typer()
 Models = Annotated[str, typer.Option(help="Models (gsno, gsno@paper), separated by commas; else all.")]
 Datasets = Annotated[str, typer.Option(help="Tasks (darcy, swe@1-50), separated by commas; else all.")]
 Seeds = Annotated[str, typer.Option(help="Training seeds, separated by commas.")]
-Windows = Annotated[str, typer.Option("--t-in", help="Frames given, separated by commas; else as each task says.")]
+Windows = Annotated[str, typer.Option("--t-in", help="Frames given to unsteady tasks, by commas (1,5); else as each says.")]
 
 
 @app.command()

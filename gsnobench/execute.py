@@ -18,9 +18,9 @@ from typing import Any
 import psutil
 
 from gsnobench.declare import Executor, Limits
-from gsnobench.errors import RunError
+from gsnobench.errors import PluginError, RunError, did_you_mean
 from gsnobench.home import open_home
-from gsnobench.plugins import load
+from gsnobench.plugins import listed, load
 from gsnobench.records import RunResult, RunSpec
 from gsnobench.runner import choose_device, record_failure
 
@@ -32,6 +32,9 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 def executor(name: str) -> Executor:
     """An executor by name: `local` and `pool` are here, the others come from plugins."""
+    known = {*BUILT_IN, *(one.name for one in listed("executor"))}
+    if name not in known:
+        raise PluginError(f"{name}: no such executor; {did_you_mean(name, known)}")
     return BUILT_IN[name] if name in BUILT_IN else load("executor", name)
 
 

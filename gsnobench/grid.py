@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PERIOD_S = 1.0  # between two looks at the cells
+LOOKING = 0.05  # of a core at most, however many cells there are
 
 
 def grid(cells: Sequence[Cell]) -> tuple[list[str], list[list[str]]]:
@@ -82,8 +84,11 @@ def _drawn(look: Callable[[], Sequence[Cell]]) -> Iterator[Callable[[Cell, int, 
     with Live(_table(look()), console=console, transient=True, auto_refresh=False) as screen:
 
         def draw() -> None:
-            while not is_over.wait(PERIOD_S):
+            pause = PERIOD_S
+            while not is_over.wait(pause):
+                begun = time.perf_counter()
                 screen.update(_table(look()), refresh=True)
+                pause = max(PERIOD_S, (time.perf_counter() - begun) / LOOKING)
 
         painter = threading.Thread(target=draw, daemon=True)
         painter.start()

@@ -15,7 +15,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -169,6 +169,22 @@ def is_mirrored(path: Path) -> bool:
         return int(path.with_suffix(".done").read_text()) == path.stat().st_size
     except (OSError, ValueError):
         return False
+
+
+def unmirrored(home: Path, seen: dict[Path, tuple[int, int, int]]) -> list[Path]:
+    """Spools that hold more than has been mirrored; `seen` remembers the others, since there may be thousands to look at."""
+    found = []
+    for path in spools(home):
+        with suppress(FileNotFoundError):  # put aside by a new attempt
+            stat = path.stat()
+            mark = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+            if seen.get(path) == mark:
+                continue
+            if is_mirrored(path):
+                seen[path] = mark
+            else:
+                found.append(path)
+    return found
 
 
 def mark_mirrored(spool: Spool) -> None:

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +37,7 @@ from gsnobench.spool import (
     open_writer,
     read,
     spools,
+    unmirrored,
 )
 
 if TYPE_CHECKING:
@@ -260,19 +261,19 @@ def experiment_id(client: MlflowClient, address: Address, name: str) -> str:
     return str(found.experiment_id)
 
 
-def _pending(address: Address) -> dict[Path, Spool]:
-    """Spools of this store that hold more than has been mirrored."""
-    unmirrored = ((path, read(path)) for path in spools(address.home) if not is_mirrored(path))
-    return {path: spool for path, spool in unmirrored if spool is not None and spool.started["store"] == address.id}
+def _pending(address: Address, paths: Iterable[Path]) -> dict[Path, Spool]:
+    """Those of the spools that belong to this store."""
+    content = {path: read(path) for path in paths}
+    return {path: spool for path, spool in content.items() if spool is not None and spool.started["store"] == address.id}
 
 
 def _follow(mirror: Mirror) -> bool:
     """Mirror until no spool is pending; False if the store did not answer after the last run had ended."""
-    failures, next_try = 0, 0.0
-    running: set[Path] = set()
+    failures, next_try, running, seen = 0, 0.0, set[Path](), dict[Path, tuple[int, int, int]]()
     while True:
-        live = {path for path in spools(mirror.address.home) if not is_mirrored(path) and is_live(path)}
-        pending = _pending(mirror.address)  # read after the look at who lives: what has ended is then read to its end
+        paths = unmirrored(mirror.address.home, seen)
+        live = {path for path in paths if is_live(path)}
+        pending = _pending(mirror.address, paths)  # read after the look at who lives: what has ended is then read to its end
         if not pending:
             return True
         if running - live:
@@ -305,7 +306,7 @@ def mirror(home: Path) -> None:
         with held(_lock(address), patience=1.0) as is_ours:
             if not is_ours or not _follow(Mirror(address)):
                 return
-        if not _pending(address):  # looked at after the lock is free: a run that began meanwhile is not overlooked
+        if not _pending(address, unmirrored(address.home, {})):  # asked after the lock is free: a run may have begun meanwhile
             return
 
 

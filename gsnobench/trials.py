@@ -92,9 +92,10 @@ def open_storage(url: str, folder: Path) -> BaseStorage:
             grace_period=GRACE_S,
             heartbeat_stale_trial_callback=_again,
         )
-    except ImportError as error:
-        raise RunError(f"storage {label(url)}: its driver is not installed; pip install 'gsnobench[postgres]'") from error
-    except Exception as error:
+    except Exception as error:  # SQLAlchemy's, the driver's and the system's errors; a driver that is missing
+        if isinstance(error, ImportError) and url.startswith("postgres"):
+            hint = "its driver is not installed; pip install 'gsnobench[postgres]'"
+            raise RunError(f"storage {label(url)}: {hint}") from error
         raise RunError(unanswered(url, error)) from error
 
 

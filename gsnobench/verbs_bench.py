@@ -105,12 +105,13 @@ def _dry_run(cells: Sequence[Cell], place: Home, options: BenchOptions, as_json:
     ]
     print_table("Cells to run", ["model", "task", "seed", "state", "CPU-s", "MB"], rows)
     unknown = f", and {facts['unknown']} cells nobody has timed" if facts["unknown"] else ""
-    print(f"about {sum(known) / 60:.0f} CPU-minutes{unknown}")
+    total = sum(known)
+    print(f"about {f'{total:.0f} CPU-seconds' if total < 120 else f'{total / 60:.0f} CPU-minutes'}{unknown}")
     return 0
 
 
 def _number(value: float | None) -> str:
-    return "?" if value is None else f"{value:.0f}"
+    return "?" if value is None else f"{value:.0f}" if value >= 10 else f"{value:.1f}"
 
 
 def status(choice: Choice, against: Path | None, *, home: Path | None, as_json: bool) -> int:

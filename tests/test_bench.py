@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 import pytest
 from strangers import make_strangers
 
+from gsnobench.bench import Choice, matrix
 from gsnobench.cli import main
 from gsnobench.plugins import load
 from gsnobench.prepare import ensure, resolve
@@ -183,6 +186,7 @@ def test_evidence_of_two_folders_is_compared(bench: Bench, tmp_path: Path, data:
         (("--seeds", "0,x"), "whole number"),
         (("--only", "done"), "cannot be run"),
         (("--executor", "rai"), "ray"),
+        (("--executor", "pol"), "'pool'"),
         (("--executor", "local", "--memory", "100"), "pool"),
         (("--datasets", "mine.nc"), "gsnobench run"),
     ],
@@ -192,6 +196,32 @@ def test_mistakes_are_one_line_before_anything_runs(bench: Bench, words: tuple[s
     done = bench.call("bench", *base, *words, expect=2)
     assert line in done.err and len(done.err.strip().splitlines()) == 1
     assert not list(bench.home.glob("runs/*/result.json"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "line"), [(b"HTTP/1.0 400 Bad Request\r\n", "another service listens there"), (b"", "timed out")]
+)
+def test_who_is_no_ray_cluster_is_refused_within_seconds(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, answer: bytes, line: str
+) -> None:
+    monkeypatch.setattr("gsnobench_plugins.executors.ray.KNOCK_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as service:
+        threading.Thread(target=_say, args=(service, answer), daemon=True).start()
+        place = f"127.0.0.1:{service.getsockname()[1]}"
+        words = ("--models", "mean", "--datasets", "heat", "--seeds", "0", "--executor", "ray", "--address", place)
+        begun = time.monotonic()
+        done = bench.call("bench", *words, expect=2)
+    assert f"no cluster at {place} ({line})" in done.err and len(done.err.strip().splitlines()) == 1
+    assert time.monotonic() - begun < 30
+
+
+def _say(service: socket.socket, answer: bytes) -> None:
+    """A service that says one thing to whoever calls, and holds the line."""
+    line, _ = service.accept()
+    with line:
+        line.sendall(answer)
+        line.recv(1000)
+        time.sleep(5)
 
 
 def test_a_killed_matrix_leaves_no_process_and_goes_on(bench: Bench) -> None:
@@ -243,3 +273,9 @@ def _processes_of(home: Path) -> list[int]:
             continue
         found += [int(folder.parent.name)] if any(name.startswith(str(home)) for name in files) else []
     return found
+
+
+def test_windows_are_moved_where_a_task_has_one_to_move() -> None:
+    tasks = ("darcy", "swe", "airfoil", "nse@10-41")
+    plans = matrix(Choice(models=("mean",), datasets=tasks, seeds=(0,), track="smoke", t_in=(1, 5)))
+    assert sorted(plan.spec.task for plan in plans) == ["airfoil@1-1", "darcy", "nse@10-41", "swe@1-50", "swe@5-46"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gsnobench.spool import held, is_live, is_mirrored, mark_mirrored, open_writer, read, spools
+from gsnobench.spool import held, is_live, is_mirrored, mark_mirrored, open_writer, read, spools, unmirrored
 
 
 def begin(home: Path, run: str = "abc") -> Path:
@@ -100,3 +100,24 @@ def test_a_finished_spool_makes_room_and_is_kept_unless_it_is_mirrored(tmp_path:
 def test_a_lock_has_one_holder(tmp_path: Path) -> None:
     with held(tmp_path / "lock") as first, held(tmp_path / "lock") as second:
         assert (first, second) == (True, False)
+
+
+def test_what_is_mirrored_is_not_read_again_unless_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def attempt(run: str) -> Path:
+        writer = open_writer(tmp_path, run)
+        writer.append("started", id=run)
+        writer.close()
+        return writer.path
+
+    paths = [attempt(f"run{number}") for number in range(3)]
+    for path in paths:
+        spool = read(path)
+        assert spool is not None
+        mark_mirrored(spool)
+    seen: dict[Path, tuple[int, int, int]] = {}
+    assert unmirrored(tmp_path, seen) == [] and sorted(seen) == paths
+    attempt("run1")
+    assert unmirrored(tmp_path, seen) == [paths[1]]
+    monkeypatch.setattr("gsnobench.spool.is_mirrored", lambda path: pytest.fail(f"{path.name} was read"))
+    paths[1].unlink()
+    assert unmirrored(tmp_path, seen) == []

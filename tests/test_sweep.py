@@ -327,6 +327,7 @@ def test_a_killed_worker_loses_and_doubles_nothing_and_the_command_goes_on(stead
             "--storage postgresql+psycopg2x://u:secret@127.0.0.1:1/d",
             "storage postgresql+psycopg2x://127.0.0.1:1/d: cannot be used",
         ),
+        ("--storage mysql://u:secret@127.0.0.1/d", "storage mysql://127.0.0.1/d: cannot be used"),
         ("--storage sqlite:////nowhere/at/all.db", "storage sqlite:////nowhere/at/all.db: cannot be used"),
     ],
 )

@@ -11,7 +11,8 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,10 +23,13 @@ from gsnobench.execute import run_alone
 
 GSNOBENCH_API = 1
 RETRIES = 3  # of a task whose node or process died; it goes on from its checkpoint where the disk is shared
-SETTINGS = {
+KNOCK_S = 5  # for an address to answer
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)  # HTTP/2, RFC 9113: preface, empty SETTINGS frame
+SETTINGS = {  # bounds of Ray's own patience, which is minutes
     "RAY_gcs_rpc_server_connect_timeout_s": "20",
     "RAY_gcs_server_request_timeout_seconds": "20",
 }
+JOINING = {"RAY_NUM_REDIS_GET_RETRIES": "5"}  # and of tries, a second each, at a cluster that answers but does not let us in
 
 
 def check(limits: Limits) -> None:
@@ -47,7 +51,7 @@ def run(specs: Sequence[gb.RunSpec], limits: Limits) -> Iterator[gb.RunResult]:
     if not specs:
         return
     with _connected(limits) as ray:
-        task = ray.remote(max_retries=RETRIES, max_calls=1, **_resources(limits))(run_alone)
+        task = ray.remote(max_retries=RETRIES, **_resources(limits))(run_alone)
         waiting = {task.remote(json.dumps(spec.to_dict()), limits): spec for spec in specs}
         while waiting:
             ready, _ = ray.wait(list(waiting), num_returns=1)
@@ -70,7 +74,7 @@ def _resources(limits: Limits) -> dict[str, Any]:
 @contextmanager
 def _connected(limits: Limits) -> Iterator[Any]:
     """Ray, joined for the time of the block."""
-    for name, value in SETTINGS.items():  # Ray reads its environment when it is imported
+    for name, value in {**SETTINGS, **(JOINING if limits.address else {})}.items():  # read when Ray is imported
         os.environ.setdefault(name, value)
     if limits.address:
         _knock(limits.address)
@@ -85,21 +89,44 @@ def _connected(limits: Limits) -> Iterator[Any]:
     else:
         cores = os.cpu_count() or 1
         place = {"address": "local", "num_cpus": min(limits.jobs * limits.threads or cores, cores), "include_dashboard": False}
-    try:
-        ray.init(**place, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
-    except Exception as error:  # Ray raises its own, the system's and gRPC's errors here
-        reason = str(error).splitlines()[0][:160]
-        raise gb.RunError(
-            f"executor ray: no cluster at {limits.address or 'this machine'} ({reason}); check --address"
-        ) from error
+    with _hushed() as murmur:
+        try:
+            ray.init(**place, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+        except Exception as error:  # Ray raises its own, the system's and gRPC's errors here
+            raise gb.RunError(_refusal(limits.address or "this machine", str(error), murmur())) from error
     try:
         yield ray
     finally:
         ray.shutdown()
 
 
+@contextmanager
+def _hushed() -> Iterator[Callable[[], str]]:
+    """Ray's C++ side writes to stderr whatever it is told: keep that for who asks, so that a mistake is one line."""
+    before = os.dup(2)
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+
+        def murmur() -> str:
+            kept.seek(0)
+            return kept.read().decode(errors="replace")
+
+        try:
+            yield murmur
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+
+
+def _refusal(place: str, error: str, murmur: str) -> str:
+    if "InvalidAuthToken" in error + murmur:
+        return f"executor ray: {place} refuses our token; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH as on its nodes"
+    reason = " ".join(error.split())[:160] or "without a reason"
+    return f"executor ray: no cluster at {place} ({reason}); check --address"
+
+
 def _knock(address: str) -> None:
-    """Refuse at once what nobody answers at: Ray itself would try for minutes."""
+    """Refuse at once what nobody answers at, or somebody who does not speak Ray's protocol: Ray itself would try for minutes."""
     place = urlsplit(address if "//" in address else f"//{address}")
     try:
         host, port = place.hostname, place.port
@@ -108,10 +135,22 @@ def _knock(address: str) -> None:
     if host is None or port is None:
         return  # `auto` and its like: Ray knows where
     try:
-        socket.create_connection((host, port), timeout=5).close()
+        with socket.create_connection((host, port), timeout=KNOCK_S) as line:
+            is_ray = os.environ.get("RAY_USE_TLS", "0") != "0" or _greets(line)  # behind TLS a plain greeting gets no answer
     except OSError as error:
         reason = error.strerror or str(error)
         raise gb.RunError(f"executor ray: no cluster at {address} ({reason}); check --address") from error
+    if not is_ray:
+        raise gb.RunError(f"executor ray: no cluster at {address} (another service listens there); check --address")
+
+
+def _greets(line: socket.socket) -> bool:
+    """Whether the other side answers as every gRPC server does, with a SETTINGS frame of its own: type 4 at byte 3."""
+    line.sendall(GREETING)
+    answer = b""
+    while len(answer) < 4 and (more := line.recv(9)):
+        answer += more
+    return answer[3:4] == b"\x04"
 
 
 def _own_token(limits: Limits) -> None:

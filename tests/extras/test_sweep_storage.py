@@ -24,7 +24,11 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from problems import steady  # noqa: E402  (the folder of the shared problems is put on the path first)
 
+from gsnobench.home import open_home  # noqa: E402
+from gsnobench.plan import Request  # noqa: E402
+from gsnobench.search_space import suggest  # noqa: E402
 from gsnobench.store import write  # noqa: E402
+from gsnobench.sweep import make_search, open_trials  # noqa: E402
 
 TRIALS = 40
 PASSWORD = "right-horse"
@@ -116,6 +120,28 @@ def test_forty_trials_survive_a_killed_worker(kind: str, file: Path, tmp_path: P
     second = json.loads(ended.stdout)
     assert second["trials"]["done"] == TRIALS + 4
     assert second["best"]["valid"] <= first["best"]["valid"]
+
+
+def test_a_dead_worker_of_another_host_is_missed_by_its_heartbeat_in_postgresql(
+    file: Path, tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gsnobench.trials.HEARTBEAT_S", 1)
+    monkeypatch.setattr("gsnobench.trials.GRACE_S", 2)
+    request = Request("gsno", str(file), track="smoke", preset="paper", knobs={"train.steps": "3"})
+    search = make_search(request, ["model.k_s=4..64"], name="heart", trials=1)
+    one, two = (open_trials(search, open_home(tmp_path / name), postgres) for name in ("one", "two"))
+    asked = one.ask(1)
+    assert asked is not None
+    point = suggest(asked.trial, search.axes, search.plan({}))
+    time.sleep(4)  # longer than the grace: a heart that beats is not taken for dead
+    two._bury()
+    assert [trial.state.name for trial in two.all()] == ["RUNNING"]
+    asked.hold.close()  # its heart stops, and its lock lies in a home that the other does not see
+    again = two.ask(1)
+    assert again is not None
+    assert suggest(again.trial, search.axes, search.plan({})) == point
+    two.tell(again, [0.5], {})
+    assert [trial.state.name for trial in one.all()] == ["FAIL", "COMPLETE"]
 
 
 def test_the_whole_command_killed_goes_on_where_it_stopped(file: Path, tmp_path: Path) -> None:
