@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +39,7 @@ class Row:
     def model(self) -> str:
         return self.entries[0].spec.model
 
-    @property
+    @cached_property
     def done(self) -> list[Entry]:
         return [one for one in self.entries if one.status == "done"]
 
@@ -46,7 +47,7 @@ class Row:
     def seeds(self) -> int:
         return len(self.done)
 
-    @property
+    @cached_property
     def is_exact(self) -> bool:
         return bool(self.done) and all(one.is_closed_form for one in self.done)
 
@@ -60,12 +61,12 @@ class Row:
         done = self.done
         return Scores(np.array([one.error for one in done]), np.stack([one.samples for one in done]), self.is_exact)
 
-    @property
+    @cached_property
     def error(self) -> float:
         """Mean headline over seeds; not a number where none is done."""
         return float(np.mean([one.error for one in self.done])) if self.done else math.nan
 
-    @property
+    @cached_property
     def interval(self) -> tuple[float, float] | None:
         return interval(np.array([one.error for one in self.done])) if self.seeds > 1 else None
 
@@ -86,7 +87,7 @@ class Row:
         values = [self.score(name, "rel_l2_raw") for name in names]
         return float(np.mean(values)) if values else math.nan
 
-    @property
+    @cached_property
     def fields(self) -> list[str]:
         """Scored fields, as the results name them."""
         return sorted({name for one in self.done for name in one.fields})

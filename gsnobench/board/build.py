@@ -51,8 +51,8 @@ class Target:
 
 def build(roots: Sequence[Path], target: Target) -> Built:
     """Bring a folder up to date: only files that changed are written, rendered ones that are no longer made are removed."""
-    out, last = target.out, _last(target.out)
-    if last.get("stamp") == _stamp(roots, target):
+    out, last, seen = target.out, _last(target.out), fingerprint(roots)  # looked at before it is read: a late file is not missed
+    if last.get("stamp") == _stamp(seen, roots, target):
         return Built(problems=tuple(last["problems"]), was_fresh=True)
     tracks, problems = read_tracks(roots)
     files = dict(rendered(tracks, target))
@@ -60,7 +60,7 @@ def build(roots: Sequence[Path], target: Target) -> Built:
     removed = [path for path in _made_before(out) if path not in files]
     for path in removed:
         path.unlink()
-    body = {"stamp": _stamp(roots, target), "problems": problems}
+    body = {"stamp": _stamp(seen, roots, target), "problems": problems}
     write_text(out / STAMP, json.dumps(body) + "\n")
     return Built(tuple(written), tuple(str(path) for path in removed), problems)
 
@@ -154,14 +154,14 @@ def _write(path: Path, content: bytes) -> bool:
 # ---------------------------------------------------------------------------------------------------------------- stamp
 
 
-def _stamp(roots: Sequence[Path], target: Target) -> str:
+def _stamp(evidence: str, roots: Sequence[Path], target: Target) -> str:
     """Of the evidence, of the code that renders it, and of what was rendered."""
     code = sorted(path for path in Path(__file__).parent.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     there = (path for path in target.out.rglob("*") if path.is_file() and path.name != STAMP)
     made = sorted(path for path in there if not _is_below(path, roots))
-    seen = [*code, *made, *(path for path in (target.ledger, target.readme) if path is not None and path.exists())]
-    stats = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in seen]
-    return digest([fingerprint(roots), list(read_registry().floors), stats])
+    files = [*code, *made, *(path for path in (target.ledger, target.readme) if path is not None and path.exists())]
+    stats = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in files]
+    return digest([evidence, list(read_registry().floors), stats])
 
 
 def _is_below(path: Path, roots: Sequence[Path]) -> bool:

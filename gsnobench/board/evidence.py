@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -93,6 +94,7 @@ def read_evidence(roots: Sequence[Path]) -> Evidence:
         entries, troubles = _read_folder(root)
         known = {**entries, **known}
         problems += troubles
+    gc.freeze()  # evidence stays to the end: the collector need not walk through thousands of results again and again
     return Evidence(tuple(known.values()), tuple(problems))
 
 
