@@ -101,12 +101,22 @@ def test_errors_by_band_are_means_over_seeds_and_drawn_where_the_results_have_th
     drawn = {figure.title: figure.svg for figure in board_figures(_board(track, "darcy"))}
     assert all(f">{name}<" in drawn["Error by Laplacian band"] for name in ("1", "2-3", "4-7", "64-127", "128+"))
     assert "Error by Laplacian band" not in {figure.title for figure in board_figures(_board(track, "pipe"))}
-    mixed = replace(row, entries=(*row.entries[:-1], replace(row.entries[-1], bands={})))
-    assert band_norms(mixed) is None, "a seed without bands must not be passed over"
+
+
+def test_seeds_without_bands_are_told_of() -> None:
+    (track,) = toy_tracks(MODELS, TASKS)
     board = _board(track, "darcy")
-    fewer = replace(board, rows=tuple(mixed if one.name == row.name else one for one in board.rows))
+    first, second = board.compared[:2]
+    blank = [replace(one, bands={}) for one in first.entries]
+    some = replace(first, entries=(first.entries[0], *blank[1:]))
+    norms = band_norms(some)
+    assert norms is not None and norms[1].tolist() == pytest.approx(first.entries[0].bands["height"]["error"])
+    none = replace(second, entries=tuple(replace(one, bands={}) for one in second.entries))
+    changed = {first.name: some, second.name: none}
+    fewer = replace(board, rows=tuple(changed.get(one.name, one) for one in board.rows))
     (figure,) = [one for one in board_figures(fewer) if one.name.endswith("-bands")]
-    assert "Missing: 1 rows" in figure.caption and row.name not in figure.svg
+    assert "some of their seeds only: 1." in figure.caption and "not shown: 1." in figure.caption
+    assert second.name not in figure.svg
 
 
 def test_bands_of_a_coarse_mesh_that_hold_no_truth_are_left_out() -> None:

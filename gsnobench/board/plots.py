@@ -140,9 +140,9 @@ def _frame_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
 
 
 def band_norms(row: Row) -> Array | None:
-    """Truth and error in each band of Laplacian modes, mean over fields and seeds, (2, bands); None where a seed lacks them."""
+    """Truth and error in each band of Laplacian modes, mean over fields and the seeds that have them, (2, bands)."""
     found = [[table["truth"], table["error"]] for entry in row.done for table in entry.bands.values()]
-    if not all(entry.bands for entry in row.done) or len({len(part) for pair in found for part in pair}) != 1:
+    if len({len(part) for pair in found for part in pair}) != 1:  # none has them, or they were cut in another way
         return None
     norms: Array = np.asarray(found, dtype=float).mean(axis=0)
     return norms
@@ -175,7 +175,9 @@ def _band_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
     drawing.name_axis(axes, "modes of the mesh's Laplacian, smooth to rough")
     drawing.name_axis(axes, "part of the field's norm", "y")
     end_labels(drawing, axes, [row for row, _ in known], [float(curve[-1]) for curve in curves])
-    missing = f" Missing: {len(rows) - len(known)} rows, since a result of theirs has no bands." if len(known) < len(rows) else ""
+    partial = sum(not all(one.bands for one in row.done) for row, _ in known)
+    missing = f" Rows with bands for some of their seeds only: {partial}." if partial else ""
+    missing += f" Rows without any, not shown: {len(rows) - len(known)}." if len(known) < len(rows) else ""
     caption = (
         "Error of each row in bands of Laplacian modes, beside the truth in the same bands (dashed), both relative to the "
         "norm of the whole truth, root mean square over test samples: the squares of a curve add up to its whole error. Where "
