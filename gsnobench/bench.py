@@ -34,6 +34,7 @@ class Cell:
     state: State
     reason: str = ""
     result: RunResult | None = None
+    label: str = ""  # what tells it from others of the same row, task and seed
 
     @property
     def spec(self) -> RunSpec:

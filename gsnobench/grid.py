@@ -61,7 +61,8 @@ def describe_end(cell: Cell, done: int, total: int) -> str:
         told = f"done, {result.headline:.4g} ({result.costs.get('train_cpu_s', 0):.0f} CPU-s)"
     else:
         told = f"{cell.state}, {cell.reason}"
-    return f"  [{done}/{total}] {cell.spec.row} on {cell.spec.task}, seed {cell.spec.seed}: {told}"
+    label = f", {cell.label}" if cell.label else ""
+    return f"  [{done}/{total}] {cell.spec.row} on {cell.spec.task}{label}, seed {cell.spec.seed}: {told}"
 
 
 @contextmanager

@@ -128,7 +128,8 @@ def run_study(request: Request, seeds: Sequence[int], *, jobs: int, home: Home, 
     make_data(missing, home, report)
     with live(lambda: _cells(plans, home)) as tell:
         for number, cell in enumerate(run_cells(missing, executor("pool"), Limits(home=home.root, jobs=jobs), home)):
-            tell(cell, number + 1, len(missing))
+            knobs = cell.spec.model_params
+            tell(replace(cell, label=f"k_s {knobs['k_s']}, k_t {knobs['k_t']}"), number + 1, len(missing))
     rows = {
         name: tuple(Row(value, tuple(cell_of(plan, home) for v, plan in pairs if v == value)) for value in GRID[name])
         for name, pairs in plans.items()
