@@ -26,11 +26,13 @@ import numpy as np
 import torch
 
 import gsnobench as gb
+from gsnobench.data import Split
 from gsnobench.home import open_home
 from gsnobench.pipeline import Where, data_path, make_loader, prepare
 from gsnobench.plan import Plan, Request, make_plan
 from gsnobench.plugins import load
 from gsnobench.recipe import make_optimiser
+from gsnobench.score import in_memory
 from gsnobench.store import open_file, write
 from gsnobench.train import Job, _draw, _loss, fit_view
 
@@ -72,8 +74,9 @@ def make_job(plan: Plan, folder: Path) -> Job:
     """The job that `run` would fit, with a batch of the benchmark."""
     where = Where(open_home(folder / "home"), torch.device("cpu"))
     with open_file(data_path(plan, where), plan.task) as opened:
+        splits: list[Split] = ["train", "valid"]
         setup = prepare(plan, where, opened.split("train"))
-        train, valid = (make_loader(plan, where, setup, opened.split(split)) for split in ("train", "valid"))
+        train, valid = (make_loader(plan, where, setup, in_memory(opened, split)) for split in splits)
     nothing = lambda *_: None  # noqa: E731
     steps = {phase.name: 10 for phase in plan.phases}
     return Job(

@@ -47,7 +47,7 @@ CASES = {
     "deeponet": Case("pairs", 2000, 0.024, knobs=PLAIN, is_scaled=True),
     "geofno": Case("pairs", 300, 0.036, knobs={**PLAIN, "train.weight_decay": "1e-4"}),
     "mgkn": Case("pairs", 400, 0.37, knobs={**PLAIN, "model.width": "32", "model.kernel_width": "32"}),
-    "coral": Case("pairs", 400, 0.012, knobs={**PLAIN, "train.lr": "5e-4", "model.width": "64", "model.latent": "64"}),
+    "coral": Case("pairs", 400, 0.012, knobs={**PLAIN, "model.codec_rate": "0.5", "model.width": "64", "model.latent": "64"}),
     "gnot": Case("darcy", 800, 0.01, "compact"),
     "transolver": Case("darcy", 800, 0.01, "compact"),
     "amg": Case("darcy", 800, 0.02, "compact"),
@@ -107,7 +107,7 @@ def main() -> None:
         errors = [error_after(model, case, int(seed)) for seed in chosen.seeds.split(",")]
         table[model] = {"data": case.data, "steps": case.steps, "errors": errors, "bar": case.bar}
         verdict = "ok" if mean(errors) <= case.bar else "MISSED"
-        shown = ", ".join(f"{error:.4f}" for error in errors)
+        shown = ", ".join(f"{error:.2g}" for error in errors)
         print(f"{model:12s} {case.data:6s} {case.steps:5d} steps  {shown}  (sheet {case.bar:g})  {verdict}", flush=True)
     if chosen.json is not None:
         chosen.json.write_text(json.dumps(table, indent=1) + "\n")
