@@ -70,7 +70,7 @@ def _model(model: Model) -> Described:
         "title": model.title,
         **provenance("model", model.name),
         "revision": model.revision,
-        "presets": ", ".join(model.presets),
+        "presets": ", ".join(model.presets) + ("" if model.is_floor else "; each also as NAME+features"),
         "can do": ", ".join(sorted(one.value for one in model.capabilities)),
         "cite": model.cites,
         **{f"differs {number}": text for number, text in enumerate(model.differs, 1)},

@@ -10,6 +10,7 @@ from typing import Any
 from gsnobench.data import Task
 from gsnobench.declare import Dataset, Horizon, Model, Phase, Preset
 from gsnobench.errors import ParamError, RunError, did_you_mean
+from gsnobench.features import SUFFIX, featured_scaling, with_features
 from gsnobench.params import Params
 from gsnobench.plugins import listed, load
 from gsnobench.prepare import dataset_of, resolve
@@ -61,20 +62,18 @@ def make_plan(request: Request, registry: Registry | None = None) -> Plan:
     registry = registry or read_registry()
     registry.track(request.track)
     given = _sections(request.knobs or {})
-    model: Model = load("model", request.model)
     dataset, file, task, source = _data(request, given["data"])
-    name = request.preset or model.default_preset(request.track)
-    if name not in model.presets:
-        raise ParamError(f"{model.name}: no preset {name!r}; {did_you_mean(name, model.presets)}")
-    preset = model.presets[name]
-    layers = _settings(model, task, name), _sections(registry.settings(task.id, f"{model.name}@{name}"))
+    model, name = _configured(request)
+    base = name.removesuffix(SUFFIX)  # with features or without: the same knobs, the same steps
+    preset = model.presets[base] if base == name else featured_scaling(model.presets[base], task)
+    layers = _settings(model, task, base), _sections(registry.settings(task.id, f"{model.name}@{base}"))
     params = model.params.make(preset.model, *(layer["model"] for layer in layers), given["model"], where="model")
     budget: dict[str, Any] = {one: given["train"].pop(one) for one in ("epochs", "steps") if one in given["train"]}
     train = TrainParams.make(preset.train, *(layer["train"] for layer in layers), given["train"], where="train")
     declined = model.declines(task)
     horizon = model.horizon(task, params) if declined is None else Horizon(task.t_in, task.t_out)
     phases = model.phases(task.narrowed(horizon.window, horizon.steps), params) if declined is None else ()
-    calibrated = registry.calibrated(request.track, task.id, f"{model.name}@{name}")
+    calibrated = registry.calibrated(request.track, task.id, f"{model.name}@{base}")
     spec = RunSpec(
         task=task.id,
         version=task.version,
@@ -101,6 +100,12 @@ def make_plan(request: Request, registry: Registry | None = None) -> Plan:
     closed = all(phase.solve is not None for phase in phases)
     is_calibrated = calibrated is not None or bool(budget) or closed or registry.track(request.track).epochs > 0
     return Plan(task, model, preset, params, train, horizon, phases, spec, dataset, file, is_calibrated, declined)
+
+
+def configured(name: str, preset: str) -> Model:
+    """A model as a preset of that name takes it: as it is, or offered features."""
+    model: Model = load("model", name)
+    return with_features(model) if preset.endswith(SUFFIX) else model
 
 
 def plan_of(spec: RunSpec, registry: Registry | None = None) -> Plan:
@@ -143,6 +148,16 @@ def _sections(knobs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             raise ParamError(f"--{dotted}: unknown option; knobs are written --model.NAME, --train.NAME or --data.NAME")
         table[section][name] = value
     return table
+
+
+def _configured(request: Request) -> tuple[Model, str]:
+    """The model and the name of its preset."""
+    name = request.preset or load("model", request.model).default_preset(request.track)
+    model = configured(request.model, name)
+    if name.removesuffix(SUFFIX) not in model.presets:
+        known = [*model.presets, *(f"{one}{SUFFIX}" for one in model.presets)]
+        raise ParamError(f"{model.name}: no preset {name!r}; {did_you_mean(name, known)}")
+    return model, name
 
 
 def _settings(model: Model, task: Task, preset: str) -> dict[str, dict[str, Any]]:

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from gsnobench.checkpoint import load_state
 from gsnobench.data import Array, Mesh, Samples, Task
-from gsnobench.declare import Capability, Model, Preset
+from gsnobench.declare import Capability, Preset
 from gsnobench.errors import DataError, RunError
 from gsnobench.evaluate import Evaluation, evaluate_split, predict_samples
 from gsnobench.graph import interpolation
@@ -21,8 +21,7 @@ from gsnobench.loader import Loader
 from gsnobench.metrics import relative_l2
 from gsnobench.normalize import Normaliser
 from gsnobench.pipeline import Setup, Where, make_loader
-from gsnobench.plan import Plan
-from gsnobench.plugins import load as load_plugin
+from gsnobench.plan import Plan, configured
 from gsnobench.recipe import TrainParams
 from gsnobench.records import RunSpec
 from gsnobench.runner import choose_device
@@ -104,7 +103,7 @@ def load(run: str | Path, *, home: Path | None = None, device: str = "auto") -> 
 
 def stored_plan(spec: RunSpec, task: Task) -> Plan:
     """The plan a stored spec stands for; its settings are final, so no preset or registry is asked."""
-    model: Model = load_plugin("model", spec.model)
+    model = configured(spec.model, spec.preset)
     if model.revision != spec.revision:
         raise RunError(f"{spec.model}: the run has revision {spec.revision}, installed is {model.revision}; repeat the run")
     params = model.params.make(spec.model_params)

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = """
     errors params sparse data cache home address
     task_json digests netcdf blocks structure npz store
-    simplices graph modes records declare hookspecs plugins registry
+    simplices graph modes records declare hookspecs plugins registry hints features
     normalize metrics loader checkpoint muon recipe train evaluate spectrum
     drawing figures generate prepare plan cases animate environment pipeline runner predict
     score bundle claim verify export worker execute calibrate bench

@@ -17,6 +17,7 @@ from torch.nn import functional
 
 import gsnobench as gb
 from gsnobench.declare import Geometry, Reference
+from gsnobench.hints import Hints, domain_length, feature_geometry
 from gsnobench.modes import Basis, align, eigenbasis
 from gsnobench_plugins.models import gsno_plus as plus
 from gsnobench_plugins.models.gsno_tiled import TiledHead, TiledLayer, Tiling
@@ -60,7 +61,7 @@ class Params(gb.Params):
 
 def reference(train: gb.Samples, params: Params) -> Reference:
     """The length that makes eigenvalues dimensionless and, where modes are to be aligned, the training basis."""
-    length = float(np.mean([plus.domain_length(mesh) for mesh in train.meshes]))
+    length = float(np.mean([domain_length(mesh) for mesh in train.meshes]))
     stored: Reference = {"length": np.array([length])}
     if params.align and len(train.meshes) == 1:
         mesh = train.meshes[0]
@@ -81,7 +82,7 @@ def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference)
         "modes": gb.Part(np.concatenate(parts, axis=1) * volume**0.5, ("node", "wave")),  # (N, k) or (N, (1+d) k), of order 1
         "mass": gb.Part(basis.mass / volume, ("node",)),
         "level": gb.Part(_levels(values * length**2, mesh.dim, params.k_s), ("mode",)),
-        **(plus.feature_geometry(mesh, task, length) if params.features else {}),
+        **(feature_geometry(mesh, task, length) if params.features else {}),
     }
 
 
@@ -231,7 +232,7 @@ class Gsno(nn.Module):
         self.task, self.params = task, params
         self.steps = 1 if params.time == "channels" else task.t_out + min(params.padding, task.t_out - 1)
         self.width = params.width or 20 * min(2, task.t_out)
-        self.hints = plus.Hints(task, params.features, params.propagated, params.k_s)
+        self.hints = Hints(task, params.features, params.propagated, params.k_s)
         clocks = min(1, self.steps - 1)  # a single step needs no time coordinate
         inputs = task.in_channels - task.dim * (not params.coordinates) + self.hints.channels
         copies = 1 + task.dim * params.gradients

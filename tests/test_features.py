@@ -1,0 +1,165 @@
+"""`PRESET+features`: what a wrapped model sees, what it is asked for, and that every bundled model keeps the contract with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from problems import square, steady, unsteady
+from torch import Tensor, nn
+
+import gsnobench as gb
+from gsnobench.cache import Cache
+from gsnobench.check.models import check_model
+from gsnobench.declare import Model, Phase, Preset
+from gsnobench.errors import ParamError
+from gsnobench.features import Featured, featured_scaling, with_features
+from gsnobench.graph import boundary_distance
+from gsnobench.hints import domain_length
+from gsnobench.loader import Loader, compute_geometry
+from gsnobench.normalize import fit_normaliser
+from gsnobench.params import Params
+from gsnobench.plan import Request, make_plan
+from gsnobench.plugins import listed, load
+from gsnobench.store import write
+
+TRAINED = [one.name for one in listed("model") if one.package == "gsnobench" and not load("model", one.name).is_floor]
+
+
+class Mute(nn.Module):
+    """Answers zero and remembers what it was shown."""
+
+    def __init__(self, task: gb.Task, params: Params) -> None:
+        super().__init__()
+        self.task = task
+
+    def forward(self, batch: gb.Batch) -> Tensor:
+        self.seen = batch
+        return torch.zeros(batch.size, self.task.t_out, batch.nodes, len(self.task.fields))
+
+
+def silent(**declared: Any) -> Model:
+    return Model("silent", Params, Mute, **declared)
+
+
+def loader_of(model: Model, data: gb.Samples, preset: Preset) -> Loader:
+    assert model.reference is not None
+    reference = model.reference(data, Params())
+    geometries = [compute_geometry(model, Params(), data.task, mesh, reference=reference, cache=Cache()) for mesh in data.meshes]
+    return Loader(
+        data,
+        task=data.task,
+        normaliser=fit_normaliser(data, preset),
+        geometries=geometries,
+        device="cpu",
+        impose_boundary=False,
+    )
+
+
+def shown(data: gb.Samples, model: Model | None = None) -> tuple[Featured, gb.Batch, Tensor, Tensor]:
+    """The wrapped module with its propagator fitted, what it saw of all samples, and its answer in both units."""
+    model = with_features(model or silent())
+    loader = loader_of(model, data, featured_scaling(Preset(inputs="none", outputs="none"), data.task))
+    module = model.build(data.task, Params())
+    assert isinstance(module, Featured) and isinstance(module.inner, Mute)
+    everyone = torch.arange(len(data)), torch.zeros(len(data), dtype=torch.long), data.task.t_out
+    batch, target = loader.batch(*everyone)
+    fit = gb.Fit(data.task, data, data, lambda split: [(batch, loader.normaliser.output.encode(target))])
+    for phase in model.phases(data.task, Params()):
+        if phase.solve is not None:
+            phase.solve(module, fit)
+    answer = module(batch)
+    return module, module.inner.seen, answer, loader.normaliser.output.decode(answer)
+
+
+def test_a_steady_model_sees_distances_and_its_inputs_smoothed_more_and_more() -> None:
+    data = steady()["train"]
+    module, seen, answer, _ = shown(data)
+    mesh, plain = data.mesh(0), torch.from_numpy(np.asarray(data.static[:]))
+    assert seen.static.shape[2] == len(seen.task.static) == len(module.task.static) == 1 + 1 + 3
+    torch.testing.assert_close(seen.static[..., :1], plain)
+    distance = 8 * boundary_distance(mesh, "boundary") / domain_length(mesh) - 1
+    torch.testing.assert_close(seen.static[0, :, 1], torch.from_numpy(distance).float())
+    sizes = [float((seen.static[..., column] - plain[..., 0]).square().mean()) for column in (2, 3, 4)]
+    assert 0 < sizes[0] < sizes[1] < sizes[2]
+    assert not answer.any()
+
+
+def test_smoothing_keeps_a_constant() -> None:
+    data = steady()["train"]
+    even = replace(data, static=np.full_like(np.asarray(data.static[:]), 2.5))
+    _, seen, _, _ = shown(even)
+    torch.testing.assert_close(seen.static[..., 2:], torch.full_like(seen.static[..., 2:], 2.5))
+
+
+def test_waves_that_every_mode_makes_by_itself_need_no_model() -> None:
+    data = unsteady()["train"]
+    _, seen, answer, physical = shown(data)
+    waves = torch.from_numpy(np.asarray(data.frames[:])[:, 2:]) - 5
+    assert float((physical - waves).norm() / waves.norm()) < 1e-3
+    torch.testing.assert_close(seen.static[..., 1:], answer[..., 0].transpose(1, 2))  # after a distance, all frames to be found
+    assert not [name for name in seen.geometry if name.startswith("hints.")]
+
+
+def test_a_model_with_a_loss_of_its_own_keeps_its_target_and_gets_the_features() -> None:
+    def loss(module: nn.Module, batch: gb.Batch, target: Tensor, progress: float) -> Tensor:
+        assert isinstance(module, Mute) and batch.task is module.task
+        return target.square().mean() + batch.static.shape[2]
+
+    called: list[int] = []
+
+    def prepare(module: nn.Module, fit: gb.Fit) -> None:
+        assert isinstance(module, Mute) and fit.task is module.task
+        called.extend(batch.static.shape[2] for batch, _ in fit.batches("train"))
+
+    own = Phase(loss=loss, prepare=prepare, rates={"first.": 0.5}, parameters=lambda module: [nn.Parameter(torch.ones(1))])
+    model = with_features(silent(phases=lambda task, params: (own,)))
+    data = unsteady()["train"]
+    module, _, answer, _ = shown(data, silent(phases=lambda task, params: (own,)))
+    assert not answer.any()
+    features, mine = model.phases(data.task, Params())
+    assert features.name == "features" and mine.rates == {"inner.first.": 0.5}
+    loader = loader_of(model, data, Preset(inputs="none", outputs="none"))
+    batch, target = loader.batch(torch.arange(3), torch.zeros(3, dtype=torch.long), 7)
+    assert mine.loss is not None and mine.prepare is not None and mine.parameters is not None
+    assert float(mine.loss(module, batch, torch.zeros_like(target), 0.5)) == 8
+    mine.prepare(module, gb.Fit(data.task, data, data, lambda split: [(batch, target)]))
+    assert called == [8] and len(list(mine.parameters(module))) == 1
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_every_model_keeps_the_contract_with_features(name: str) -> None:
+    findings = check_model(with_features(load("model", name)))
+    assert [f"{one.code}: {one.detail}" for one in findings if not one.passed] == []
+
+
+def test_features_change_the_row_and_the_scaling_but_no_knob_and_no_step() -> None:
+    plain, offered = (make_plan(Request("transolver", "swe", preset=f"compact{mark}")) for mark in ("", "+features"))
+    assert offered.spec.row == "transolver@compact+features" and offered.spec.key != plain.spec.key
+    assert offered.spec.model_params == plain.spec.model_params and offered.spec.train_params == plain.spec.train_params
+    assert {**plain.spec.steps, "features": 0} == offered.spec.steps
+    assert (offered.preset.inputs, offered.preset.outputs, offered.preset.points) == ("scale", "scale", plain.preset.points)
+
+
+@pytest.mark.parametrize(
+    ("model", "preset", "said"),
+    [("pod", "default+features", "a floor takes no features"), ("amg", "compat+features", "did you mean 'compact+features'")],
+)
+def test_what_cannot_have_features_is_one_line(model: str, preset: str, said: str) -> None:
+    with pytest.raises(ParamError, match=said.replace("+", r"\+")):
+        make_plan(Request(model, "darcy", preset=preset))
+
+
+@pytest.mark.usefixtures("untracked")
+def test_a_run_with_features_learns_predicts_and_moves_to_another_mesh(tmp_path: Path) -> None:
+    write(tmp_path / "poisson.nc", steady(), provenance={"title": "poisson", "source": "problems.py"})
+    wanted = {"home": tmp_path, "device": "cpu", "track": "smoke", "knobs": {"train.steps": "30"}}
+    result = gb.run("transolver", str(tmp_path / "poisson.nc"), preset="compact+features", **wanted)
+    trained = gb.load(result.spec.key[:12], home=tmp_path, device="cpu")
+    assert result.status == "done"
+    assert trained.score(steady()["test"]).scores()["headline"]["rel_l2"] == pytest.approx(result.headline, rel=1e-5)
+    assert trained.predict(steady(mesh=square(15))["test"]).shape == (8, 1, 225, 1)
