@@ -22,8 +22,8 @@ from gsnobench.errors import ParamError
 from gsnobench.hints import Hints, domain_length, feature_geometry, fit_propagator
 from gsnobench.modes import eigenbasis
 from gsnobench.params import Params
+from gsnobench.records import FEATURES
 
-SUFFIX = "+features"
 MODES = 128  # of the propagator
 FRAMES = 23  # of its trajectory that are shown, at most
 OWN = "hints."  # start of the names of what is ours in a geometry, its axes and a reference
@@ -32,7 +32,7 @@ OWN = "hints."  # start of the names of what is ours in a geometry, its axes and
 def with_features(model: Model) -> Model:
     """The same model behind the same names, its task widened by the features."""
     if model.is_floor:
-        raise ParamError(f"{model.name}: a floor takes no features; leave out {SUFFIX!r}")
+        raise ParamError(f"{model.name}: a floor takes no features; leave out {FEATURES!r}")
 
     def phases(task: Task, params: Params) -> tuple[Phase, ...]:
         inner = tuple(_of_inner(phase) for phase in model.phases(widened(task), params))

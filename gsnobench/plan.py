@@ -10,12 +10,12 @@ from typing import Any
 from gsnobench.data import Task
 from gsnobench.declare import Dataset, Horizon, Model, Phase, Preset
 from gsnobench.errors import ParamError, RunError, did_you_mean
-from gsnobench.features import SUFFIX, featured_scaling, with_features
+from gsnobench.features import featured_scaling, with_features
 from gsnobench.params import Params
 from gsnobench.plugins import listed, load
 from gsnobench.prepare import dataset_of, resolve
 from gsnobench.recipe import TrainParams, steps_per_epoch
-from gsnobench.records import RunSpec
+from gsnobench.records import FEATURES, RunSpec
 from gsnobench.registry import Registry, read_registry
 from gsnobench.store import open_file, verify
 
@@ -64,7 +64,7 @@ def make_plan(request: Request, registry: Registry | None = None) -> Plan:
     given = _sections(request.knobs or {})
     dataset, file, task, source = _data(request, given["data"])
     model, name = _configured(request)
-    base = name.removesuffix(SUFFIX)  # with features or without: the same knobs, the same steps
+    base = name.removesuffix(FEATURES)  # with features or without: the same knobs, the same steps
     preset = model.presets[base] if base == name else featured_scaling(model.presets[base], task)
     layers = _settings(model, task, base), _sections(registry.settings(task.id, f"{model.name}@{base}"))
     params = model.params.make(preset.model, *(layer["model"] for layer in layers), given["model"], where="model")
@@ -105,7 +105,7 @@ def make_plan(request: Request, registry: Registry | None = None) -> Plan:
 def configured(name: str, preset: str) -> Model:
     """A model as a preset of that name takes it: as it is, or offered features."""
     model: Model = load("model", name)
-    return with_features(model) if preset.endswith(SUFFIX) else model
+    return with_features(model) if preset.endswith(FEATURES) else model
 
 
 def plan_of(spec: RunSpec, registry: Registry | None = None) -> Plan:
@@ -154,8 +154,8 @@ def _configured(request: Request) -> tuple[Model, str]:
     """The model and the name of its preset."""
     name = request.preset or load("model", request.model).default_preset(request.track)
     model = configured(request.model, name)
-    if name.removesuffix(SUFFIX) not in model.presets:
-        known = [*model.presets, *(f"{one}{SUFFIX}" for one in model.presets)]
+    if name.removesuffix(FEATURES) not in model.presets:
+        known = [*model.presets, *(f"{one}{FEATURES}" for one in model.presets)]
         raise ParamError(f"{model.name}: no preset {name!r}; {did_you_mean(name, known)}")
     return model, name
 

@@ -14,6 +14,7 @@ from gsnobench.cache import digest, write_text
 from gsnobench.errors import DataError
 
 SCHEMA = 1
+FEATURES = "+features"  # end of a preset's name where the model is offered computed inputs
 Status = Literal["done", "diverged", "declined", "failed", "pruned"]
 
 
@@ -47,6 +48,11 @@ class RunSpec:
     def row(self) -> str:
         """The row of a board."""
         return f"{self.model}@{self.preset}"
+
+    @property
+    def has_features(self) -> bool:
+        """Whether the model was offered inputs that nobody published a number for."""
+        return self.preset.endswith(FEATURES)
 
     def to_dict(self) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in SPEC_ENTRIES}

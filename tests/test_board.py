@@ -312,3 +312,14 @@ def test_a_verdict_needs_the_papers_nodes_and_budget(tmp_path: Path, ours: float
     assert compare(printed, tracks_of(tmp_path)).verdict == verdict
     save(tmp_path / "coarse", made_result("gsno", errors=ours, preset="paper", track="workstation", resolution=600))
     assert compare(printed, tracks_of(tmp_path / "coarse")).verdict == "not comparable"
+
+
+def test_computed_inputs_are_no_answer_to_a_printed_number(tmp_path: Path) -> None:
+    printed = next(one for one in read_published().numbers if (one.dataset, one.model, one.metric) == ("darcy", "gnot", "rel_l2"))
+    asked = {"track": "workstation", "resolution": 1184}
+    save(tmp_path, made_result("gnot", errors=0.9 * printed.value, preset="compact+features", **asked))
+    assert compare(printed, tracks_of(tmp_path)).verdict == "not run"
+    save(tmp_path, made_result("gnot", errors=2 * printed.value, preset="compact", **asked))
+    assert compare(printed, tracks_of(tmp_path)).row == "gnot@compact"
+    (board,) = tracks_of(tmp_path)[0].boards
+    assert {row.name: row.published is None for row in board.rows} == {"gnot@compact": False, "gnot@compact+features": True}

@@ -113,7 +113,7 @@ def _rows(name: str, entries: Sequence[Entry], floors: frozenset[str], known: Ma
                 reason=reason,
                 is_floor=group[0].spec.model in floors,
                 is_variant=key != main,
-                published=known.get(group[0].spec.model),
+                published=None if group[0].spec.has_features else known.get(group[0].spec.model),
             )
         )
     return rows
