@@ -114,9 +114,7 @@ def run(
     model: Annotated[str, typer.Option(help="Model plugin, see `list models`.")] = "",
     dataset: Annotated[str, typer.Option(help="Task (swe, swe@10-41, darcy_threshold) or a NetCDF file.")] = "",
     track: Track = "laptop",
-    preset: Annotated[
-        str | None, typer.Option(help="Configuration of the model; NAME+features adds computed inputs.")
-    ] = None,
+    preset: Annotated[str | None, typer.Option(help="Configuration of the model; NAME+features adds computed inputs.")] = None,
     seed: Annotated[int, typer.Option(help="Training seed.")] = 0,
     t_in: Annotated[int | None, typer.Option(help="Frames given.")] = None,
     t_out: Annotated[int | None, typer.Option(help="Frames to find (else the rest).")] = None,

@@ -15,9 +15,7 @@ study_app = typer.Typer(help="Fixed sets of runs that end in a table and a figur
 app.add_typer(study_app, name="study")
 
 STORAGE_VARIABLE = "GSNOBENCH_STORAGE"
-Preset = Annotated[
-    str | None, typer.Option(help="Configuration of the model; NAME+features adds computed inputs.")
-]
+Preset = Annotated[str | None, typer.Option(help="Configuration of the model; NAME+features adds computed inputs.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda.")]
 
 

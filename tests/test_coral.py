@@ -337,16 +337,30 @@ def test_it_learns_in_two_stages(problem: Any, floor: float, error: float, tmp_p
     )
 
 
-def test_codec_overfits_unrelated_fields() -> None:
+def test_codec_memorises_unrelated_fields() -> None:
     torch.manual_seed(0)
-    nodes, weight = torch.rand(1, 300, 2), torch.full((1, 1, 1), 1 / 300)
-    angles = math.pi * nodes @ torch.randint(1, 4, (8, 2, 4)).float() + 6 * torch.rand(8, 1, 4)  # four waves a field
-    values = (angles.sin() * torch.randn(8, 1, 4)).sum(2, keepdim=True)
+    nodes, weight = 2 * torch.rand(1, 300, 2) - 1, torch.full((1, 1, 1), 1 / 300)
+    angles = math.pi / 2 * nodes @ torch.randint(1, 4, (8, 2, 4)).float() + 6 * torch.rand(8, 1, 4)  # four waves a field
+    values = angles.sin().sum(2, keepdim=True)
     module = Siren(2, 1, depth=4, width=64, latent=64, w0=10.0)
     optimiser = torch.optim.AdamW(module.parameters(), lr=5e-4, weight_decay=0)
     for _ in range(200):
         optimiser.zero_grad()
-        module.misfit(nodes, values, weight, 3).mean().backward()
+        module.misfit(nodes, values, weight, 3).mean().sqrt().backward()
         optimiser.step()
     error = module.misfit(nodes, values, weight, 3).detach() / values.square().mean((1, 2))
-    assert float(error.sqrt().mean()) < 0.1
+    assert float(error.sqrt().mean()) < 0.02  # the sheet's prototype, which minimised the square, was at 0.026
+
+
+@pytest.mark.parametrize("kind", ["mse", "rmse"])
+def test_stage_one_minimises_what_the_knob_says(kind: str) -> None:
+    task = make_task()
+    module, batch = Coral(task, Params.make({**SMALL, "codec_loss": kind})), random_batch(task)
+    assert module.inputs is not None
+    target = torch.randn(batch.size, 1, batch.nodes, 1)
+    squares = [
+        module.field.misfit(*module.fields(batch, target), module.params.inner).mean(),
+        module.inputs.misfit(*module.input_function(batch), module.params.inner).mean(),
+    ]
+    wanted = sum(float((one.sqrt() if kind == "rmse" else one).detach()) for one in squares)
+    assert float(coral.codec_loss(module, batch, target, 0.0).detach()) == pytest.approx(wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,7 @@ class Params(gb.Params):
     processor: int = gb.knob(64, low=16, high=1024, log=True, help="channels of the processor")
     blocks: int = gb.knob(3, low=1, high=8, help="residual blocks (steady) or hidden layers (unsteady) of the processor")
     codec_rate: float = gb.knob(0.5, low=1e-3, high=2.0, log=True, help="learning rate of stage 1, relative to that of stage 2")
+    codec_loss: Literal["rmse", "mse"] = gb.knob("rmse", help="what stage 1 minimises: the root does not fade as it shrinks")
     codec_share: float = gb.knob(0.5, low=0.05, high=0.95, search=False, help="share of the steps that stage 1 takes")
     frames: int = gb.knob(4, low=1, high=64, search=False, help="frames of a trajectory that a step of stage 1 sees")
     items: int = gb.knob(64, low=1, high=4096, search=False, help="samples whose codes a step of stage 2 sees")
