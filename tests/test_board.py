@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from made_results import made_evidence, made_result, made_spec, save, spread
 
-from gsnobench.board import markdown, tables, terminal
+from gsnobench.board import markdown, tables, terminal, texts
 from gsnobench.board.assemble import make_tracks
 from gsnobench.board.boards import Board, Track, safe_name
 from gsnobench.board.build import Target, build, embedded, read_tracks, stale
@@ -323,3 +323,13 @@ def test_computed_inputs_are_no_answer_to_a_printed_number(tmp_path: Path) -> No
     assert compare(printed, tracks_of(tmp_path)).row == "gnot@compact"
     (board,) = tracks_of(tmp_path)[0].boards
     assert {row.name: row.published is None for row in board.rows} == {"gnot@compact": False, "gnot@compact+features": True}
+
+
+def test_a_board_says_what_computed_inputs_change(tmp_path: Path) -> None:
+    for name, preset, error in (("gnot", "compact", 0.08), ("gnot", "compact+features", 0.02), ("amg", "compact+features", 0.05)):
+        save(tmp_path, made_result(name, errors=error, preset=preset))
+    (board,) = tracks_of(tmp_path)[0].boards
+    (line,) = texts.offered(board)  # nothing to compare amg with
+    assert line[0] == "gnot@compact" and float(line[3]) == pytest.approx(0.25, abs=0.02)
+    assert f"| gnot@compact | {line[1]} | {line[2]} | {line[3]} |" in markdown.board_section(board)
+    assert "Layers or inputs" in board_page(tracks_of(tmp_path)[0], board, ())

@@ -15,7 +15,7 @@ from gsnobench.board.evidence import Entry
 from gsnobench.board.statistics import Comparison, Rank, Scores, interval
 from gsnobench.cache import digest
 from gsnobench.data import Array
-from gsnobench.records import Status
+from gsnobench.records import FEATURES, Status
 
 SEEDS = 3  # fewer seeds than this are marked
 COSTS = ("parameters", "prepare_s", "train_cpu_s", "inference_s", "peak_mb")
@@ -134,6 +134,13 @@ class Board:
     def compared(self) -> list[Row]:
         """Rows with an error, best first, without variants."""
         return [row for row in self.rows if row.seeds and not row.is_variant]
+
+    @property
+    def offered(self) -> list[tuple[Row, Row]]:
+        """Rows that were also run with computed inputs: as they are and with them, the best of the latter first."""
+        rows = {row.entries[0].spec.row: row for row in self.compared}
+        names = [(name.removesuffix(FEATURES), name) for name, row in rows.items() if row.entries[0].spec.has_features]
+        return [(rows[plain], rows[name]) for plain, name in names if plain in rows]
 
     @property
     def title(self) -> str:

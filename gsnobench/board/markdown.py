@@ -74,9 +74,15 @@ def board_section(board: Board) -> str:
         "; ".join(facts) + ".",
         table(header, rows, 2),
         plain(texts.promotion(board)),
+        *_offered(board),
         "\n".join(reasons),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _offered(board: Board) -> list[str]:
+    rows = [[plain(name), *numbers] for name, *numbers in texts.offered(board)]
+    return [texts.WHAT_IS_OFFERED, table(texts.OFFERED, rows)] if rows else []
 
 
 _COST_NAMES = ("parameters", "prepare s", "train CPU-s", "ms a sample", "peak MB")

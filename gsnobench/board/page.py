@@ -35,6 +35,7 @@ def board_page(track: Track, board: Board, drawn: Sequence[Figure], *, home: str
         tag("h2", "How to read it"),
         tag("p", texts.HOW_TO_READ),
         *_matrix(board),
+        *_offered(board),
         *([tag("h2", "Plots"), *figures] if figures else []),
         *_gallery(board),
         tag("h2", "Evidence"),
@@ -240,6 +241,18 @@ def _matrix(board: Board) -> Sequence[Html]:
         f"{texts.NOTHING} not tested, since one of the two has a single seed"
     )
     return tag("h2", "Who is ahead of whom"), pair_table([row.name for row in board.compared], cells, caption)
+
+
+def _offered(board: Board) -> Sequence[Html]:
+    """What computed inputs change."""
+    lines = texts.offered(board)
+    if not lines:
+        return ()
+    head = tag("thead", tag("tr", [tag("th", name, scope="col") for name in texts.OFFERED]))
+    body = [tag("tr", tag("th", breakable(name), scope="row"), [tag("td", one) for one in numbers]) for name, *numbers in lines]
+    caption = "Test error; a ratio below 1: the features help"
+    table = tag("table", tag("caption", caption), head, tag("tbody", body))
+    return tag("h2", "Layers or inputs"), tag("p", texts.WHAT_IS_OFFERED), scrolling(table, "Layers or inputs")
 
 
 def pair_table(names: Sequence[str], cells: Sequence[Sequence[Html]], caption: str) -> Html:

@@ -50,6 +50,21 @@ def kind(row: Row) -> str:
     return "floor" if row.is_floor else "variant" if row.is_variant else "model"
 
 
+OFFERED = ("row", "as it is", "with features", "ratio")
+WHAT_IS_OFFERED = (
+    "Features are inputs that are computed and not learned: distances to the boundaries, smoothed inputs, a linear propagator. "
+    "The knobs and steps of a row are the same with them and without."
+)
+
+
+def offered(board: Board) -> list[tuple[str, str, str, str]]:
+    """What computed inputs change: a line a row that was run with them and without."""
+    return [
+        (plain.name, number(plain.error), number(with_them.error), f"{with_them.error / plain.error:.2f}")
+        for plain, with_them in board.offered
+    ]
+
+
 def promotion(board: Board) -> str:
     """How far the best model is ahead, in a sentence; empty where there are not two."""
     found = board.promotion
