@@ -42,10 +42,10 @@ def test_its_own_tests_pass(environment: Environment) -> None:
     assert "1 passed" in done.stdout
 
 
-def test_it_runs_on_a_bundled_dataset(environment: Environment) -> None:
-    done = environment.gsnobench(
-        *("run", "--model", "pointmlp", "--dataset", "darcy", "--track", "smoke", "--no-floors", "--json"),
-    )
+@pytest.mark.parametrize("preset", ["default", "default+features"])
+def test_it_runs_on_a_bundled_dataset(environment: Environment, preset: str) -> None:
+    line = ("run", "--model", "pointmlp", "--dataset", "darcy", "--track", "smoke", "--no-floors", "--json")
+    done = environment.gsnobench(*line, "--preset", preset)
     result = json.loads(done.stdout)["result"]
     assert result["status"] == "done"
     assert 0 < result["scores"]["test"]["headline"]["rel_l2"] < 10
