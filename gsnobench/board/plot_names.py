@@ -14,6 +14,7 @@ from gsnobench.board.plot_style import GREY, Drawing, Figure, label, look, sprea
 
 LINE = 0.155  # inches a line of labels
 WIDTH = 8.6
+NAMES = 2.1  # inches for the longest name
 
 
 def end_labels(drawing: Drawing, axes: Axes, rows: Sequence[Row], heights: Sequence[float]) -> None:

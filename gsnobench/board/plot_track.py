@@ -13,7 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm
 
 from gsnobench.board.boards import Track
-from gsnobench.board.plot_names import LINE, WIDTH, finished, name_rows, tone
+from gsnobench.board.plot_names import LINE, NAMES, WIDTH, finished, name_rows, tone
 from gsnobench.board.plot_style import GREY, Drawing, Figure, label, look, readable_on
 from gsnobench.board.texts import number
 from gsnobench.data import Array
@@ -67,8 +67,8 @@ def _overview(track: Track, sheet: Callable[[float, float], Drawing], head: floa
     tables = [{row.name: row for row in board.rows} for board in boards]
     floors = {row.name for board in boards for row in board.rows if row.is_floor}
     cell, line, foot = 0.68, 0.22, 0.78
-    drawing = sheet(1.75 + cell * len(boards) + 0.75, line * len(track.rows) + foot + head + 0.1)
-    axes = drawing.axes(1.75, foot, cell * len(boards), line * len(track.rows))
+    drawing = sheet(NAMES + cell * len(boards) + 0.75, line * len(track.rows) + foot + head + 0.1)
+    axes = drawing.axes(NAMES, foot, cell * len(boards), line * len(track.rows))
     for spine in axes.spines.values():
         spine.set_visible(False)
     axes.set(xlim=(0, len(boards)), ylim=(len(track.rows), 0), xticks=[], yticks=[])
@@ -107,7 +107,7 @@ def _difference_figure(track: Track) -> Figure | None:
     rows = {row.name: row for board in track.boards for row in board.rows}
     height = LINE * 1.2 * len(order) + 0.7
     drawing = Drawing(WIDTH, height)
-    axes = drawing.axes(1.75, 0.48, WIDTH - 2.0, height - 0.6)
+    axes = drawing.axes(NAMES, 0.48, WIDTH - NAMES - 0.25, height - 0.6)
     axes.set_xlim(0.8, len(order) + 0.2)
     for place, (mean, name) in enumerate(order):
         style = look(rows[name])

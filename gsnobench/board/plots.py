@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from gsnobench.board.boards import Board, Row
-from gsnobench.board.plot_names import LINE, WIDTH, end_labels, finished, name_rows
+from gsnobench.board.plot_names import LINE, NAMES, WIDTH, end_labels, finished, name_rows
 from gsnobench.board.plot_style import Drawing, Figure, label, log_axis, look
 from gsnobench.board.texts import number
 from gsnobench.data import Array
@@ -51,7 +51,7 @@ def _cost_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
         return None
     height = max(2.5, LINE * len(rows)) + 0.6
     drawing = Drawing(WIDTH, height)
-    wide = (WIDTH - 0.65 - 1.75) / len(tables)
+    wide = (WIDTH - 0.65 - NAMES) / len(tables)
     for place, (name, costs) in enumerate(tables.items()):
         axes = drawing.axes(0.65 + place * wide, 0.48, wide - 0.25, height - 0.6)
         log_axis(axes, "y", errors)
@@ -111,7 +111,7 @@ def _frame_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
         return None
     height = max(2.7, LINE * len(curves)) + 0.6
     drawing = Drawing(WIDTH, height)
-    axes = drawing.axes(0.65, 0.48, WIDTH - 0.65 - 1.75, height - 0.6)
+    axes = drawing.axes(0.65, 0.48, WIDTH - 0.65 - NAMES, height - 0.6)
     for place, (row, (low, middle, high)) in enumerate(curves):
         frames, style = np.arange(1, len(middle) + 1), look(row)
         if place < SHADED:
@@ -164,7 +164,7 @@ def _band_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
     curves = [np.maximum(norms[1][there], 1e-9) for _, norms in known]
     height = max(2.7, LINE * len(curves)) + 0.6
     drawing = Drawing(WIDTH, height)
-    axes = drawing.axes(0.65, 0.48, WIDTH - 0.65 - 1.75, height - 0.6)
+    axes = drawing.axes(0.65, 0.48, WIDTH - 0.65 - NAMES, height - 0.6)
     axes.plot(places, truth[there], color=drawing.ink, linewidth=1.6, linestyle=(0, (5, 2)))
     drawing.text(axes, 0.0, 1.15 * truth[there][0], "truth", va="bottom")
     for place, ((row, _), curve) in enumerate(zip(known, curves, strict=True)):
@@ -194,14 +194,14 @@ def _time_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
     panels = {"train_cpu_s": "training, CPU seconds", "inference_s": "inference, a sample"}
     height = LINE * len(rows) + 0.75
     drawing = Drawing(WIDTH, height)
-    wide = (WIDTH - 1.75) / 2
+    wide = (WIDTH - NAMES) / 2
     drawn = False
     for place, (cost, title) in enumerate(panels.items()):
         ratios = [_positive(row.cost(cost)) / _positive(reference.cost(cost)) for row in rows]
         known = [ratio for ratio in ratios if math.isfinite(ratio)]
         if not known:
             continue
-        axes = drawing.axes(1.75 + place * wide, 0.48, wide - 0.55, height - 0.6)
+        axes = drawing.axes(NAMES + place * wide, 0.48, wide - 0.55, height - 0.6)
         _bars(drawing, axes, rows, ratios)
         log_axis(axes, "x", [min(known), max(known), 0.8, 1.25])
         drawing.name_axis(axes, f"{title}, relative to {label(reference.name)}")
@@ -232,7 +232,7 @@ def _bars(drawing: Drawing, axes: Axes, rows: Sequence[Row], ratios: Sequence[fl
 def _sample_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
     height = LINE * 1.25 * len(rows) + 0.7
     drawing = Drawing(WIDTH, height)
-    axes = drawing.axes(1.75, 0.48, WIDTH - 1.95, height - 0.6)
+    axes = drawing.axes(NAMES, 0.48, WIDTH - NAMES - 0.2, height - 0.6)
     tables = [np.maximum(row.scores.sample_means, 1e-12) for row in rows]
     for place, (row, values) in enumerate(zip(rows, tables, strict=True)):
         low, quarter, middle, third, high = np.quantile(values, (0.1, 0.25, 0.5, 0.75, 0.9))
