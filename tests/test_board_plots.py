@@ -78,8 +78,9 @@ def test_a_model_has_one_colour_on_all_boards_and_a_stranger_keeps_its_own() -> 
         assert len({one[name] for one in looks}) == 1
     assert looks[0]["gsno@compact [model.k_s=16]"] == looks[0]["gsno@compact"], "a variant is the same model"
     models = ["gsno", "deeponet", "mgkn", "coral", "geofno", "amg", "sp2gno", "gnot", "transolver"]
-    drawn = [named_look(model, f"{model}@compact", is_floor=False) for model in models]
-    assert len(set(drawn)) == len(models), "two bundled models look alike: choose another salt"
+    rows = [(model, f"{model}@{preset}") for model in models for preset in ("compact", "compact+features", "paper")]
+    drawn = [named_look(model, row, is_floor=False) for model, row in rows]
+    assert len(set(drawn)) == len(rows), "two rows of bundled models look alike: choose another salt"
     assert {one.colour for one in drawn} == set(COLOURS)
 
 
@@ -146,7 +147,7 @@ def test_plots_are_the_same_bytes_twice() -> None:
 
 def test_labels_are_short_and_on_one_line() -> None:
     assert label("a\nb\x00c") == "a b c"
-    assert len(label("x" * 99)) == 26
+    assert len(label("x" * 99)) == 28
 
 
 def test_black_or_white_is_readable_on_every_colour() -> None:
