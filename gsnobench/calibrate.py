@@ -9,6 +9,7 @@ from pathlib import Path
 from gsnobench.errors import RunError
 from gsnobench.pipeline import Where, data_path, make_loader, prepare
 from gsnobench.plan import Plan
+from gsnobench.records import FEATURES
 from gsnobench.registry import read_registry, write_steps
 from gsnobench.store import open_file
 from gsnobench.train import Job, fit
@@ -24,6 +25,8 @@ def calibrate(plan: Plan, where: Where) -> dict[str, int]:
     budget = read_registry().track(track).train_cpu_s
     if not budget:
         raise RunError(f"{track}: this track is counted in epochs; choose one with a budget in CPU-seconds")
+    if plan.spec.has_features:
+        raise RunError(f"{plan.spec.row}: takes the steps of {plan.spec.row.removesuffix(FEATURES)}; calibrate that one")
     descents = [phase for phase in plan.phases if phase.solve is None]
     if not descents:
         return {}  # closed form: no steps to count

@@ -7,7 +7,7 @@ a model with losses of its own keeps its target, since the core cannot know what
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gsnobench.data import Batch, Field, Mesh, Samples, Task
+from gsnobench.data import Batch, Field, Mesh, Samples, Split, Task
 from gsnobench.declare import Fit, Geometry, Model, Part, Phase, Preset, Reference
 from gsnobench.errors import ParamError
 from gsnobench.hints import Hints, domain_length, feature_geometry, fit_propagator
@@ -26,6 +26,7 @@ from gsnobench.records import FEATURES
 
 MODES = 128  # of the propagator
 FRAMES = 23  # of its trajectory that are shown, at most
+REVISION = 0  # to be raised when features change: results with them are then outdated
 OWN = "hints."  # start of the names of what is ours in a geometry, its axes and a reference
 
 
@@ -44,11 +45,14 @@ def with_features(model: Model) -> Model:
         reference=lambda train, params: _reference(model, train, params),
         geometry=lambda mesh, task, params, reference: _geometry(model, mesh, task, params, reference),
         phases=phases,
+        revision=model.revision + REVISION,  # grows with either
     )
 
 
-def featured_scaling(preset: Preset, task: Task) -> Preset:
-    """The propagator has no constant term, so fields that it acts on must not be shifted."""
+def offered_preset(preset: Preset, task: Task) -> Preset:
+    """The preset on a task with features: the propagator has no constant term, so what is given and found must not be shifted."""
+    if not make_hints(task).channels:
+        raise ParamError(f"{task.id}: has no boundaries, no inputs and no frames to make features of; leave out {FEATURES!r}")
     return replace(preset, inputs="scale", outputs="scale") if task.t_in else preset
 
 
@@ -57,7 +61,7 @@ def make_hints(task: Task) -> Hints:
 
 
 def widened(task: Task) -> Task:
-    """The task as the wrapped model sees it."""
+    """The task as the wrapped model sees it; how many frames are shown depends on the frames that one call finds."""
     names = (f"feature {number}" for number in range(1, make_hints(task).channels + 1))
     return replace(task, static=(*task.static, *(Field(name) for name in names)))
 
@@ -93,7 +97,7 @@ def own_view(batch: Batch) -> Batch:
 
 
 def _reference(model: Model, train: Samples, params: Any) -> Reference:
-    inner = {} if model.reference is None else model.reference(replace(train, task=widened(train.task)), params)
+    inner = {} if model.reference is None else model.reference(train, params)
     return {f"{OWN}length": np.array([np.mean([domain_length(mesh) for mesh in train.meshes])]), **inner}
 
 
@@ -124,7 +128,8 @@ def _modes(mesh: Mesh, task: Task) -> Geometry:
 def _solve(module: nn.Module, fit: Fit) -> None:
     propagator = _featured(module).hints.propagator
     assert propagator is not None
-    fit_propagator(propagator, _seen_by(fit, own_view))
+    own = replace(fit, batches=lambda split: ((own_view(batch), target) for batch, target in fit.batches(split)))
+    fit_propagator(propagator, own)
 
 
 def _of_inner(phase: Phase) -> Phase:
@@ -144,13 +149,15 @@ def _of_inner(phase: Phase) -> Phase:
 
 
 def _call(call: Callable[[nn.Module, Fit], Any], module: nn.Module, fit: Fit) -> Any:
-    """What a wrapped model does with all samples at once."""
+    """What a wrapped model does with all samples at once: its targets are what it is asked for, the samples stay as they are."""
     featured = _featured(module)
-    return call(featured.inner, replace(_seen_by(fit, lambda batch: featured.look(batch)[0]), task=featured.task))
 
+    def batches(split: Split) -> Iterator[tuple[Batch, Tensor]]:
+        for batch, target in fit.batches(split):
+            seen, start = featured.look(batch)
+            yield seen, target - start if featured.adds else target
 
-def _seen_by(fit: Fit, view: Callable[[Batch], Batch]) -> Fit:
-    return replace(fit, batches=lambda split: ((view(batch), target) for batch, target in fit.batches(split)))
+    return call(featured.inner, replace(fit, task=featured.task, batches=batches))
 
 
 def _featured(module: nn.Module) -> Featured:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -29,7 +31,7 @@ def domain_length(mesh: Mesh) -> float:
 
 
 def feature_geometry(mesh: Mesh, task: Task, length: float) -> Geometry:
-    """Distance to every tagged boundary, and low modes with their decay under the heat flow for smoothed inputs."""
+    """Distance to every tagged boundary, and low modes with their decay in an implicit step of the heat flow."""
     distance = [
         boundary_distance(mesh, tag) / length if mesh.tag_matrix((tag,)).any() else np.ones(mesh.size) for tag in task.tags
     ]
@@ -85,9 +87,17 @@ class Hints(nn.Module):
         own = len(task.tags) + len(smoothing_lengths(task)) * len(task.static)
         self.channels = own * has_features + count * len(task.fields)
 
-    @torch.no_grad()
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """(B, N, channels), and the trajectory to start from, (B, t_out, N, C)."""
+        """(B, N, channels), and the trajectory to start from, (B, t_out, N, C).
+
+        In full precision, whatever the rest is trained in: it is scored so. Where a window is the model's own answer, gradients
+        pass through.
+        """
+        kind = batch.static.device.type
+        with torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext():
+            return self._in_full(batch)
+
+    def _in_full(self, batch: Batch) -> tuple[Tensor, Tensor]:
         hints = self._of_geometry(batch) if self.has_features else []
         if self.propagator is None:
             start = batch.static.new_zeros((batch.size, self.task.t_out, batch.nodes, len(self.task.fields)))

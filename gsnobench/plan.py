@@ -10,7 +10,7 @@ from typing import Any
 from gsnobench.data import Task
 from gsnobench.declare import Dataset, Horizon, Model, Phase, Preset
 from gsnobench.errors import ParamError, RunError, did_you_mean
-from gsnobench.features import featured_scaling, with_features
+from gsnobench.features import offered_preset, with_features
 from gsnobench.params import Params
 from gsnobench.plugins import listed, load
 from gsnobench.prepare import dataset_of, resolve
@@ -62,10 +62,10 @@ def make_plan(request: Request, registry: Registry | None = None) -> Plan:
     registry = registry or read_registry()
     registry.track(request.track)
     given = _sections(request.knobs or {})
-    dataset, file, task, source = _data(request, given["data"])
     model, name = _configured(request)
+    dataset, file, task, source = _data(request, given["data"])
     base = name.removesuffix(FEATURES)  # with features or without: the same knobs, the same steps
-    preset = model.presets[base] if base == name else featured_scaling(model.presets[base], task)
+    preset = model.presets[base] if base == name else offered_preset(model.presets[base], task)
     layers = _settings(model, task, base), _sections(registry.settings(task.id, f"{model.name}@{base}"))
     params = model.params.make(preset.model, *(layer["model"] for layer in layers), given["model"], where="model")
     budget: dict[str, Any] = {one: given["train"].pop(one) for one in ("epochs", "steps") if one in given["train"]}

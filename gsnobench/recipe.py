@@ -27,7 +27,7 @@ class TrainParams(Params):
     batch: int = knob(default=32, low=1, high=4096, log=True, help="samples a step")
     accumulate: int = knob(default=1, low=1, help="batches whose gradients are added before a step", search=False)
     amp: bool = knob(default=False, help="bfloat16 autocast", search=False)
-    compile: bool = knob(default=False, help="torch.compile the module", search=False)
+    compile: bool = knob(default=False, help="torch.compile the module, where the loss is the core's", search=False)
     average: float = knob(default=0.0, low=0.0, high=0.99999, help="decay of averaged weights (EMA), 0 for none", search=False)
     start_share: float = knob(default=0.25, low=0.0, high=1.0, help="one-call windows that begin at frame 0", search=False)
     unroll_after: float = knob(default=0.5, low=0.0, high=1.0, help="progress at which unrolling begins", search=False)

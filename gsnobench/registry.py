@@ -12,6 +12,7 @@ from typing import Any
 
 from gsnobench.cache import write_text
 from gsnobench.errors import DataError, ParamError, did_you_mean
+from gsnobench.records import FEATURES
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,9 @@ def read_registry(path: Path | None = None) -> Registry:
         body = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise DataError(f"{path}: not a readable TOML file ({error}); restore it from the repository") from error
+    tables = [rows for tasks in (*body.get("steps", {}).values(), body.get("pair", {})) for rows in tasks.values()]
+    if odd := [row for rows in tables for row in rows if row.endswith(FEATURES)]:
+        raise DataError(f"{path}: {odd[0]!r}: a row with features takes steps and settings of the one without; remove the line")
     tracks = {name: Track(name=name, **values) for name, values in body.get("track", {}).items()}
     return Registry(tracks=tracks, steps=body.get("steps", {}), pairs=body.get("pair", {}), floors=tuple(body.get("floors", ())))
 

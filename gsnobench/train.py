@@ -273,7 +273,7 @@ def _loss(
     loader = job.train
     batch, target = loader.batch(indices, starts, frames)
     if phase.loss is not None:
-        return phase.loss(module, batch, loader.normaliser.output.encode(target), done)
+        return phase.loss(job.module, batch, loader.normaliser.output.encode(target), done)  # it knows the class, compiled or not
     prediction = rollout(module, loader, batch, indices, frames).float()
     support = loader.where(indices).support
     if job.params.loss == "mse":

@@ -115,6 +115,18 @@ def test_mixed_precision_trains(tmp_path: Path) -> None:
     assert headline(job.module, job.valid, 1, 8) < before
 
 
+def test_a_loss_of_its_own_knows_its_module_though_it_is_to_be_compiled(tmp_path: Path) -> None:
+    seen: list[type] = []
+
+    def loss(module: nn.Module, batch: Batch, target: torch.Tensor, progress: float) -> torch.Tensor:
+        seen.append(type(module))
+        return (module(batch) - target).square().mean()
+
+    job = make_job(steady(), tmp_path, steps=2, compile=True)
+    assert fit(replace(job, phases=(Phase(loss=loss),))).reason == ""
+    assert set(seen) == {Pointwise}
+
+
 def test_accumulation_of_two_half_batches_is_one_whole_batch(tmp_path: Path) -> None:
     whole = make_job(steady(), tmp_path / "whole", steps=3, batch=24)
     halves = make_job(steady(), tmp_path / "halves", steps=3, batch=12, accumulate=2)

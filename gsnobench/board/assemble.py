@@ -62,12 +62,17 @@ def _slugs(groups: Mapping[str, Sequence[Entry]]) -> dict[str, str]:
     return slugs
 
 
+def _code(entry: Entry) -> tuple[str, bool]:
+    """What a revision counts: changes of a model, or of it and the features."""
+    return entry.spec.model, entry.spec.has_features
+
+
 def _board(slug: str, entries: Sequence[Entry], floors: frozenset[str], published: Published) -> Board:
     spec = entries[0].spec
-    newest: dict[str, int] = {}
+    newest: dict[tuple[str, bool], int] = {}
     for entry in entries:
-        newest[entry.spec.model] = max(entry.spec.revision, newest.get(entry.spec.model, 0))
-    current = [one for one in entries if one.spec.revision == newest[one.spec.model]]
+        newest[_code(entry)] = max(entry.spec.revision, newest.get(_code(entry), 0))
+    current = [one for one in entries if one.spec.revision == newest[_code(one)]]
     by_row: dict[str, list[Entry]] = defaultdict(list)
     for entry in current:
         by_row[entry.spec.row].append(entry)

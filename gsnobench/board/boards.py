@@ -39,6 +39,10 @@ class Row:
     def model(self) -> str:
         return self.entries[0].spec.model
 
+    @property
+    def has_features(self) -> bool:
+        return self.entries[0].spec.has_features
+
     @cached_property
     def done(self) -> list[Entry]:
         return [one for one in self.entries if one.status == "done"]
@@ -137,10 +141,10 @@ class Board:
 
     @property
     def offered(self) -> list[tuple[Row, Row]]:
-        """Rows that were also run with computed inputs: as they are and with them, the best of the latter first."""
-        rows = {row.entries[0].spec.row: row for row in self.compared}
-        names = [(name.removesuffix(FEATURES), name) for name, row in rows.items() if row.entries[0].spec.has_features]
-        return [(rows[plain], rows[name]) for plain, name in names if plain in rows]
+        """Rows, variants too, of the same knobs and steps without computed inputs and with them; the best of the latter first."""
+        done = [row for row in self.rows if row.seeds]
+        plain = {_question(row): row for row in done if not row.has_features}
+        return [(plain[_question(row)], row) for row in done if row.has_features and _question(row) in plain]
 
     @property
     def title(self) -> str:
@@ -153,6 +157,13 @@ class Board:
     def data(self) -> list[str]:
         """Hashes of the data that the results were made on: one, unless machines round differently."""
         return sorted({entry.data.get("hash", "") for row in self.rows for entry in row.done})
+
+
+def _question(row: Row) -> str:
+    """What a row is asked, with computed inputs or without."""
+    spec = row.entries[0].spec
+    steps = {phase: count for phase, count in spec.steps.items() if count}  # closed forms take none
+    return digest([spec.row.removesuffix(FEATURES), dict(spec.model_params), dict(spec.train_params), steps])
 
 
 @dataclass(frozen=True, eq=False)

@@ -134,7 +134,7 @@ def _closest(printed: Number, tracks: Iterable[Track]) -> tuple[Board, Row] | No
         boards = by_name[name].boards if name in by_name else ()
         for board in boards:
             if board.task == printed.task or (printed.t_in is None and board.task.split("@")[0] == printed.dataset):
-                rows = [row for row in board.compared if row.model == printed.model and not row.entries[0].spec.has_features]
+                rows = [row for row in board.compared if row.model == printed.model and not row.has_features]
                 if rows:
                     return board, min(rows, key=lambda row: (not row.name.endswith("@paper"), row.error))
     return None

@@ -50,19 +50,21 @@ def kind(row: Row) -> str:
     return "floor" if row.is_floor else "variant" if row.is_variant else "model"
 
 
-OFFERED = ("row", "as it is", "with features", "ratio")
+OFFERED = ("row", "as it is", "seeds", "with features", "seeds", "ratio")
 WHAT_IS_OFFERED = (
     "Features are inputs that are computed and not learned: distances to the boundaries, smoothed inputs, a linear propagator. "
-    "The knobs and steps of a row are the same with them and without."
+    "Where frames are given, most models then add to the propagator's trajectory, so compare with the floor modal. The knobs and "
+    "steps of a row are the same with features and without."
 )
 
 
-def offered(board: Board) -> list[tuple[str, str, str, str]]:
+def offered(board: Board) -> list[list[str]]:
     """What computed inputs change: a line a row that was run with them and without."""
-    return [
-        (plain.name, number(plain.error), number(with_them.error), f"{with_them.error / plain.error:.2f}")
-        for plain, with_them in board.offered
-    ]
+    lines = []
+    for plain, with_them in board.offered:
+        errors = [text for row in (plain, with_them) for text in (number(row.error), str(row.seeds))]
+        lines.append([plain.name, *errors, f"{with_them.error / plain.error:.2f}"])
+    return lines
 
 
 def promotion(board: Board) -> str:

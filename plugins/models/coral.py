@@ -184,8 +184,8 @@ OFFICIAL: dict[str, dict[str, Value]] = {
     "swe": {**FLOW, "model.depth": 6, "model.width": 256, "model.latent": 256},
     **{task: {**FLOW, "model.w0_out": 30.0} for task in ("nse", "burgers2d", "burgers3d")},
 }
-# `compact` where places are in [0, 1], half as wide as the box of other coordinates.
-PLACED: dict[str, dict[str, dict[str, Value]]] = {task: {"compact": {"model.w0_out": 15.0}} for task in ("elasticity", "pipe")}
+# `compact` where nodes correspond and move: places are in [0, 1], half as wide as the box of other coordinates.
+PLACED: dict[str, dict[str, dict[str, Value]]] = {"pipe": {"compact": {"model.w0_out": 15.0}}}
 
 
 @gb.hookimpl
@@ -225,7 +225,7 @@ def gsnobench_model() -> gb.Model:
         geometry=geometry,
         phases=phases,
         capabilities=frozenset(gb.Capability),
-        revision=2,  # coordinates in [-1, 1] but for `official`
+        revision=2,  # coordinates in [-1, 1] but for `official` and places
         title="CORAL",
         cites="Serrano, Le Boudec, Kassai Koupai, Wang, Yin, Vittaut and Gallinari, Operator Learning with Neural Fields: "
         "Tackling PDEs on General Geometries, NeurIPS 2023",
