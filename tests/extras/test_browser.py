@@ -251,7 +251,8 @@ def test_a_fresh_clone_shows_a_leaderboard_that_sorts(served: Served, tab: Page,
     header.locator("button").click()
     assert header.get_attribute("aria-sort") == "ascending" and names(table) != before
     frame.get_by_role("searchbox").fill("gsno")
-    assert set(names(table)) == {"gsno@paper", "gsno@plus"}
+    found = names(table)
+    assert {"gsno@paper", "gsno@plus"} <= set(found) and all("gsno" in name for name in found)
     tab.screenshot(path=tmp_path / "leaderboard.png")
     tab.emulate_media(color_scheme="dark")
     tab.screenshot(path=tmp_path / "leaderboard-dark.png")
