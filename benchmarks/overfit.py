@@ -6,7 +6,8 @@
 to rebuild the second field), Geo-FNO and MGKN, with the sizes, steps and rates given there; fields are unscaled, coordinates
 scaled as the sheet of the model says: to [-1, 1] for DeepONet and CORAL, to [0, 1] for the others.
 `darcy`: eight samples of darcy_threshold on 298 nodes, in preset `compact`, for the models whose sheets name a bound instead.
-The bar is the sheet's own figure after as many steps, one seed of a prototype.
+The bar is the sheet's own figure after as many steps, one seed of a prototype; CORAL's minimised the mean squared error,
+the preset `paper` its root.
 """
 
 from __future__ import annotations
