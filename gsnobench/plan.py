@@ -62,7 +62,7 @@ def make_plan(request: Request, registry: Registry | None = None) -> Plan:
     registry = registry or read_registry()
     registry.track(request.track)
     given = _sections(request.knobs or {})
-    model, name = _configured(request)
+    model, name = _model_and_preset(request)
     dataset, file, task, source = _data(request, given["data"])
     base = name.removesuffix(FEATURES)  # with features or without: the same knobs, the same steps
     preset = model.presets[base] if base == name else offered_preset(model.presets[base], task)
@@ -150,7 +150,7 @@ def _sections(knobs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return table
 
 
-def _configured(request: Request) -> tuple[Model, str]:
+def _model_and_preset(request: Request) -> tuple[Model, str]:
     """The model and the name of its preset."""
     name = request.preset or load("model", request.model).default_preset(request.track)
     model = configured(request.model, name)

@@ -50,6 +50,11 @@ class RunSpec:
         return f"{self.model}@{self.preset}"
 
     @property
+    def trained_steps(self) -> dict[str, int]:
+        """Steps of the phases that take any: closed forms follow from the knobs."""
+        return {phase: count for phase, count in self.steps.items() if count}
+
+    @property
     def has_features(self) -> bool:
         """Whether the model was offered inputs that nobody published a number for."""
         return self.preset.endswith(FEATURES)

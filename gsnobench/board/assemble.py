@@ -126,8 +126,7 @@ def _rows(name: str, entries: Sequence[Entry], floors: frozenset[str], known: Ma
 
 def _settings(entry: Entry) -> dict[str, Any]:
     spec = entry.spec
-    steps = {phase: count for phase, count in spec.steps.items() if count}  # closed forms follow from the knobs
-    sections = {"model": spec.model_params, "train": spec.train_params, "scaling": spec.scaling, "steps": steps}
+    sections = {"model": spec.model_params, "train": spec.train_params, "scaling": spec.scaling, "steps": spec.trained_steps}
     return {f"{section}.{knob}": value for section, values in sections.items() for knob, value in values.items()}
 
 

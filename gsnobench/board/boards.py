@@ -162,8 +162,7 @@ class Board:
 def _question(row: Row) -> str:
     """What a row is asked, with computed inputs or without."""
     spec = row.entries[0].spec
-    steps = {phase: count for phase, count in spec.steps.items() if count}  # closed forms take none
-    return digest([spec.row.removesuffix(FEATURES), dict(spec.model_params), dict(spec.train_params), steps])
+    return digest([spec.row.removesuffix(FEATURES), dict(spec.model_params), dict(spec.train_params), spec.trained_steps])
 
 
 @dataclass(frozen=True, eq=False)
