@@ -20,9 +20,9 @@ import numpy as np
 import gsnobench as gb
 from gsnobench.data import Array
 from gsnobench_plugins.datasets import airfoil
-from gsnobench_plugins.solvers.euler import PRESSURE, Stream, conserved, evolve, primitives
-from gsnobench_plugins.solvers.euler_steady import forces, steady_state
-from gsnobench_plugins.solvers.topology import min_angle, refine
+from gsnobench_plugins.solvers.equations.euler import PRESSURE, Stream, conserved, evolve, primitives
+from gsnobench_plugins.solvers.equations.euler_steady import forces, steady_state
+from gsnobench_plugins.solvers.meshing.topology import min_angle, refine
 
 NODES = 5233
 LIFT = (0.34, 0.37)  # AGARD-AR-211 (1985), case 01: NACA 0012, Mach 0.8, 1.25 degrees

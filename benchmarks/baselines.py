@@ -27,14 +27,14 @@ import torch
 
 import gsnobench as gb
 from gsnobench.data import Split
+from gsnobench.datasets.store import open_file, write
 from gsnobench.home import open_home
-from gsnobench.pipeline import Where, data_path, make_loader, prepare
-from gsnobench.plan import Plan, Request, make_plan
 from gsnobench.plugins import load
-from gsnobench.recipe import make_optimiser
-from gsnobench.score import in_memory
-from gsnobench.store import open_file, write
-from gsnobench.train import Job, _draw, _loss, fit_view
+from gsnobench.runs.plan import Plan, Request, make_plan
+from gsnobench.runs.predictions import in_memory
+from gsnobench.runs.stages import Where, data_path, make_loader, prepare
+from gsnobench.training.fit import Job, _draw, _loss, fit_view
+from gsnobench.training.optimisation import make_optimiser
 
 BARS = {"deeponet": 0.3, "transolver": 30, "gnot": 120, "amg": 400, "sp2gno": 12, "geofno": 5, "mgkn": 150, "coral": 19}
 NODES, BATCH, CAR_NODES = 1184, 4, 32186

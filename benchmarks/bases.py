@@ -14,9 +14,9 @@ from collections.abc import Callable
 import numpy as np
 
 from gsnobench.data import Array, Mesh
-from gsnobench.graph import interpolation, triangulation
-from gsnobench.modes import Basis, Kind, align, eigenbases, eigenbasis
-from gsnobench_plugins.solvers.meshing import mesh_polygon
+from gsnobench.meshes.modes import Basis, Kind, align, eigenbases, eigenbasis
+from gsnobench.meshes.operators import interpolation, triangulation
+from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
 
 NOTCHED = np.array([[0.0, 0], [0.49, 0], [0.49, 0.4], [0.51, 0.4], [0.51, 0], [1, 0], [0.5, 0.75**0.5]])
 GUARDS = 8

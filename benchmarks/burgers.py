@@ -24,7 +24,7 @@ import numpy as np
 import gsnobench as gb
 from gsnobench.data import Array, Split
 from gsnobench_plugins.datasets import burgers2d, burgers3d
-from gsnobench_plugins.solvers.nested_burgers import solve
+from gsnobench_plugins.solvers.equations.nested_burgers import solve
 
 MODULES: dict[str, ModuleType] = {"burgers2d": burgers2d, "burgers3d": burgers3d}
 BARS = {

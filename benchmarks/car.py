@@ -23,11 +23,16 @@ import numpy as np
 import gsnobench as gb
 from gsnobench.data import Array, Split
 from gsnobench_plugins.datasets import car
-from gsnobench_plugins.solvers.car_body import body_normals, draw_shape, level
-from gsnobench_plugins.solvers.potential_flow import force_coefficients, pressure_coefficient, solve_flow, surface_velocity
-from gsnobench_plugins.solvers.random_fields import sample_rng
-from gsnobench_plugins.solvers.surface_distance import winding_number
-from gsnobench_plugins.solvers.surface_mesh import box_lattice
+from gsnobench_plugins.solvers.equations.potential_flow import (
+    force_coefficients,
+    pressure_coefficient,
+    solve_flow,
+    surface_velocity,
+)
+from gsnobench_plugins.solvers.meshing.surface_mesh import box_lattice
+from gsnobench_plugins.solvers.methods.random_fields import sample_rng
+from gsnobench_plugins.solvers.methods.surface_distance import winding_number
+from gsnobench_plugins.solvers.shapes.car_body import body_normals, draw_shape, level
 
 BARS = {"cpu_s": 7.0, "peak_gb": 1.6, "sphere": 0.005, "drag": 0.03, "inside": 0}
 POINTS = 32186

@@ -19,8 +19,8 @@ import numpy as np
 import gsnobench as gb
 from gsnobench.data import Array
 from gsnobench_plugins.datasets import darcy
-from gsnobench_plugins.solvers.fem import evaluation_matrix, factorise
-from gsnobench_plugins.solvers.multigrid import NestedDiffusion
+from gsnobench_plugins.solvers.methods.fem import evaluation_matrix, factorise
+from gsnobench_plugins.solvers.methods.multigrid import NestedDiffusion
 
 BARS = {"cpu_s": 0.15, "error": 3e-3}
 REFERENCE = 4  # refinements of the reference solution

@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import gsnobench as gb
-from gsnobench_plugins.models.gsno import CACHE, Gsno, Params
-from gsnobench_plugins.models.gsno_gelu import activate
+from gsnobench_plugins.models.gsno.gelu import activate
+from gsnobench_plugins.models.gsno.model import CACHE, Gsno, Params
 
 BARS = {"steady": 0.5, "unsteady": 1 / 3, "tiled time": 1.15, "tiled memory": 0.4, "gradients": 1e-5}
 

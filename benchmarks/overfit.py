@@ -25,9 +25,9 @@ import torch
 from baselines import make_job
 
 import gsnobench as gb
-from gsnobench.plan import Plan, Request, make_plan
-from gsnobench.store import write
-from gsnobench.train import fit
+from gsnobench.datasets.store import write
+from gsnobench.runs.plan import Plan, Request, make_plan
+from gsnobench.training.fit import fit
 
 SAMPLES, NODES, WAVES = 8, 300, 4
 

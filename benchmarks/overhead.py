@@ -14,13 +14,13 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from gsnobench.datasets.store import open_file
 from gsnobench.home import open_home
-from gsnobench.metrics import relative_l2
-from gsnobench.pipeline import Where, data_path, make_loader, prepare
-from gsnobench.plan import Plan, Request, make_plan
-from gsnobench.recipe import make_optimiser, rate
-from gsnobench.store import open_file
-from gsnobench.train import Job, _draw, fit, rollout
+from gsnobench.runs.plan import Plan, Request, make_plan
+from gsnobench.runs.stages import Where, data_path, make_loader, prepare
+from gsnobench.training.fit import Job, _draw, fit, rollout
+from gsnobench.training.metrics import relative_l2
+from gsnobench.training.optimisation import make_optimiser, rate
 
 EPOCHS, REPEATS = 2, 5
 

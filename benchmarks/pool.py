@@ -19,12 +19,12 @@ from pathlib import Path
 
 import torch
 
+from gsnobench.bench.executors import PRELOADED, executor
 from gsnobench.declare import Limits
-from gsnobench.execute import PRELOADED, executor
 from gsnobench.home import Home, open_home
-from gsnobench.pipeline import Where
-from gsnobench.plan import Plan, Request, make_plan, with_seed
-from gsnobench.runner import execute
+from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
+from gsnobench.runs.run import execute
+from gsnobench.runs.stages import Where
 
 TINY_CELLS = 8
 

@@ -16,10 +16,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from gsnobench import tracking
-from gsnobench.plan import Request, make_plan
 from gsnobench.records import RunResult
-from gsnobench.spool import is_mirrored, spools
+from gsnobench.runs.plan import Request, make_plan
+from gsnobench.tracking import observer as tracking
+from gsnobench.tracking.spool import is_mirrored, spools
 
 
 def main() -> None:

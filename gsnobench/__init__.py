@@ -14,15 +14,15 @@ _HOME_OF = {
     "errors": ("DataError", "GsnobenchError", "ParamError", "PluginError", "Prune", "RunError"),
     "params": ("Knob", "Params", "knob"),
     "data": ("Batch", "Field", "Mesh", "Samples", "Task"),
-    "cache": ("Cache",),
+    "files": ("Cache",),
     "declare": (
         *("Capability", "Dataset", "Executor", "Fit", "Horizon", "Metric", "Model", "Part", "Phase", "Preset"),
         *("Sample", "Sizes"),
     ),
     "hookspecs": ("hookimpl",),
     "records": ("RunResult", "RunSpec"),
-    "runner": ("run",),
-    "predict": ("Trained", "load"),
+    "runs.run": ("run",),
+    "runs.trained": ("Trained", "load"),
 }
 _MODULE_OF = {name: module for module, names in _HOME_OF.items() for name in names}
 
@@ -75,7 +75,6 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
-    from gsnobench.cache import Cache
     from gsnobench.data import Batch, Field, Mesh, Samples, Task
     from gsnobench.declare import (
         Capability,
@@ -92,8 +91,9 @@ if TYPE_CHECKING:
         Sizes,
     )
     from gsnobench.errors import DataError, GsnobenchError, ParamError, PluginError, Prune, RunError
+    from gsnobench.files import Cache
     from gsnobench.hookspecs import hookimpl
     from gsnobench.params import Knob, Params, knob
-    from gsnobench.predict import Trained, load
     from gsnobench.records import RunResult, RunSpec
-    from gsnobench.runner import run
+    from gsnobench.runs.run import run
+    from gsnobench.runs.trained import Trained, load

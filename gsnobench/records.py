@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from gsnobench.cache import digest, write_text
 from gsnobench.errors import DataError
+from gsnobench.files import digest, write_text
 
 SCHEMA = 1
 FEATURES = "+features"  # end of a preset's name where the model is offered computed inputs

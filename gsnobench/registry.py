@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gsnobench.cache import write_text
 from gsnobench.errors import DataError, ParamError, did_you_mean
+from gsnobench.files import write_text
 from gsnobench.records import FEATURES
 
 

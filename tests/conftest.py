@@ -11,7 +11,7 @@ import pytest
 from problems import steady, unsteady
 from toy_samples import without_hashes, write_toy
 
-from gsnobench.store import write
+from gsnobench.datasets.store import write
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from gsnobench import plugins
 from gsnobench.check.datasets import check_dataset
 from gsnobench.check.findings import Finding, failed, to_json
+from gsnobench.check.metrics_executors import check_executor, check_metric, check_observer
 from gsnobench.check.models import check_model
-from gsnobench.check.others import check_executor, check_metric, check_observer
 from gsnobench.errors import PluginError
 from gsnobench.plugins import Kind
 

@@ -12,15 +12,15 @@ import numpy as np
 import safetensors.torch
 import torch
 
-from gsnobench.cache import Cache
-from gsnobench.check.cases import Case, make_cases
 from gsnobench.check.findings import Broken, Finding, Rule, Skip, complaints, describe, judge, require
-from gsnobench.check.trial import BATCH, Trial, answer, make_trial, permuted, permuted_geometry, placed
-from gsnobench.checkpoint import load_state
+from gsnobench.check.fixture import BATCH, Trial, answer, make_trial, permuted, permuted_geometry, placed
+from gsnobench.check.toy_tasks import Case, make_cases
 from gsnobench.declare import Capability, Model, Part
-from gsnobench.metrics import relative_l2
-from gsnobench.recipe import TrainParams
-from gsnobench.train import fit, fit_view, rollout
+from gsnobench.files import Cache
+from gsnobench.training.checkpoint import load_state
+from gsnobench.training.fit import fit, fit_view, rollout
+from gsnobench.training.metrics import relative_l2
+from gsnobench.training.optimisation import TrainParams
 
 TOLERANCE = 1e-4  # of the largest output: float32 sums in another order
 

@@ -13,18 +13,18 @@ from typing import Any
 
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from gsnobench.bench import Cell, cell_of, cheap_first, make_data, run_cells
-from gsnobench.cache import write_text
+from gsnobench.bench.executors import executor
+from gsnobench.bench.matrix import Cell, cell_of, cheap_first, make_data, run_cells
 from gsnobench.declare import Limits
-from gsnobench.drawing import FAINT, LARGE, NORMAL, SMALL, Page
 from gsnobench.errors import ParamError, RunError
-from gsnobench.execute import executor
-from gsnobench.figures import TRAIN, VALID
+from gsnobench.files import write_text
 from gsnobench.home import Home
-from gsnobench.pipeline import Report
-from gsnobench.plan import Plan, Request, make_plan, with_seed
 from gsnobench.records import plain
-from gsnobench.sweep_figures import table
+from gsnobench.runs.drawing import FAINT, LARGE, NORMAL, SMALL, Page
+from gsnobench.runs.gallery import TRAIN, VALID
+from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
+from gsnobench.runs.stages import Report
+from gsnobench.sweep.figures import table
 
 FIXED = 8  # the other knob in each table
 GRID = {"k_s": (4, 6, 8, 16, 32), "k_t": (4, 6, 8, 12, 16)}

@@ -23,12 +23,12 @@ import numpy as np
 
 import gsnobench as gb
 from gsnobench.data import Array, Split
-from gsnobench_plugins.solvers.euler import PRESSURE, Stream, conserved, evolve, primitives
-from gsnobench_plugins.solvers.finite_volume import DualMesh, compact_order, dual_mesh
-from gsnobench_plugins.solvers.foil_mesh import foil_mesh
-from gsnobench_plugins.solvers.naca import Section
-from gsnobench_plugins.solvers.random_fields import sample_rng
-from gsnobench_plugins.solvers.topology import cells_of, mesh_edges
+from gsnobench_plugins.solvers.equations.euler import PRESSURE, Stream, conserved, evolve, primitives
+from gsnobench_plugins.solvers.meshing.foil_mesh import foil_mesh
+from gsnobench_plugins.solvers.meshing.topology import cells_of, mesh_edges
+from gsnobench_plugins.solvers.methods.finite_volume import DualMesh, compact_order, dual_mesh
+from gsnobench_plugins.solvers.methods.random_fields import sample_rng
+from gsnobench_plugins.solvers.shapes.naca import Section
 
 GSNOBENCH_API = 1
 

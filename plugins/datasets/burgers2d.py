@@ -21,11 +21,11 @@ import scipy.sparse as sp
 
 import gsnobench as gb
 from gsnobench.data import Array, Split
-from gsnobench_plugins.solvers.fem import evaluation_matrix
-from gsnobench_plugins.solvers.meshing import mesh_polygon, refine
-from gsnobench_plugins.solvers.nested_burgers import NestedFlow, nest, solve
-from gsnobench_plugins.solvers.random_fields import Eigenbasis, cached_eigenbasis, sample_rng
-from gsnobench_plugins.solvers.topology import cells_of
+from gsnobench_plugins.solvers.equations.nested_burgers import NestedFlow, nest, solve
+from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon, refine
+from gsnobench_plugins.solvers.meshing.topology import cells_of
+from gsnobench_plugins.solvers.methods.fem import evaluation_matrix
+from gsnobench_plugins.solvers.methods.random_fields import Eigenbasis, cached_eigenbasis, sample_rng
 
 GSNOBENCH_API = 1
 

@@ -20,11 +20,11 @@ import numpy as np
 
 import gsnobench as gb
 from gsnobench.data import Array, Split
-from gsnobench_plugins.solvers.nested_burgers import NestedFlow, nest, solve
-from gsnobench_plugins.solvers.pyramid import depths, mesh_pyramid
-from gsnobench_plugins.solvers.random_fields import sample_rng
-from gsnobench_plugins.solvers.red_refinement import refine_tetrahedra
-from gsnobench_plugins.solvers.topology import cells_of
+from gsnobench_plugins.solvers.equations.nested_burgers import NestedFlow, nest, solve
+from gsnobench_plugins.solvers.meshing.pyramid import depths, mesh_pyramid
+from gsnobench_plugins.solvers.meshing.red_refinement import refine_tetrahedra
+from gsnobench_plugins.solvers.meshing.topology import cells_of
+from gsnobench_plugins.solvers.methods.random_fields import sample_rng
 
 GSNOBENCH_API = 1
 

@@ -21,12 +21,18 @@ import numpy as np
 
 import gsnobench as gb
 from gsnobench.data import Array, Split
-from gsnobench_plugins.solvers.car_body import CarShape, body_normals, body_points, draw_shape, level
-from gsnobench_plugins.solvers.point_cloud import cells_between, spread, take_allowed
-from gsnobench_plugins.solvers.potential_flow import Flow, pressure_coefficient, solve_flow, surface_velocity, volume_velocity
-from gsnobench_plugins.solvers.random_fields import sample_rng
-from gsnobench_plugins.solvers.surface_distance import nearest_places
-from gsnobench_plugins.solvers.surface_mesh import BoxLattice, box_lattice
+from gsnobench_plugins.solvers.equations.potential_flow import (
+    Flow,
+    pressure_coefficient,
+    solve_flow,
+    surface_velocity,
+    volume_velocity,
+)
+from gsnobench_plugins.solvers.meshing.point_cloud import cells_between, spread, take_allowed
+from gsnobench_plugins.solvers.meshing.surface_mesh import BoxLattice, box_lattice
+from gsnobench_plugins.solvers.methods.random_fields import sample_rng
+from gsnobench_plugins.solvers.methods.surface_distance import nearest_places
+from gsnobench_plugins.solvers.shapes.car_body import CarShape, body_normals, body_points, draw_shape, level
 
 GSNOBENCH_API = 1
 

@@ -21,12 +21,12 @@ import scipy.sparse as sp
 
 import gsnobench as gb
 from gsnobench.data import Array, Split
-from gsnobench_plugins.solvers import gfdm
-from gsnobench_plugins.solvers.fem import evaluation_matrix, lumped_mass
-from gsnobench_plugins.solvers.meshing import mesh_polygon, refine
-from gsnobench_plugins.solvers.multigrid import NestedDiffusion
-from gsnobench_plugins.solvers.random_fields import Eigenbasis, cached_eigenbasis, sample_rng
-from gsnobench_plugins.solvers.topology import cells_of
+from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon, refine
+from gsnobench_plugins.solvers.meshing.topology import cells_of
+from gsnobench_plugins.solvers.methods import gfdm
+from gsnobench_plugins.solvers.methods.fem import evaluation_matrix, lumped_mass
+from gsnobench_plugins.solvers.methods.multigrid import NestedDiffusion
+from gsnobench_plugins.solvers.methods.random_fields import Eigenbasis, cached_eigenbasis, sample_rng
 
 GSNOBENCH_API = 1
 

@@ -23,12 +23,12 @@ import numpy as np
 
 import gsnobench as gb
 from gsnobench.data import Array, Split
-from gsnobench_plugins.solvers.hyperelasticity import Deformation, RivlinSaunders, deform, von_mises
-from gsnobench_plugins.solvers.random_fields import sample_rng
-from gsnobench_plugins.solvers.stress_recovery import mean_near, recover
-from gsnobench_plugins.solvers.taylor_hood import TaylorHood
-from gsnobench_plugins.solvers.unit_cell import CLAMPED_CORNERS, bent_space, mesh_cell, refine_cell
-from gsnobench_plugins.solvers.voids import Void, VoidLaw
+from gsnobench_plugins.solvers.equations.hyperelasticity import Deformation, RivlinSaunders, deform, von_mises
+from gsnobench_plugins.solvers.equations.unit_cell import CLAMPED_CORNERS, bent_space, mesh_cell, refine_cell
+from gsnobench_plugins.solvers.methods.random_fields import sample_rng
+from gsnobench_plugins.solvers.methods.stress_recovery import mean_near, recover
+from gsnobench_plugins.solvers.methods.taylor_hood import TaylorHood
+from gsnobench_plugins.solvers.shapes.voids import Void, VoidLaw
 
 GSNOBENCH_API = 1
 

@@ -22,13 +22,13 @@ import scipy.sparse as sp
 
 import gsnobench as gb
 from gsnobench.data import Array, Split
-from gsnobench_plugins.solvers.fem import evaluation_matrix
-from gsnobench_plugins.solvers.finite_volume import compact_order
-from gsnobench_plugins.solvers.meshing import mesh_polygon
-from gsnobench_plugins.solvers.random_fields import Eigenbasis, cached_eigenbasis, sample_rng
-from gsnobench_plugins.solvers.subdivide import subdivide
-from gsnobench_plugins.solvers.topology import boundary_edges, cells_of, mesh_edges
-from gsnobench_plugins.solvers.vorticity import VorticityFlow, vorticity_flow, vorticity_scheme
+from gsnobench_plugins.solvers.equations.vorticity import VorticityFlow, vorticity_flow, vorticity_scheme
+from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
+from gsnobench_plugins.solvers.meshing.subdivide import subdivide
+from gsnobench_plugins.solvers.meshing.topology import boundary_edges, cells_of, mesh_edges
+from gsnobench_plugins.solvers.methods.fem import evaluation_matrix
+from gsnobench_plugins.solvers.methods.finite_volume import compact_order
+from gsnobench_plugins.solvers.methods.random_fields import Eigenbasis, cached_eigenbasis, sample_rng
 
 GSNOBENCH_API = 1
 

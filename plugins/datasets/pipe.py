@@ -22,11 +22,11 @@ from scipy.interpolate import CubicHermiteSpline
 
 import gsnobench as gb
 from gsnobench.data import Array, Split
-from gsnobench_plugins.solvers.continuation import ON_THE_WAY, TOLERANCE, continued
-from gsnobench_plugins.solvers.direct import LinearSolver, factoriser
-from gsnobench_plugins.solvers.navier_stokes import ChannelFlow, ChannelSpace
-from gsnobench_plugins.solvers.quadrilaterals import QuadGrid, interpolate
-from gsnobench_plugins.solvers.random_fields import sample_rng
+from gsnobench_plugins.solvers.equations.navier_stokes import ChannelFlow, ChannelSpace
+from gsnobench_plugins.solvers.methods.continuation import ON_THE_WAY, TOLERANCE, continued
+from gsnobench_plugins.solvers.methods.direct import LinearSolver, factoriser
+from gsnobench_plugins.solvers.methods.quadrilaterals import QuadGrid, interpolate
+from gsnobench_plugins.solvers.methods.random_fields import sample_rng
 
 GSNOBENCH_API = 1
 

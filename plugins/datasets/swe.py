@@ -21,16 +21,16 @@ import numpy as np
 
 import gsnobench as gb
 from gsnobench.data import Array, Split
-from gsnobench_plugins.solvers.finite_volume import DualMesh, compact_order, dual_mesh
-from gsnobench_plugins.solvers.geojson import read_outline
-from gsnobench_plugins.solvers.geometry import contains
-from gsnobench_plugins.solvers.integrate import spectral_radius, ssp_rk3
-from gsnobench_plugins.solvers.lake_union import lake_union_outline
-from gsnobench_plugins.solvers.meshing import mesh_polygon
-from gsnobench_plugins.solvers.random_fields import sample_rng
-from gsnobench_plugins.solvers.shallow_water import LONGEST_STEP, Water, shallow_water_rhs
-from gsnobench_plugins.solvers.subdivide import subdivide
-from gsnobench_plugins.solvers.topology import cells_of, mesh_edges
+from gsnobench_plugins.solvers.equations.shallow_water import LONGEST_STEP, Water, shallow_water_rhs
+from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
+from gsnobench_plugins.solvers.meshing.subdivide import subdivide
+from gsnobench_plugins.solvers.meshing.topology import cells_of, mesh_edges
+from gsnobench_plugins.solvers.methods.finite_volume import DualMesh, compact_order, dual_mesh
+from gsnobench_plugins.solvers.methods.integrate import spectral_radius, ssp_rk3
+from gsnobench_plugins.solvers.methods.random_fields import sample_rng
+from gsnobench_plugins.solvers.shapes.geojson import read_outline
+from gsnobench_plugins.solvers.shapes.geometry import contains
+from gsnobench_plugins.solvers.shapes.lake_union import lake_union_outline
 
 GSNOBENCH_API = 1
 

@@ -18,8 +18,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import gsnobench as gb
+from gsnobench.bench.executors import run_alone
 from gsnobench.declare import Limits
-from gsnobench.execute import run_alone
 
 GSNOBENCH_API = 1
 RETRIES = 3  # of a task whose node or process died; it goes on from its checkpoint where the disk is shared

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import gsnobench as gb
+from gsnobench.bench.executors import run_alone
 from gsnobench.declare import Limits
-from gsnobench.execute import run_alone
 
 GSNOBENCH_API = 1
 POLL_S = 0.5

@@ -24,8 +24,8 @@ from torch import Tensor, nn
 import gsnobench as gb
 from gsnobench.data import Array
 from gsnobench.declare import Geometry, Reference
-from gsnobench.graph import boundary_facets, interpolation, triangulation
-from gsnobench.simplices import nearest
+from gsnobench.meshes.operators import boundary_facets, interpolation, triangulation
+from gsnobench.meshes.simplices import nearest
 
 GSNOBENCH_API = 1
 MOST_SHAPES = 64  # training shapes that tell what is usual, and that a shape with other nodes is compared with

@@ -23,10 +23,10 @@ from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from made_results import made_result, save, spread  # noqa: E402  (the folder of the shared helpers is put on the path first)
+from fake_results import made_result, save, spread  # noqa: E402  (the folder of the shared helpers is put on the path first)
 
-from gsnobench.board.build import read_tracks  # noqa: E402
-from gsnobench.board.site import site_files  # noqa: E402
+from gsnobench.boards.build import read_tracks  # noqa: E402
+from gsnobench.boards.site.pages import site_files  # noqa: E402
 
 CHROMIUM = os.environ.get("GSNOBENCH_CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None

@@ -27,7 +27,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from strangers import make_strangers  # noqa: E402  (the folder of the shared plugins is put on the path first)
+from stranger_plugins import make_strangers  # noqa: E402  (the folder of the shared plugins is put on the path first)
 
 pytestmark = pytest.mark.timeout(2400)
 QUIET = {"GSNOBENCH_TRACKING_URI": "none", "OMP_NUM_THREADS": "1", "GSNOBENCH_CHECKPOINT_S": "1", "STRANGE_SLEEP": "0.05"}

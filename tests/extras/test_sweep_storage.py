@@ -24,11 +24,11 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from problems import steady  # noqa: E402  (the folder of the shared problems is put on the path first)
 
+from gsnobench.datasets.store import write  # noqa: E402
 from gsnobench.home import open_home  # noqa: E402
-from gsnobench.plan import Request  # noqa: E402
-from gsnobench.search_space import suggest  # noqa: E402
-from gsnobench.store import write  # noqa: E402
-from gsnobench.sweep import make_search, open_trials  # noqa: E402
+from gsnobench.runs.plan import Request  # noqa: E402
+from gsnobench.sweep.search import make_search, open_trials  # noqa: E402
+from gsnobench.sweep.space import suggest  # noqa: E402
 
 TRIALS = 40
 PASSWORD = "right-horse"
@@ -86,7 +86,7 @@ def kill_one(home: Path, after: int, process: subprocess.Popen[str]) -> None:
 def states(home: Path, storage: str) -> list[str]:
     import optuna
 
-    from gsnobench.trials import open_storage
+    from gsnobench.sweep.trials import open_storage
 
     study = optuna.load_study(study_name="forty", storage=open_storage(storage, home / "studies" / "forty"))
     trials = study.get_trials()
@@ -125,8 +125,8 @@ def test_forty_trials_survive_a_killed_worker(kind: str, file: Path, tmp_path: P
 def test_a_dead_worker_of_another_host_is_missed_by_its_heartbeat_in_postgresql(
     file: Path, tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gsnobench.trials.HEARTBEAT_S", 1)
-    monkeypatch.setattr("gsnobench.trials.GRACE_S", 2)
+    monkeypatch.setattr("gsnobench.sweep.trials.HEARTBEAT_S", 1)
+    monkeypatch.setattr("gsnobench.sweep.trials.GRACE_S", 2)
     request = Request("gsno", str(file), track="smoke", preset="paper", knobs={"train.steps": "3"})
     search = make_search(request, ["model.k_s=4..64"], name="heart", trials=1)
     one, two = (open_trials(search, open_home(tmp_path / name), postgres) for name in ("one", "two"))

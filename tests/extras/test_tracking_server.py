@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from problems import steady  # noqa: E402  (the folder of the shared problems is put on the path first)
 
-from gsnobench.store import write  # noqa: E402
+from gsnobench.datasets.store import write  # noqa: E402
 
 EPOCHS = 12
 

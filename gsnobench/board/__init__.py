@@ -1,1 +1,0 @@
-"""Leaderboards: evidence -> statistics -> terminal, Markdown, HTML, CSV, LaTeX, MLflow. Pure functions of the result files."""

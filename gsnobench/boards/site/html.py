@@ -1,0 +1,74 @@
+"""HTML that data cannot break: every text is escaped once, where it enters; pages carry their style and script inside."""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from collections.abc import Iterable
+from functools import cache
+from html import escape
+from importlib.resources import files
+
+VOID = frozenset({"meta", "link", "input", "br", "wbr", "img"})
+
+
+class Html(str):
+    """Text that is already markup; a plain str is not, and is escaped."""
+
+    __slots__ = ()
+
+
+Child = str | Iterable[str]
+
+
+def tag(name: str, *children: Child, **attributes: str | bool | None) -> Html:
+    """An element; `class_` and `data_value` become class and data-value, True is a bare attribute, None or False is none."""
+    pairs = ((key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items() if value not in (None, False))
+    opening = "".join(f" {key}" if value is True else f' {key}="{escape(_shown(str(value)))}"' for key, value in pairs)
+    inside = "".join(text(child) for child in children)
+    return Html(f"<{name}{opening}>" if name in VOID else f"<{name}{opening}>{inside}</{name}>")
+
+
+def text(child: Child) -> Html:
+    """Markup as it is, anything else escaped."""
+    if isinstance(child, Html):
+        return child
+    if isinstance(child, str):
+        return Html(escape(_shown(child)))
+    return Html("".join(text(one) for one in child))
+
+
+def _shown(value: str) -> str:
+    """Control and direction characters would let a name rearrange the page."""
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "�" for letter in value)
+
+
+@cache
+def asset(name: str) -> str:
+    return (files("gsnobench.boards.site") / "assets" / name).read_text(encoding="utf-8")
+
+
+def document(title: str, header: Child, main: Child) -> str:
+    """A whole page. Its policy lets it load nothing and run no script but ours, whatever a name may try."""
+    script = asset("script.js")
+    allowed = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{allowed}'"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name_="color-scheme", content="light dark"),
+        tag("link", rel="icon", href="data:,"),
+        tag("title", title),
+        tag("style", Html(asset("style.css"))),
+        tag("script", Html(script)),
+    )
+    theme = tag("button", "Light or dark", type="button", class_="theme", hidden=True)
+    body = tag(
+        "body",
+        tag("a", "Skip to the content", class_="skip", href="#main"),
+        tag("header", header, theme),
+        tag("main", main, id="main"),
+    )
+    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"

@@ -1,0 +1,342 @@
+"""What the verbs of the command line do; each returns its exit code and prints either text or one JSON document."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gsnobench.cli.console import print_facts, print_table, progress
+from gsnobench.data import SPLITS, Samples, Task
+from gsnobench.datasets.store import open_file
+from gsnobench.datasets.tasks import dataset_of, ensure, estimate, resolve
+from gsnobench.declare import Dataset
+from gsnobench.errors import DataError, ParamError, RunError, did_you_mean
+from gsnobench.home import Home, open_home
+from gsnobench.plugins import kind_of, listed, load
+from gsnobench.records import RunResult
+from gsnobench.registry import read_registry
+from gsnobench.runs.animation import animate_median, check_animable, gif_path
+from gsnobench.runs.cases import PICTURE
+from gsnobench.runs.plan import Plan, Request, make_plan
+from gsnobench.runs.run import choose_device, execute, finished, is_interrupted
+from gsnobench.runs.stages import Where, data_path
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How `run` goes about it; nothing here changes the question."""
+
+    device: str = "auto"
+    jobs: int = 0
+    resume: bool = False
+    force: bool = False
+    floors: bool = True
+    dry_run: bool = False
+    bundle: bool = False
+    gif: bool = False
+
+
+def run_model(
+    model: str, dataset: str, wanted: Mapping[str, Any], options: RunOptions, *, home: Path | None, as_json: bool
+) -> int:
+    """`run`: one model, beside the floors of its task."""
+    plan = make_plan(Request(model=model, dataset=dataset, **wanted))
+    if options.gif:
+        check_animable(plan.task)
+    place = open_home(home)
+    if options.resume and not is_interrupted(plan, place):
+        state = "is finished" if finished(plan, place) else "has not been started"
+        raise RunError(f"run {plan.spec.key[:12]}: nothing to resume, it {state}; leave --resume out")
+    if options.dry_run:
+        return _dry_run(plan, place, as_json)
+    with progress(quiet=as_json) as report:
+        where = Where(place, choose_device(options.device), options.jobs, report=report, gif=options.gif)
+        beside = _run_floors(model, dataset, wanted, where) if options.floors else []
+        result = execute(plan, where, force=options.force)
+        folder = place.run_folder(plan.spec.key)
+        extras = _extras(plan, result, where, folder, options)
+    if as_json:
+        body = {
+            "folder": str(folder),
+            **{name: str(path) for name, path in extras.items()},
+            "result": json.loads(result.to_json()),
+            "floors": [json.loads(one.to_json()) for one in beside],
+        }
+        print(json.dumps(body))
+    else:
+        _print_results(plan, result, beside, folder, extras)
+    return 0 if result.status in ("done", "declined", "pruned") else 3
+
+
+def _extras(plan: Plan, result: RunResult, where: Where, folder: Path, options: RunOptions) -> dict[str, Path]:
+    """The bundle and the animation, where they were asked for; also of a run that was finished before."""
+    written: dict[str, Path] = {}
+    if result.status != "done":
+        if options.bundle or options.gif:
+            where.report.warn(f"{plan.spec.row}: ended {result.status}; there is nothing to bundle or to animate")
+        return written
+    if options.bundle:
+        from gsnobench.runs.bundle import write_bundle
+
+        written["bundle"] = write_bundle(folder, plan, where)
+    if options.gif:
+        written["gif"] = gif_path(folder)
+        if not written["gif"].exists():  # a run that was finished before, or a floor: those are not drawn
+            _animate_finished(plan, where, folder)
+    return written
+
+
+def _animate_finished(plan: Plan, where: Where, folder: Path) -> None:
+    from gsnobench.runs.trained import load as load_run
+
+    where.report.stage("animating")
+    trained = load_run(folder, home=where.home.root, device=str(where.device))
+    with open_file(data_path(plan, where), plan.task) as opened:
+        samples = opened.split("test")
+        animate_median(folder, plan, trained.setup.module, trained.loader(samples), trained.score(samples))
+
+
+def _run_floors(model: str, dataset: str, wanted: Mapping[str, Any], where: Where) -> list[RunResult]:
+    """The floor models of the same task beside `model`, each a result of its own."""
+    data_knobs = {name: value for name, value in (wanted.get("knobs") or {}).items() if name.startswith("data.")}
+    results = []
+    known = {one.name for one in listed("model") if one.problem is None}
+    for floor in read_registry().floors:
+        if floor in known and floor != model:
+            plan = make_plan(Request(model=floor, dataset=dataset, **{**wanted, "preset": None, "knobs": data_knobs}))
+            if plan.declined is None:
+                results.append(execute(plan, where))
+    return results
+
+
+def _print_results(plan: Plan, result: RunResult, beside: Sequence[RunResult], folder: Path, extras: Mapping[str, Path]) -> None:
+    rows = sorted((result, *beside), key=lambda one: one.headline if math.isfinite(one.headline) else math.inf)
+    names = list(plan.task.scored)
+    field = names[0] if len(names) == 1 else "headline"
+    reference = plan.task.fields[0].reference if len(names) == 1 else 0.0
+    label = f"{field} - {reference:g}" if reference else field
+    header = ["model", f"rel L2 of {label}", "valid", "raw", "RMSE", "parameters", "train CPU-s", "ms a sample"]
+    cells = [_row(one, field) for one in rows]
+    title = f"{plan.task.id}, {plan.task.resolution} nodes, track {plan.spec.track}, test errors (lower is better)"
+    print_table(title, header, cells, mark=rows.index(result))
+    if result.status != "done":
+        print(f"{result.spec.row}: {result.status}, {result.reason}")
+    if not plan.is_calibrated:
+        print(f"note: {plan.spec.row} has no calibrated step count on this track; it used the default")
+    picture = folder / PICTURE
+    if picture.exists():
+        print(f"picture  {picture}")
+    for name, path in extras.items():
+        print(f"{name:<8} {path}")
+    print(f"run      {plan.spec.key[:12]}  (gsnobench show {plan.spec.key[:12]})")
+    print("browse   gsnobench ui")
+
+
+def _row(result: RunResult, field: str) -> list[str]:
+    test = result.scores.get("test", {}).get(field, {})
+    valid = result.scores.get("valid", {}).get(field, {})
+    numbers = (test.get("rel_l2"), valid.get("rel_l2"), test.get("rel_l2_raw"), test.get("rmse"))
+    texts = ["-" if number is None else f"{number:.4g}" for number in numbers]
+    costs = result.costs
+    if result.status != "done":
+        texts[0] = result.status
+    counts = [
+        f"{costs.get('parameters', 0):,.0f}",
+        f"{costs.get('train_cpu_s', 0):.1f}",
+        f"{1000 * costs.get('inference_s', 0):.2f}",
+    ]
+    return [result.spec.row, *texts, *counts]
+
+
+def _dry_run(plan: Plan, place: Home, as_json: bool) -> int:
+    budget = read_registry().track(plan.spec.track).train_cpu_s
+    needs = estimate(plan.dataset, plan.task) if plan.dataset is not None else None
+    facts: dict[str, Any] = {
+        "task": plan.task.id,
+        "row": plan.spec.row,
+        "key": plan.spec.key[:12],
+        "state": "finished" if finished(plan, place) else "interrupted" if is_interrupted(plan, place) else "new",
+        "samples": dict(plan.task.sizes),
+        "nodes": plan.task.resolution,
+        "steps": dict(plan.spec.steps),
+        "train_cpu_s": budget if plan.is_calibrated and budget else None,
+        "disk_mb": None if needs is None else round(needs.disk_bytes / 2**20, 1),
+        "memory_mb": None if needs is None else round(needs.memory_bytes / 2**20, 1),
+    }
+    print_facts(facts, as_json)
+    return 0
+
+
+def run_help(model: str, dataset: str) -> None:
+    """The knobs of a model, of the training and of a dataset, as the command line spells them."""
+    from gsnobench.cli.show import KNOB_HEADER, knob_rows
+    from gsnobench.training.optimisation import TrainParams
+
+    declared = load("model", model)
+    print_table(f"Knobs of {model} (presets: {', '.join(declared.presets)})", KNOB_HEADER, knob_rows(declared.params, "model"))
+    print_table("Training (also --train.epochs or --train.steps)", KNOB_HEADER, knob_rows(TrainParams, "train"))
+    if dataset:
+        data = load("dataset", dataset_of(dataset, [one.name for one in listed("dataset")]))
+        print_table(f"Data of {data.name} (also --data.seed, --data.resolution)", KNOB_HEADER, knob_rows(data.params, "data"))
+
+
+# ------------------------------------------------------------------------------------------------------------- predict
+
+
+def predict_run(
+    run: str,
+    *,
+    inputs: Path | None,
+    mesh: int | None,
+    out: Path | None,
+    split: str,
+    device: str,
+    jobs: int,
+    home: Path | None,
+    as_json: bool,
+) -> int:
+    """`predict`: a finished run on other inputs, or its own test samples solved on another mesh of the domain."""
+    from gsnobench.runs.predictions import write_predictions
+    from gsnobench.runs.trained import load as load_run
+
+    if (inputs is None) == (mesh is None):
+        raise ParamError("predict: needs either --inputs FILE.nc or --mesh NODES")
+    if split not in SPLITS:
+        raise ParamError(f"split: {split!r} is unknown; {did_you_mean(split, SPLITS)}")
+    trained = load_run(run, home=home, device=device)
+    facts: dict[str, Any] = {"run": trained.plan.spec.key[:12], "row": trained.plan.spec.row, "task": trained.plan.task.id}
+    with progress(quiet=as_json) as report:
+        where = replace(trained.where, jobs=jobs, report=report)
+        samples = _read(inputs, split) if inputs is not None else _solved_on(trained.plan, mesh or 0, split, where)
+        evaluation = trained.score(samples)
+        facts |= {"samples": len(samples), "nodes": samples.task.resolution, "rel_l2": evaluation.scores()["headline"]["rel_l2"]}
+        if mesh is not None and trained.plan.task.fixed_mesh:
+            own = _solved_on(trained.plan, trained.plan.task.resolution, split, where)
+            facts["rel_l2_own_mesh"] = trained.score(own).scores()["headline"]["rel_l2"]
+            facts["rel_l2_interpolated"] = trained.interpolation_floor(own, samples)
+    if out is not None:
+        write_predictions(out, samples, trained.predict(samples), trained.plan)
+        facts["written"] = str(out)
+    print_facts(facts, as_json)
+    return 0
+
+
+def _read(path: Path, split: str) -> Samples:
+    if not path.exists():
+        raise DataError(f"{path}: no such file; expected a NetCDF file with inputs")
+    return _whole(path, split)
+
+
+def _whole(path: Path, split: str) -> Samples:
+    chosen = next(one for one in SPLITS if one == split)
+    with open_file(path) as opened:
+        samples = opened.split(chosen)
+        return samples.take(np.arange(len(samples)))
+
+
+def _solved_on(plan: Plan, nodes: int, split: str, where: Where) -> Samples:
+    """The run's samples of one split, solved (not interpolated) on the mesh of so many nodes."""
+    dataset = load("dataset", plan.task.dataset)
+    if dataset.resolutions and nodes not in dataset.resolutions:
+        known = ", ".join(str(size) for size in dataset.resolutions)
+        raise ParamError(f"mesh: {dataset.name} has no mesh of {nodes} nodes; known: {known}")
+    spec = plan.spec
+    task = replace(plan.task, resolution=nodes, sizes={split: spec.sizes[split]}, data=spec.data, data_seed=spec.data_seed)
+    where.report.stage(f"data of {task.id} on {nodes} nodes")
+    return _whole(ensure(dataset, task, home=where.home.root, jobs=where.jobs, progress=where.report.data), split)
+
+
+# ---------------------------------------------------------------------------------------------------------------- others
+
+
+def check_plugin(name: str, *, as_json: bool) -> int:
+    """`check`: the contract, rule by rule."""
+    from gsnobench.check import check, failed, to_json
+
+    findings = check(kind_of(name), name)
+    if as_json:
+        print(to_json(findings))
+    else:
+        rows = [
+            [one.code, "skip" if one.skipped else "ok" if one.passed else "FAIL", one.rule, one.skipped or one.detail]
+            for one in findings
+        ]
+        print_table(f"Contract of {name}", ["code", "state", "rule", "detail"], rows)
+    return 1 if failed(findings) else 0
+
+
+def examine(*, gpu: bool, replay: bool, clean: bool, device: str, home: Path | None, as_json: bool) -> int:
+    """`doctor`: a report, or one of its treatments."""
+    from gsnobench.cli import doctor
+
+    place = open_home(home).root
+    if gpu:
+        print(json.dumps(doctor.gpu(device), indent=None if as_json else 2))
+        return 0
+    found = doctor.replay(place) if replay else doctor.clean(place) if clean else doctor.report(place)
+    print_facts(found, as_json)
+    return 0
+
+
+def serve_ui(port: int, *, opens_browser: bool, home: Path | None) -> int:
+    """`ui`: the MLflow UI on 127.0.0.1, with the leaderboards in it."""
+    from gsnobench.boards.evidence import evidence_folders
+    from gsnobench.cli.ui import serve
+
+    place = open_home(home)
+    folders = evidence_folders(place)
+    return serve(place.root, port, lambda text: print(text, flush=True), evidence=folders, opens_browser=opens_browser)
+
+
+def generate_data(task: str, wanted: Mapping[str, Any], *, jobs: int, home: Path | None, as_json: bool) -> int:
+    """`data generate`: the file of a task."""
+    dataset, resolved = resolved_task(task, wanted)
+    with progress(quiet=as_json) as report:
+        report.stage(f"data of {resolved.id}")
+        path = ensure(dataset, resolved, home=open_home(home).root, jobs=jobs, progress=report.data)
+    with open_file(path, resolved) as opened:
+        facts = {"task": resolved.id, "file": str(path), "samples": dict(resolved.sizes), "content_hash": opened.content_hash}
+    print_facts(facts, as_json)
+    return 0
+
+
+def resolved_task(task: str, wanted: Mapping[str, Any]) -> tuple[Dataset, Task]:
+    """A dataset and the task that an id and data options mean."""
+    dataset: Dataset = load("dataset", dataset_of(task, [one.name for one in listed("dataset")]))
+    knobs = {name.removeprefix("data."): value for name, value in wanted["knobs"].items()}
+    odd = next((name for name in wanted["knobs"] if not name.startswith("data.")), None)
+    if odd is not None:
+        raise ParamError(f"--{odd}: data have only --data.NAME knobs")
+    rest = {name: value for name, value in wanted.items() if name != "knobs"}
+    return dataset, resolve(dataset, task, knobs=knobs, **rest)
+
+
+def verify_data(file: Path, *, as_json: bool) -> int:
+    """`data verify`: the checksum of a file."""
+    from gsnobench.datasets.store import verify
+
+    verify(file)
+    print_facts({"file": str(file), "state": "whole"}, as_json)
+    return 0
+
+
+def import_data(source: Path, out: Path, task_file: Path, *, as_json: bool) -> int:
+    """`data import`: plain arrays -> NetCDF."""
+    from gsnobench.datasets.from_numpy import import_npz
+    from gsnobench.datasets.store import write
+    from gsnobench.datasets.task_json import task_from_json
+
+    try:
+        text = task_file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{task_file}: cannot be read ({error.strerror}); expected the task as JSON") from error
+    splits = import_npz(source, task_from_json(text))
+    write(out, splits, provenance={"title": source.stem, "source": f"imported from {source.name}"})
+    print_facts({"file": str(out), "samples": {split: len(samples) for split, samples in splits.items()}}, as_json)
+    return 0

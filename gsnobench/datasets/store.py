@@ -1,0 +1,224 @@
+"""Samples <-> NetCDF: one file holds all splits, its mesh, its task and where it came from, and is checked when it is made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from gsnobench import __version__
+from gsnobench.data import SPLITS, Array, Mesh, Samples, Split, Task
+from gsnobench.datasets.checksums import Ledger
+from gsnobench.datasets.faults import structure_faults
+from gsnobench.datasets.from_numpy import import_npz
+from gsnobench.datasets.netcdf import AXES, Handle, Layout, LazyArray, add_columns, create
+from gsnobench.datasets.sample_blocks import bare_mesh, feed, layout_of
+from gsnobench.datasets.task_json import task_from_json, task_to_json
+from gsnobench.errors import DataError
+from gsnobench.files import atomic
+
+__all__ = ["Opened", "import_npz", "open_file", "problems", "task_from_json", "task_to_json", "verify", "write"]
+
+FORMAT = 1
+NEEDED: tuple[Split, ...] = ("train", "valid", "test")
+
+# -------------------------------------------------------------------------------------------------------------- writing
+
+
+def write(
+    path: Path,
+    samples_by_split: Mapping[Split, Samples],
+    *,
+    provenance: Mapping[str, str],
+    time_unit: str = "s",
+    length_unit: str = "1",
+    level: int = 2,
+) -> str:
+    """Write all splits to one file, atomically, and return its content hash; `level` is that of the compression."""
+    layout = layout_of(path, samples_by_split, time_unit=time_unit, length_unit=length_unit)
+    ledger = Ledger(str(path))
+    with atomic(path) as part, create(part, path) as file:
+        add_columns(file, layout, level=level)
+
+        def put(name: str, row: int, values: Array) -> None:
+            variable = file.variables[name]
+            variable[row : row + len(values)] = values
+
+        feed(samples_by_split, layout, ledger, put)
+        file.setncatts(_attributes(layout, ledger, provenance))
+    return ledger.content_hash
+
+
+def _attributes(layout: Layout, ledger: Ledger, provenance: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "Conventions": "CF-1.11 UGRID-1.0" if layout.is_ugrid else "CF-1.11",
+        **{name: text for name, text in provenance.items() if text},
+        "gsnobench_format": np.int32(FORMAT),
+        "gsnobench_version": __version__,
+        "gsnobench_task": task_to_json(layout.task),
+        "content_hash": ledger.content_hash,
+        "split_hashes": json.dumps(ledger.split_hashes, sort_keys=True),
+        "fingerprint": ledger.fingerprint,
+    }
+
+
+# -------------------------------------------------------------------------------------------------------------- reading
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A file open for reading; its arrays are read when they are indexed."""
+
+    path: Path
+    task: Task
+    attributes: Mapping[str, Any]
+    content_hash: str
+    fingerprint: str
+    handle: Handle
+
+    def split(self, name: Split) -> Samples:
+        """The samples of one split."""
+        codes = self.handle.read("split")
+        rows = np.flatnonzero(codes == SPLITS.index(name))
+        if not len(rows):
+            held = ", ".join(f"{split} {size}" for split, size in self.task.sizes.items())
+            raise DataError(f"{self.path}: holds no {name} split; it has {held}; mark samples as {name} in `split`")
+        return _samples(self.handle, self.task, rows)
+
+    def close(self) -> None:
+        """Free the file."""
+        self.handle.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def open_file(path: Path, task: Task | None = None) -> Opened:
+    """Open a file of ours or a user's own; `task` asks another question of the same data (another window).
+
+    A file that was not written by `write` is read through once, to hash it and to refuse what cannot be trained on.
+    """
+    handle = Handle(Path(path))
+    try:
+        faults = structure_faults(handle)
+        if faults:
+            more = f" (and {len(faults) - 1} more: `gsnobench show {path}`)" if len(faults) > 1 else ""
+            raise DataError(f"{path}: {faults[0]}{more}")
+        return _opened(handle, task)
+    except BaseException:
+        handle.close()
+        raise
+
+
+def _opened(handle: Handle, asked: Task | None) -> Opened:
+    attributes = {name: handle.file.getncattr(name) for name in handle.file.ncattrs()}
+    held = _completed(handle, task_from_json(attributes["gsnobench_task"]))
+    if {"content_hash", "split_hashes", "fingerprint"} <= set(attributes):
+        content, fingerprint = str(attributes["content_hash"]), str(attributes["fingerprint"])
+        hashes: Mapping[str, str] = json.loads(attributes["split_hashes"])
+    else:
+        ledger = _scan(handle, held)
+        content, fingerprint, hashes = ledger.content_hash, ledger.fingerprint, ledger.split_hashes
+    for kind in ("fields", "static", "scalars"):
+        names = [[one.name for one in getattr(task, kind)] for task in (asked or held, held)]
+        if names[0] != names[1]:
+            raise DataError(f"{handle.path}: its {kind} are {names[1]}; the task asks for {names[0]}; make the file again")
+    task = replace(asked or held, sizes=held.sizes, split_hashes=hashes, fixed_mesh=held.fixed_mesh)
+    return Opened(handle.path, task, attributes, content, fingerprint, handle)
+
+
+def _completed(handle: Handle, task: Task) -> Task:
+    """The task with what the file itself tells."""
+    variables, codes = handle.file.variables, handle.read("split")
+    sizes = {split: int((codes == code).sum()) for code, split in enumerate(SPLITS)}
+    tags = tuple(sorted(name.removeprefix("tag_") for name in variables if name.startswith("tag_")))
+    return replace(
+        task,
+        sizes={split: size for split, size in sizes.items() if size},
+        times=tuple(handle.read("time").tolist()) if "time" in variables else task.times,
+        tags=task.tags or tags,
+        fixed_mesh=variables["node_x"].ndim == 1,
+        resolution=task.resolution or int(handle.file.dimensions["node"].size),
+    )
+
+
+def _samples(handle: Handle, task: Task, rows: Array) -> Samples:
+    frames, nodes = (int(handle.file.dimensions[name].size) for name in ("frame", "node"))
+    counts = None if task.fixed_mesh else handle.read("node_count")
+    return Samples(
+        task=task,
+        meshes=_meshes(handle, task, rows),
+        frames=LazyArray(handle, tuple(f"field_{one.name}" for one in task.fields), rows, (frames, nodes), counts),
+        static=LazyArray(handle, tuple(f"static_{one.name}" for one in task.static), rows, (nodes,), counts),
+        scalars=LazyArray(handle, tuple(f"scalar_{one.name}" for one in task.scalars), rows, ()),
+    )
+
+
+def _meshes(handle: Handle, task: Task, rows: Array) -> tuple[Mesh, ...]:
+    names = [name for name in handle.file.variables if name.startswith("tag_")]
+    where = slice(None) if task.fixed_mesh else rows
+
+    def per_mesh(name: str) -> Array:
+        values = handle.read(name, where)
+        return values[None] if task.fixed_mesh else values
+
+    points = np.stack([per_mesh(f"node_{axis}") for axis in AXES[: task.dim]], axis=-1).astype(np.float64)  # (1 or S, N, d)
+    cells = per_mesh("mesh_cells") if "mesh_cells" in handle.file.variables else None
+    first = int(getattr(handle.file.variables["mesh_cells"], "start_index", 0)) if cells is not None else 0
+    tags = {name.removeprefix("tag_"): per_mesh(name).astype(bool) for name in names}
+    nodes = np.full(1, points.shape[1]) if task.fixed_mesh else handle.read("node_count")[rows]
+    if nodes.min() < 1 or nodes.max() > points.shape[1]:
+        raise DataError(f"{handle.path}: node_count holds {nodes.min()} to {nodes.max()}; expected 1 to {points.shape[1]}")
+    counts = np.full(1, cells.shape[1]) if cells is not None else nodes
+    counts = handle.read("cell_count")[rows] if cells is not None and not task.fixed_mesh else counts
+
+    def mesh(index: int, count: int) -> Mesh:
+        own = None if cells is None else cells[index, : counts[index]].astype(np.int64) - first
+        return bare_mesh(Mesh(points[index, :count], own, {tag: member[index, :count] for tag, member in tags.items()}))
+
+    return tuple(mesh(index, count) for index, count in enumerate(nodes.tolist()))
+
+
+def _scan(handle: Handle, task: Task) -> Ledger:
+    """Read everything: hashes, and a DataError for what must not be in a file."""
+    codes = handle.read("split")
+    splits = {split: np.flatnonzero(codes == code) for code, split in enumerate(SPLITS)}
+    samples = {split: _samples(handle, task, rows) for split, rows in splits.items() if len(rows)}
+    ledger = Ledger(str(handle.path))
+    feed(samples, layout_of(handle.path, samples, time_unit="s", length_unit="1"), ledger, lambda name, row, values: None)
+    return ledger
+
+
+def verify(path: Path) -> None:
+    """Read everything and compare with the hashes in the file; a DataError says what is wrong."""
+    with open_file(path) as opened:
+        ledger = _scan(opened.handle, opened.task)
+        if ledger.content_hash != opened.content_hash or dict(ledger.split_hashes) != dict(opened.task.split_hashes):
+            raise DataError(
+                f"{path}: its content has the hash {ledger.content_hash[:12]}, its attribute says "
+                f"{opened.content_hash[:12]}; it was changed after it was made; make it again"
+            )
+
+
+def problems(path: Path) -> list[str]:
+    """What keeps a file from being trained on, one line each; none if it is complete."""
+    handle = Handle(Path(path))
+    try:
+        faults = structure_faults(handle)
+        if not faults:
+            with open_file(path) as opened:
+                held = opened.task.sizes
+                faults = [f"no sample is marked as {split} in `split`; a run needs it" for split in NEEDED if split not in held]
+                _scan(opened.handle, opened.task)
+        return faults
+    except DataError as error:
+        return [str(error).removeprefix(f"{path}: ")]
+    finally:
+        handle.close()

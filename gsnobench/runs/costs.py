@@ -1,0 +1,60 @@
+"""What a number cost and where it was made: seconds, memory, parameters, versions, hardware."""
+
+from __future__ import annotations
+
+import platform
+import resource
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import gsnobench
+from gsnobench.training.checkpoint import Progress
+
+
+def costs(module: nn.Module, prepare_cpu_s: float, progress: Progress, device: torch.device) -> dict[str, float]:
+    """Seconds, memory and size; preprocessing, training and validation apart."""
+    clock = progress.clock
+    if device.type == "cuda":
+        peak = torch.cuda.max_memory_allocated(device) / 2**20
+    else:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    return {
+        "prepare_s": prepare_cpu_s,
+        "train_cpu_s": clock.train_cpu_s,
+        "train_s": clock.train_s,
+        "validate_cpu_s": clock.validate_cpu_s,
+        "peak_mb": peak,
+        "parameters": count_parameters(module),
+    }
+
+
+def count_parameters(module: nn.Module) -> int:
+    """Trained real numbers; a complex parameter counts twice."""
+    return sum(one.numel() * (2 if one.is_complex() else 1) for one in module.parameters() if one.requires_grad)
+
+
+def describe_environment(device: torch.device) -> dict[str, Any]:
+    """Versions and hardware, as far as they can matter for a number."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
+    packages = {package: metadata.version(package) for package in ("torch", "numpy", "scipy")}
+    return {
+        "gsnobench": gsnobench.__version__,
+        "python": platform.python_version(),
+        **packages,
+        "system": f"{platform.system()} {platform.machine()}",
+        "device": device.type,
+        "hardware": name,
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")

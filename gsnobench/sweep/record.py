@@ -1,0 +1,89 @@
+"""A sweep in MLflow: a parent run under which its trials are nested, by the same spool and mirror as any run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gsnobench.home import Home
+from gsnobench.sweep.search import Search
+from gsnobench.sweep.trials import Trials
+from gsnobench.tracking.address import Address
+from gsnobench.tracking.observer import ensure_mirror, harmless
+from gsnobench.tracking.spool import SpoolWriter, beginning, fingerprint, new_id, open_writer
+
+
+def parent_id(trials: Trials) -> str:
+    """Names the parent run on every host of the study."""
+    known = trials.study.user_attrs.get("parent")
+    if known is None:
+        known = new_id()
+        trials.study.set_user_attr("parent", known)
+    return str(known)
+
+
+def tags_of(search: Search, parent: str) -> dict[str, str]:
+    """What a trial says of its sweep; the mirror nests it under the run with this id."""
+    return {"kind": "trial", "sweep": search.name, "gsnobench.parent": parent}
+
+
+@dataclass(eq=False)
+class Record:
+    """The open record of a sweep; without a writer nothing is tracked."""
+
+    folder: Path
+    address: Address | None = None
+    writer: SpoolWriter | None = None
+
+    def trial(self, number: int, scores: Mapping[str, float]) -> None:
+        """One point of the curves: the error of a trial and the best so far."""
+        with harmless("this trial is not in the sweep's curve"):
+            if self.writer is not None:
+                self.writer.append("epoch", phase="sweep", epoch=number, scores=scores)
+
+    def finish(self, found: Mapping[str, Any]) -> None:
+        """The answer; figures and tables lie in the folder by now."""
+        with harmless("the end of this sweep is not tracked"):
+            if self.writer is None or self.address is None:
+                return
+            best, winner = found.get("best", {}), found.get("winner", {})
+            named = {"best_valid": best.get("valid"), "winner_valid": winner.get("mean"), "winner_test": winner.get("test_mean")}
+            metrics = {f"sweep/{name}": value for name, value in named.items() if value is not None}
+            point = winner.get("point") or best.get("point") or {}
+            tags = {f"best.{name}": str(value) for name, value in point.items()}
+            about = {"status": found["status"], "reason": found.get("reason", ""), "metrics": metrics, "tags": tags}
+            self.writer.append("finished", **about, result=fingerprint(self.folder))
+
+
+@contextmanager
+def recorded(search: Search, trials: Trials, home: Home) -> Iterator[Record]:
+    """The parent run is alive within the block; trouble with tracking is a line on the log."""
+    record = Record(search.folder(home))
+    with harmless("this sweep is not tracked"):
+        record.address = Address.of(home.root)
+        if record.address is not None:
+            # "+" sorts before the names of runs: the mirror makes a parent before its children
+            record.writer = open_writer(record.address.home, f"+{search.name}")
+            record.writer.append("started", id=parent_id(trials), store=record.address.id, **_beginning(search, record.folder))
+            ensure_mirror(record.address)
+    try:
+        yield record
+    finally:
+        with harmless("the end of this sweep is not tracked"):
+            if record.writer is not None and record.address is not None:
+                record.writer.close()
+                ensure_mirror(record.address)
+
+
+def _beginning(search: Search, folder: Path) -> dict[str, Any]:
+    """As of a run, without the knobs that are searched and without a key, since a sweep is no single question."""
+    said = beginning(search.plan({}).spec, folder, {"kind": "sweep", "sweep": search.name})
+    searched = {axis.name for axis in search.axes}
+    params = {name: value for name, value in said["params"].items() if name not in searched}
+    params |= {"over": ", ".join(axis.describe() for axis in search.axes), "minimise": ", ".join(search.objectives)}
+    tags = {name: value for name, value in said["tags"].items() if name != "gsnobench.key"}
+    place = f"../studies/{search.name}"  # the mirror looks for artifacts from HOME/runs
+    return {**said, "run": place, "name": f"sweep {search.name}", "tags": tags, "params": params}

@@ -1,0 +1,70 @@
+"""Floor `mean`: the training mean, per node where node i is the same place in every sample, else one number a field and frame."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+
+import gsnobench as gb
+from gsnobench.data import Array
+from gsnobench.declare import NoParams
+from gsnobench.training.normaliser import support_nodes
+
+GSNOBENCH_API = 1
+
+
+class Mean(nn.Module):
+    """u(x, t) = mean over the training samples of u(x, t); it does not look at its inputs."""
+
+    def __init__(self, task: gb.Task, params: NoParams) -> None:
+        super().__init__()
+        self.value: torch.Tensor
+        self.register_buffer("value", torch.empty(0))  # (t_out, N or 1, C)
+
+    def forward(self, batch: gb.Batch) -> torch.Tensor:
+        return self.value.expand(batch.size, -1, batch.nodes, -1)  # (B, t_out, N, C)
+
+
+def solve(module: nn.Module, fit: gb.Fit) -> None:
+    """Average over samples and evaluated windows; pooled over a field's support nodes where nodes do not correspond."""
+    assert isinstance(module, Mean)
+    sums, counts = zip(*(_sample_sums(fit, index) for index in range(len(fit.train))), strict=True)
+    total, count = sum(sums), sum(counts)  # (t_out, N or 1, C), (1, N or 1, C)
+    value = total / np.maximum(count, 1)
+    module.value = torch.as_tensor(value, dtype=torch.float32).to(module.value.device)
+
+
+def _sample_sums(fit: gb.Fit, index: int) -> tuple[Array, Array]:
+    """Sum of one sample's targets and the number of values in it."""
+    task, mesh = fit.task, fit.train.mesh(index)
+    frames = np.asarray(fit.train.frames[index], dtype=np.float64)[:, : mesh.size]  # (T, N, C)
+    frames = frames - [one.reference for one in task.fields]
+    windows = [frames[start + task.t_in : start + task.t_in + task.t_out] for start in task.starts]
+    support = np.stack([support_nodes(mesh, one) for one in task.fields], axis=1)  # (N, C)
+    total = np.sum(windows, axis=0) * support  # (t_out, N, C)
+    count = (support * len(windows))[None]  # (1, N, C)
+    if task.corresponds:
+        return total, count
+    return total.sum(axis=1, keepdims=True), count.sum(axis=1, keepdims=True)
+
+
+@gb.hookimpl
+def gsnobench_model() -> gb.Model:
+    capable = gb.Capability
+    return gb.Model(
+        "mean",
+        NoParams,
+        Mean,
+        presets={"default": gb.Preset(inputs="none", outputs="none", points="none")},
+        phases=lambda task, params: (gb.Phase("solve", solve=solve),),
+        capabilities=frozenset(
+            {
+                *(capable.STEADY, capable.UNSTEADY, capable.FIXED_GEOMETRY),
+                *(capable.VARYING_GEOMETRY, capable.THREE_DIMENSIONS),
+            }
+        ),
+        is_floor=True,
+        title="Training mean",
+        cites="Hyndman and Athanasopoulos, Forecasting: Principles and Practice, OTexts 2021, section 5.2 (mean method)",
+    )

@@ -1,0 +1,149 @@
+"""Floor `nearest`: the solution of the closest training geometry, each node taking the value of the closest node there."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from scipy.spatial import cKDTree
+from torch import nn
+
+import gsnobench as gb
+from gsnobench.data import Array
+from gsnobench.declare import Geometry, Reference
+from gsnobench.meshes.operators import boundary_facets
+from gsnobench.training.normaliser import support_nodes
+
+GSNOBENCH_API = 1
+
+
+class Params(gb.Params):
+    grid: int = gb.knob(
+        default=1024,
+        low=16,
+        high=65536,
+        log=True,
+        geometry=True,
+        search=False,
+        help="distance samples that describe a shape",
+    )
+
+
+class Nearest(nn.Module):
+    """u(x) = u_s(closest node of s to x), s = argmin_s ||distance grid - distance grid of s||."""
+
+    def __init__(self, task: gb.Task, params: Params) -> None:
+        super().__init__()
+        self.values: torch.Tensor
+        self.register_buffer("values", torch.empty(0))  # (S, t_out, N_max, C)
+
+    def forward(self, batch: gb.Batch) -> torch.Tensor:
+        known = self.values[batch.geometry["sample"][:, 0]]  # (B, t_out, N_max, C)
+        match = batch.geometry["match"][:, None]  # (B, 1, N, C)
+        return known.gather(2, match.expand(-1, known.shape[1], -1, -1)).expand(batch.size, -1, -1, -1)  # (B, t_out, N, C)
+
+
+def solve(module: nn.Module, fit: gb.Fit) -> None:
+    """Keep the training targets; of a sample with many evaluated windows, their mean."""
+    assert isinstance(module, Nearest)
+    task = fit.task
+    values = torch.zeros(len(fit.train), task.t_out, *fit.train.frames.shape[2:])  # (S, t_out, N_max, C)
+    for index in range(len(fit.train)):
+        frames = np.asarray(fit.train.frames[index], dtype=np.float64) - [one.reference for one in task.fields]  # (T, N, C)
+        windows = [frames[start + task.t_in : start + task.t_in + task.t_out] for start in task.starts]
+        values[index] = torch.as_tensor(np.mean(windows, axis=0))
+    module.values = values.to(module.values.device)
+
+
+def reference(train: gb.Samples, params: Params) -> Reference:
+    """What a new geometry is compared with: distance grids, nodes and supports of the training geometries, padded."""
+    task, meshes = train.task, [train.mesh(index) for index in range(len(train))]
+    largest = max(mesh.size for mesh in meshes)
+    points = np.zeros((len(meshes), largest, task.dim))
+    support = np.zeros((len(meshes), largest, len(task.fields)), dtype=bool)
+    for index, mesh in enumerate(meshes):
+        points[index, : mesh.size] = mesh.points
+        support[index, : mesh.size] = np.stack([support_nodes(mesh, one) for one in task.fields], axis=1)
+    probes = _probes(np.concatenate([mesh.points for mesh in meshes]), params.grid)  # (G, d)
+    grids = np.stack([boundary_distances(mesh, probes) for mesh in meshes])  # (S, G)
+    return {"probes": probes, "grids": grids, "points": points, "support": support}
+
+
+def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference) -> Geometry:
+    """Index of the closest training geometry, and for each node and field the closest node there that carries the field."""
+    gaps = reference["grids"] - boundary_distances(mesh, reference["probes"])  # (S, G)
+    sample = int(np.argmin(np.square(gaps).sum(axis=1)))
+    columns = []
+    for position in range(len(task.fields)):
+        nodes = np.flatnonzero(reference["support"][sample, :, position])
+        closest = cKDTree(reference["points"][sample, nodes]).query(mesh.points)[1]
+        columns.append(nodes[closest])
+    match = np.stack(columns, axis=1).astype(np.int64)  # (N, C)
+    return {"sample": gb.Part(np.array([sample]), ("one",)), "match": gb.Part(match, ("node", "field"))}
+
+
+def _probes(points: Array, count: int) -> Array:
+    """A regular grid of about `count` points over the bounding box, a tenth larger on each side, (G, d)."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    margin = 0.1 * (high - low)
+    per_axis = max(2, round(count ** (1 / points.shape[1])))
+    axes = np.linspace(low - margin, high + margin, per_axis).T  # (d, n)
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, points.shape[1])
+
+
+def boundary_distances(mesh: gb.Mesh, probes: Array) -> Array:
+    """Distance of each probe to the boundary, negative inside; unsigned and to the tagged nodes (all nodes where none is
+    tagged) for a mesh without plane cells."""
+    if mesh.cells is not None and mesh.dim == 2:
+        ends = mesh.points[boundary_facets(mesh)]  # (E, 2, 2)
+        return np.where(_inside(probes, ends), -1.0, 1.0) * _to_segments(probes, ends)
+    tagged = mesh.tag_matrix(sorted(mesh.tags)).any(axis=1)
+    distance: Array = cKDTree(mesh.points[tagged] if tagged.any() else mesh.points).query(probes)[0]
+    return distance
+
+
+def _inside(probes: Array, ends: Array) -> Array:
+    """Even-odd rule: a ray to the right crosses the boundary an odd number of times, (G,) bool."""
+    a, b = ends[None, :, 0], ends[None, :, 1]  # (1, E, 2)
+    x, y = probes[:, None, 0], probes[:, None, 1]  # (G, 1)
+    spans = (a[..., 1] > y) != (b[..., 1] > y)  # (G, E)
+    rise = np.where(spans, b[..., 1] - a[..., 1], 1.0)
+    crossing = a[..., 0] + (y - a[..., 1]) * (b[..., 0] - a[..., 0]) / rise
+    odd: Array = (spans & (crossing > x)).sum(axis=1) % 2 == 1
+    return odd
+
+
+def _to_segments(probes: Array, ends: Array) -> Array:
+    """Distance to the nearest of the segments, (G,)."""
+    a, along = ends[:, 0], ends[:, 1] - ends[:, 0]  # (E, 2)
+    offset = probes[:, None] - a  # (G, E, 2)
+    place = np.clip((offset * along).sum(axis=-1) / np.square(along).sum(axis=-1), 0.0, 1.0)  # (G, E)
+    distance: Array = np.linalg.norm(offset - place[..., None] * along, axis=-1).min(axis=1)
+    return distance
+
+
+def declines(task: gb.Task) -> str | None:
+    return "all samples share one geometry, so none is closer" if task.fixed_mesh else None
+
+
+@gb.hookimpl
+def gsnobench_model() -> gb.Model:
+    capable = gb.Capability
+    return gb.Model(
+        "nearest",
+        Params,
+        Nearest,
+        presets={"default": gb.Preset(inputs="none", outputs="none", points="none")},
+        geometry=geometry,
+        reference=reference,
+        phases=lambda task, params: (gb.Phase("solve", solve=solve),),
+        declines=declines,
+        capabilities=frozenset(
+            {
+                *(capable.STEADY, capable.UNSTEADY, capable.VARYING_GEOMETRY),
+                *(capable.THREE_DIMENSIONS, capable.OTHER_MESH, capable.PERMUTATION_EQUIVARIANT),
+            }
+        ),
+        is_floor=True,
+        title="Nearest training geometry",
+        cites="Cover and Hart, Nearest neighbor pattern classification, IEEE Transactions on Information Theory 13, 1967",
+    )

@@ -1,0 +1,196 @@
+"""Floor `ridge`: kernel ridge regression from pointwise transforms of the inputs to the whole solution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+import gsnobench as gb
+from gsnobench.training.normaliser import support_nodes
+
+GSNOBENCH_API = 1
+STRENGTHS = tuple(10.0**power for power in range(-8, 4))  # relative to the mean eigenvalue of the Gram matrix
+RANKS = (16, 64, 256)  # principal components that the radial kernel compares: fewer means smoother inputs
+WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0)  # of the radial kernel, relative to the root mean square distance of two samples
+
+
+class Params(gb.Params):
+    kernel: Literal["best", "linear", "rbf"] = gb.knob(
+        default="best", search=False, help="best: whichever has the lower validation error"
+    )
+
+
+class Ridge(nn.Module):
+    """y = mean_y + k(z, Z) c, with z the principal components of the standardised features of all inputs at all nodes.
+
+    Features of a channel are x, 1/x and log x where its training values are positive, else x and x^2; a channel that never
+    varies is left out. The linear kernel is applied as z W, which float32 carries better than its dual form.
+    """
+
+    lowest: torch.Tensor  # (channels,) of the positive ones
+    positive: torch.Tensor  # positions among the input channels
+    other: torch.Tensor
+    centre: torch.Tensor  # (N, F)
+    scale: torch.Tensor  # (F,)
+    axes: torch.Tensor  # (N*F, r)
+    linear: torch.Tensor  # (r, t_out*N*C), or no rows
+    anchors: torch.Tensor  # (S, r), or no rows
+    precision: torch.Tensor  # ()
+    radial: torch.Tensor  # (S, t_out*N*C), or no rows
+    mean: torch.Tensor  # (t_out, N, C)
+
+    def __init__(self, task: gb.Task, params: Params) -> None:
+        super().__init__()
+        self.kernel = params.kernel
+        for name in ("lowest", "centre", "scale", "axes", "linear", "anchors", "precision", "radial", "mean"):
+            self.register_buffer(name, torch.empty(0))
+        for name in ("positive", "other"):
+            self.register_buffer(name, torch.empty(0, dtype=torch.int64))
+
+    def features(self, batch: gb.Batch) -> torch.Tensor:
+        """Transformed inputs, (B, N, F)."""
+        x = batch.features
+        positive = x[..., self.positive].maximum(self.lowest)  # a test value far below the training ones stays finite
+        other = x[..., self.other]
+        return torch.cat([positive, 1 / positive, positive.log(), other, other.square()], dim=-1)
+
+    def standardised(self, batch: gb.Batch) -> torch.Tensor:
+        """Centred at every node, one unit a feature, (B, N*F)."""
+        return ((self.features(batch) - self.centre) / self.scale).flatten(1)
+
+    def forward(self, batch: gb.Batch) -> torch.Tensor:
+        z = self.standardised(batch) @ self.axes  # (B, r)
+        near = radial_kernel(z[:, : self.anchors.shape[1]], self.anchors, self.precision)  # (B, S or 0)
+        y = z[:, : self.linear.shape[0]] @ self.linear + near @ self.radial  # the kernel that lost has no rows
+        return self.mean + y.unflatten(1, self.mean.shape)  # (B, t_out, N, C)
+
+
+def radial_kernel(z: torch.Tensor, anchors: torch.Tensor, precision: torch.Tensor | float) -> torch.Tensor:
+    """exp(-precision |z - anchor|^2), (B, S)."""
+    squared = z.square().sum(1)[:, None] + anchors.square().sum(1) - 2 * z @ anchors.T
+    return torch.exp(-precision * squared.clamp_min(0))
+
+
+def solve(module: nn.Module, fit: gb.Fit) -> None:
+    """Features and their principal axes from the training split; kernel, width and strength by the validation score."""
+    assert isinstance(module, Ridge)
+    choose_features(module, fit)
+    x, y = _stack(module, fit, "train")
+    x_valid, y_valid = _stack(module, fit, "valid")
+    mean = y.mean(0)
+    axes = principal_axes(x)  # (D, r)
+    z, z_valid = x @ axes, x_valid @ axes
+    error_of = validation_error(fit, y, y_valid)
+    rank, precision, inverse = choose_kernel(module.kernel, z, z_valid, error_of)
+    dual = inverse @ (y - mean).flatten(1)  # (S, t_out*N*C)
+    found = {"axes": axes, "linear": z.T @ dual, "anchors": z[:0, :0], "radial": dual[:0]}
+    if rank > 0:
+        found = {"axes": axes[:, :rank], "linear": dual[:0], "anchors": z[:, :rank], "radial": dual}
+    for name, value in {**found, "mean": mean, "precision": torch.tensor(precision)}.items():
+        module.register_buffer(name, value.float().contiguous().to(module.positive.device))
+
+
+def choose_features(module: Ridge, fit: gb.Fit) -> None:
+    """Which channels vary and which are positive, then centre and unit of every feature."""
+    x = torch.cat([batch.features for batch, _ in fit.batches("train")])  # (S, N, in_channels)
+    lowest, varies = x.amin((0, 1)), (x.amax(0) > x.amin(0)).any(0)
+    module.positive = torch.nonzero(varies & (lowest > 0)).flatten()
+    module.other = torch.nonzero(varies & (lowest <= 0)).flatten()
+    module.lowest = lowest[module.positive] / 10
+    features = torch.cat([module.features(batch) for batch, _ in fit.batches("train")]).cpu().double()  # (S, N, F)
+    centre = features.mean(0)
+    module.centre = centre.float().to(x.device)
+    module.scale = (features - centre).square().mean((0, 1)).sqrt().float().to(x.device)
+
+
+def principal_axes(x: torch.Tensor) -> torch.Tensor:
+    """Orthonormal directions in which the rows of x (S, D) vary, the strongest first, (D, r)."""
+    values, vectors = torch.linalg.eigh(x @ x.T)
+    kept = values > 1e-10 * values[-1]  # what float32 features can still tell apart
+    return x.T @ (vectors[:, kept] / values[kept].sqrt()).flip(1)
+
+
+def choose_kernel(
+    kernel: str, z: torch.Tensor, z_valid: torch.Tensor, error_of: Callable[[torch.Tensor], float]
+) -> tuple[int, float, torch.Tensor]:
+    """The best rank (0: linear), precision and regularised inverse (S, S) of the Gram matrix."""
+    best: tuple[float, int, float, torch.Tensor] | None = None
+    for rank, precision, gram, rows in _kernels(kernel, z, z_valid):
+        values, vectors = torch.linalg.eigh(gram)
+        for strength in STRENGTHS:
+            inverse = vectors / (values.clamp_min(0) + strength * values.mean()) @ vectors.T
+            error = error_of(rows @ inverse)
+            if best is None or error < best[0]:
+                best = error, rank, precision, inverse
+    assert best is not None
+    return best[1:]
+
+
+def _kernels(kernel: str, z: torch.Tensor, z_valid: torch.Tensor) -> Iterator[tuple[int, float, torch.Tensor, torch.Tensor]]:
+    """(rank, precision, Gram matrix (S, S), kernel of validation to training samples (V, S)) of every kernel to try."""
+    if kernel != "rbf":
+        yield 0, 0.0, z @ z.T, z_valid @ z.T
+    for rank in sorted({min(rank, z.shape[1]) for rank in RANKS}) if kernel != "linear" else ():
+        near, near_valid = z[:, :rank], z_valid[:, :rank]
+        distance = 2 * float(near.square().sum(1).mean())  # mean squared distance of two samples: z has mean 0
+        for width in WIDTHS:
+            precision = 1 / (2 * width**2 * distance)
+            yield rank, precision, radial_kernel(near, near, precision), radial_kernel(near_valid, near, precision)
+
+
+def validation_error(fit: gb.Fit, y: torch.Tensor, y_valid: torch.Tensor) -> Callable[[torch.Tensor], float]:
+    """Headline error of predictions mean + w (y - mean) as a function of w (V, S), by products of size S only."""
+    support = np.stack([support_nodes(fit.train.mesh(0), one) for one in fit.task.fields], axis=1)  # (N, C)
+    tables = []
+    for group in fit.task.scored.values():
+        seen = torch.from_numpy(support[:, list(group)])
+        known, wanted = ((values[..., list(group)] * seen).flatten(1) for values in (y, y_valid))
+        norm = wanted.square().sum(1)
+        known, wanted = known - known.mean(0), wanted - known.mean(0)
+        tables.append((norm, wanted.square().sum(1), wanted @ known.T, known @ known.T))
+
+    def error_of(w: torch.Tensor) -> float:
+        squared = [
+            ((c - 2 * (w * cross).sum(1) + ((w @ gram) * w).sum(1)).clamp_min(0) / norm) for norm, c, cross, gram in tables
+        ]
+        return float(torch.stack(squared).sqrt().mean())
+
+    return error_of
+
+
+def _stack(module: Ridge, fit: gb.Fit, split: Literal["train", "valid"]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Standardised features (S, N*F) and targets (S, t_out, N, C) of a split, on the host."""
+    pairs = [(module.standardised(batch).cpu(), target.cpu()) for batch, target in fit.batches(split)]
+    return torch.cat([x for x, _ in pairs]).double(), torch.cat([y for _, y in pairs]).double()
+
+
+def declines(task: gb.Task) -> str | None:
+    return None if task.corresponds else "nodes do not correspond between samples, so inputs have no common layout"
+
+
+@gb.hookimpl
+def gsnobench_model() -> gb.Model:
+    capable = gb.Capability
+    return gb.Model(
+        "ridge",
+        Params,
+        Ridge,
+        presets={"default": gb.Preset(inputs="none", outputs="none", points="none")},
+        phases=lambda task, params: (gb.Phase("solve", solve=solve),),
+        declines=declines,
+        capabilities=frozenset(
+            {
+                *(capable.STEADY, capable.UNSTEADY, capable.FIXED_GEOMETRY),
+                *(capable.VARYING_GEOMETRY, capable.THREE_DIMENSIONS),
+            }
+        ),
+        is_floor=True,
+        title="Kernel ridge regression",
+        cites="Batlle, Darcy, Hosseini and Owhadi, Kernel methods are competitive for operator learning, "
+        "Journal of Computational Physics 496, 2024",
+        differs=("the kernel is linear or Gaussian on fixed transforms of the inputs, one width, chosen on validation",),
+    )

@@ -1,0 +1,63 @@
+"""What the preset `plus` adds to the Graph Spectral Neural Operator: features of the geometry, smoothed inputs, gradients
+of the modes, a linear propagator in closed form, and a decode in k_t temporal functions a graph mode."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import gsnobench as gb
+from gsnobench.data import Array
+from gsnobench.declare import Reference
+from gsnobench.meshes.operators import gradient, interpolation
+from gsnobench.training.hints import Hints, fit_propagator
+
+# ------------------------------------------------------------------------------------------------------ of the geometry
+
+
+def gradient_modes(mesh: gb.Mesh, values: Array, vectors: Array) -> list[Array]:
+    """Gradients of the modes over the roots of their eigenvalues, one (N, k) a dimension: again orthonormal as vectors."""
+    roots = np.sqrt(np.maximum(values, 1e-6 * values[-1]))  # a constant mode has no gradient, whatever its root
+    return [matrix @ vectors / roots for matrix in gradient(mesh)]
+
+
+def carry(stored: Reference, mesh: gb.Mesh) -> Array:
+    """The modes of the training mesh, interpolated to the nodes of another mesh: (N, k)."""
+    source = gb.Mesh(points=stored["points"], cells=stored.get("cells"))
+    return np.asarray(interpolation(source, mesh.points) @ stored["modes"])
+
+
+# ------------------------------------------------------------------------------------------------------------- of time
+
+
+class JointDecode(nn.Module):
+    """Frames as k_t temporal functions of each graph mode: sum_p phi_p sum_q psi_pq(t) a_pq.
+
+    The functions are cosines until `solve` replaces them by those that describe best what the propagator leaves over.
+    """
+
+    def __init__(self, task: gb.Task, width: int, modes: int, k_t: int) -> None:
+        super().__init__()
+        self.fields, k_t = len(task.fields), min(k_t, task.t_out)
+        self.weight = nn.Parameter(torch.randn(width, k_t * self.fields) * 0.1 / width)
+        time = (torch.arange(task.t_out) + 0.5) / task.t_out
+        cosines = torch.cos(torch.pi * torch.arange(k_t)[:, None] * time)  # (k_t, t_out)
+        self.waves: Tensor
+        self.register_buffer("waves", cosines.expand(modes, -1, -1).contiguous())  # (k, k_t, t_out)
+
+    def forward(self, c: Tensor) -> Tensor:
+        """Modal coefficients of the latent (G, k, S*C) -> of the frames (G, k, S*t_out*fields)."""
+        a = c.unflatten(-1, (-1, self.weight.shape[0])) @ self.weight  # (G, k, S, k_t*fields)
+        a = a.unflatten(-1, (-1, self.fields))  # (G, k, S, k_t, fields)
+        return (self.waves.mT[:, None] @ a).flatten(2)  # (G, k, S*t_out*fields)
+
+
+def solve(hints: Hints, joint: JointDecode, fit: gb.Fit) -> None:
+    """Ridge regression for every mode of the propagator, then the main temporal functions of its residual."""
+    assert hints.propagator is not None
+    left = fit_propagator(hints.propagator, fit)  # (k, S, t_out*C)
+    k_t, t_out = joint.waves.shape[1:]
+    courses = left.unflatten(-1, (t_out, -1)).transpose(1, 2).flatten(2)  # (k, t_out, S*C)
+    _, vectors = torch.linalg.eigh(courses @ courses.mT)  # (k, t_out, t_out), the last is the main one
+    joint.waves.copy_(vectors.flip(2)[..., :k_t].mT * t_out**0.5)

@@ -1,0 +1,304 @@
+"""The hierarchy under MGKN: nested node sets, and which nodes hear which inside a level and between two.
+
+Coarse nodes are farthest points in the distance along mesh edges, counted in local edge lengths, so that a graded mesh is
+thinned evenly and both banks of a notch are covered. With cells no edge leaves the domain: a segment that meets the boundary is
+not taken. A cloud has no inside to test, so its nodes hear their nearest ones; Delaunay cells would go through the bodies in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import gamma, pi
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import dijkstra
+from scipy.spatial import KDTree
+
+import gsnobench as gb
+from gsnobench.data import Array
+from gsnobench.meshes import operators as graph
+from gsnobench.meshes.simplices import nearest
+
+CLOUD = 12  # nearest nodes that a node of a cloud hears
+TRIED = 4  # times as many coarse nodes as wanted are looked at for visible ones
+REACH = 1.3  # mean edge lengths: the radius of a ball with as many nodes as a triangulated ring
+GRAZING = 1e-9  # relative size below which a length or a determinant is nothing
+PAIRS = 1 << 21  # segments times facets tested at once: bounds the memory
+
+
+class Domain:
+    """The nodes of a mesh with their links, their local spacing, and what is inside."""
+
+    def __init__(self, mesh: gb.Mesh) -> None:
+        self.mesh, self.points, self.size = mesh, mesh.points, mesh.size
+        self.is_cloud = mesh.cells is None
+        links = graph.knn_edges(mesh.points, min(CLOUD, mesh.size - 1)) if self.is_cloud else graph.edges(mesh)
+        self.links = links  # (E, 2)
+        self.lengths = np.linalg.norm(self.points[links[:, 0]] - self.points[links[:, 1]], axis=1)  # (E,)
+        degree = np.bincount(links.ravel(), minlength=self.size)
+        total = np.bincount(links.ravel(), np.repeat(self.lengths, 2), self.size)
+        self.spacing = np.where(degree > 0, total / np.maximum(degree, 1), self.lengths.mean())  # (N,) mean length of its links
+
+    @cached_property
+    def paths(self) -> csr_array:
+        """Links weighted by their length in local spacings, (N, N)."""
+        i, j = self.links.T
+        weights = self.lengths / np.sqrt(self.spacing[i] * self.spacing[j])
+        rows, columns = np.concatenate([i, j]), np.concatenate([j, i])
+        return coo_array((np.tile(weights, 2), (rows, columns)), shape=(self.size, self.size)).tocsr()
+
+    @cached_property
+    def wall(self) -> Array:
+        """Facets of the boundary, (F, d); none where nothing is inside."""
+        is_solid = self.mesh.cells is not None and self.mesh.cells.shape[1] == self.mesh.dim + 1
+        return graph.boundary_facets(self.mesh) if is_solid else np.zeros((0, self.mesh.dim), dtype=np.int64)
+
+    @cached_property
+    def volume(self) -> Array:
+        """Each node's share of the domain, (N,)."""
+        return self.spacing**self.mesh.dim if self.is_cloud else graph.lumped_mass(self.mesh)
+
+    def distances(self, node: int, limit: float) -> Array:
+        """From a node to all others, (N,): along the links, inf beyond the limit; in a cloud straight."""
+        if self.is_cloud:
+            apart = np.sqrt(((self.points - self.points[node]) ** 2).sum(axis=1))
+            return apart / np.sqrt(self.spacing * self.spacing[node])
+        return np.asarray(dijkstra(self.paths, indices=node, limit=limit))
+
+    def owners(self, chosen: Array) -> Array:
+        """Position among `chosen` of the node nearest to each node, (N,); -1 where none can be reached."""
+        if self.is_cloud:
+            return np.asarray(KDTree(self.points[chosen]).query(self.points)[1])
+        _, _, sources = dijkstra(self.paths, indices=chosen, min_only=True, return_predecessors=True)
+        position = np.full(self.size + 1, -1)
+        position[chosen] = np.arange(len(chosen))
+        return position[np.where(sources >= 0, sources, self.size)]
+
+    def sees(self, a: Array, b: Array) -> Array:
+        """Whether the segment from node a to node b stays in the domain, (P,); always in a cloud."""
+        clear = np.ones(len(a), dtype=bool)
+        if not len(self.wall):
+            return clear
+        corners = self.points[self.wall]  # (F, d, d)
+        span = np.linalg.norm(self.points[a] - self.points[b], axis=1)
+        longest = np.linalg.norm(corners - corners[:, :1], axis=2).max()
+        to_wall, _ = KDTree(self.points[np.unique(self.wall)]).query((self.points[a] + self.points[b]) / 2)
+        near = np.flatnonzero(to_wall <= span / 2 + longest)  # no other can meet a facet
+        step = max(1, PAIRS // len(corners))
+        for first in range(0, len(near), step):
+            some = near[first : first + step]
+            clear[some] = ~crosses(self.points[a[some]], self.points[b[some]], corners)
+        is_wall = np.zeros(self.size, dtype=bool)
+        is_wall[self.wall] = True
+        chords = np.flatnonzero(clear & is_wall[a] & is_wall[b] & (a != b))  # may lie in a hole and cross nothing
+        if chords.size:
+            cells = self.points[graph.triangulation(self.mesh)]
+            _, _, outside = nearest((self.points[a[chords]] + self.points[b[chords]]) / 2, cells)
+            clear[chords] = outside <= 1e-6 * span[chords]
+        return clear
+
+
+def crosses(a: Array, b: Array, corners: Array) -> Array:
+    """Whether the inside of each segment a b (P, d) meets one of the facets (F, d, d), (P,)."""
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    overlap = np.ones((len(a), len(corners)), dtype=bool)
+    for axis in range(a.shape[1]):
+        at = corners[:, :, axis]
+        overlap &= (low[:, None, axis] <= at.max(axis=1)) & (high[:, None, axis] >= at.min(axis=1))
+    segment, facet = np.nonzero(overlap)
+    found = np.zeros(len(a), dtype=bool)
+    if not segment.size:
+        return found
+    along, base = b[segment] - a[segment], corners[facet, 0]
+    sides = corners[facet, 1:] - base[:, None]  # (Q, d-1, d)
+    matrix = np.concatenate([along[:, None], -sides], axis=1).transpose(0, 2, 1)  # a + t along = base + s sides
+    scale = np.prod(np.linalg.norm(matrix, axis=1), axis=1)
+    proper = np.abs(np.linalg.det(matrix)) > GRAZING * scale  # else parallel
+    t_and_s = np.linalg.solve(matrix[proper], (base - a[segment])[proper][..., None])[..., 0]  # (Q, d)
+    t, s = t_and_s[:, 0], t_and_s[:, 1:]
+    slack = 1e-7
+    meets = (t > slack) & (t < 1 - slack) & (s >= -slack).all(axis=1) & (s.sum(axis=1) <= 1 + slack)
+    found[segment[proper][meets]] = True
+    return found
+
+
+# --------------------------------------------------------------------------------------------------------------- levels
+
+
+def farthest(domain: Domain, count: int) -> Array:
+    """Farthest points, the first nearest to the middle, (count,): every start of the list covers the domain."""
+    order = [int(np.argmin(((domain.points - domain.points.mean(axis=0)) ** 2).sum(axis=1)))]
+    distance = domain.distances(order[0], np.inf)
+    while len(order) < min(count, domain.size):
+        far = int(np.argmax(distance))
+        order.append(far)
+        np.minimum(distance, domain.distances(far, float(distance[far])), out=distance)
+    return np.array(order)
+
+
+def placed(domain: Domain, places: Array) -> Array:
+    """The node nearest to each place, each node once, in the order of the places."""
+    _, closest = KDTree(domain.points).query(places)
+    _, first = np.unique(closest, return_index=True)
+    return np.asarray(closest[np.sort(first)])
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Directed edges of one kind, sorted by target; positions inside the two node sets."""
+
+    source: Array  # (E,)
+    target: Array  # (E,)
+
+
+@dataclass(frozen=True, eq=False)
+class Hierarchy:
+    """Nested node sets, finest first, and the links inside each and from each to the next."""
+
+    levels: tuple[Array, ...]  # (m_l,) nodes; the first holds all
+    inside: tuple[Links, ...]
+    down: tuple[Links, ...]
+
+    @property
+    def up(self) -> tuple[Links, ...]:
+        """The edges of `down` the other way."""
+        return tuple(_sorted(links.target, links.source) for links in self.down)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a hierarchy is linked; radii are lengths, 0 for none."""
+
+    parents: int  # coarse nodes next to every finer one
+    neighbours: int = 0  # about so many nodes in a ball; 0: mesh edges, touching cells
+    radii: tuple[float, ...] = ()  # of the balls, a level
+    most: int = 0  # nodes that a ball may hold, where a mesh is graded
+
+
+def hierarchy(domain: Domain, chosen: Array, counts: tuple[int, ...], rule: Rule, ring: Array | None = None) -> Hierarchy:
+    """Levels that begin with `counts` of the chosen nodes; a node that sees none of them becomes coarse itself.
+
+    `ring` (N,) is the radius of the neighbourhood of each finest node where training knew a coarser mesh, else None.
+    """
+    levels, down = [np.arange(domain.size)], []
+    for count in counts:
+        coarse = np.asarray(chosen[np.isin(chosen, levels[-1])][: min(count, len(levels[-1]))])
+        while True:
+            links, hidden = parents(domain, levels[-1], coarse, rule.parents)
+            if not hidden.size:
+                break
+            coarse = np.append(coarse, hidden[0])
+        levels.append(coarse)
+        down.append(links)
+    inside = [_inside(domain, nodes, level, rule, ring if level == 0 else None) for level, nodes in enumerate(levels)]
+    return Hierarchy(tuple(levels), tuple(inside), tuple(down))
+
+
+def parents(domain: Domain, fine: Array, coarse: Array, count: int) -> tuple[Links, Array]:
+    """Links from fine nodes to the nearest coarse ones that they see, and the fine nodes that see none."""
+    tried = min(TRIED * count, len(coarse))
+    _, found = KDTree(domain.points[coarse]).query(domain.points[fine], np.arange(1, tried + 1))  # (n, tried)
+    seen = domain.sees(np.repeat(fine, tried), coarse[found.ravel()]).reshape(found.shape)
+    taken = seen & (np.cumsum(seen, axis=1) <= count)
+    rows, columns = np.nonzero(taken)
+    return _sorted(rows, found[rows, columns]), fine[~seen.any(axis=1)]
+
+
+def _inside(domain: Domain, nodes: Array, level: int, rule: Rule, ring: Array | None) -> Links:
+    """Links among the nodes of a level, every node to itself too."""
+    size, itself = len(nodes), np.arange(len(nodes))
+    if domain.is_cloud:
+        found = _around(domain, nodes, np.full(size, np.inf), (rule.neighbours or CLOUD) + 1)
+    elif rule.neighbours:
+        found = _around(domain, nodes, np.full(size, rule.radii[level]), rule.most)
+    else:
+        owner = domain.owners(nodes) if level else itself
+        ends = owner[domain.links]
+        ends = ends[(ends[:, 0] != ends[:, 1]) & (ends.min(axis=1) >= 0)]
+        ends = np.unique(np.sort(ends, axis=1), axis=0)
+        ends = ends[domain.sees(nodes[ends[:, 0]], nodes[ends[:, 1]])] if level else ends
+        found = np.concatenate([ends, ends[:, ::-1]])
+        if ring is not None:
+            found = np.concatenate([found, _around(domain, nodes, ring, size)])
+    found = np.unique(np.concatenate([found, np.stack([itself, itself], axis=1)]), axis=0)
+    return _sorted(found[:, 1], found[:, 0])
+
+
+def _around(domain: Domain, nodes: Array, radius: Array, most: int) -> Array:
+    """Pairs (target, source) of the level's nodes that lie in the target's ball and are seen, the nearest `most`."""
+    points = domain.points[nodes]
+    tree = KDTree(points)
+    if np.isinf(radius).all():
+        _, found = tree.query(points, np.arange(1, min(most, len(nodes)) + 1))
+        return np.stack([np.repeat(np.arange(len(nodes)), found.shape[1]), found.ravel()], axis=1)
+    balls = tree.query_ball_point(points, radius)
+    target = np.repeat(np.arange(len(nodes)), [len(one) for one in balls])
+    source = np.concatenate([np.asarray(one, dtype=np.int64) for one in balls])
+    apart = ((points[target] - points[source]) ** 2).sum(axis=1)
+    order = np.lexsort((source, apart, target))
+    target, source = target[order], source[order]
+    starts = np.searchsorted(target, np.arange(len(nodes)))
+    near = np.arange(len(target)) - starts[target] < most
+    target, source = target[near], source[near]
+    seen = domain.sees(nodes[target], nodes[source])
+    return np.stack([target[seen], source[seen]], axis=1)
+
+
+def ball_radius(volume: float, nodes: int, neighbours: int, dim: int) -> float:
+    """Radius of a ball that holds so many of evenly spread nodes."""
+    unit = pi ** (dim / 2) / gamma(dim / 2 + 1)
+    return float((neighbours * volume / (unit * nodes)) ** (1 / dim))
+
+
+def _sorted(source: Array, target: Array) -> Links:
+    order = np.lexsort((source, target))
+    return Links(source[order], target[order])
+
+
+def shares(links: Links, lengths: Array, mass: Array, gamma: float) -> Array:
+    """Weights exp(-gamma (d / farthest)^2) times the mass of the source, that sum to one at every target, (E,)."""
+    reach = np.zeros(links.target.max() + 1)
+    np.maximum.at(reach, links.target, lengths)
+    weight = np.exp(-gamma * (lengths / np.where(reach > 0, reach, 1)[links.target]) ** 2) * mass[links.source]
+    return weight / np.bincount(links.target, weight)[links.target]
+
+
+def lists(links: Links, share: Array, targets: int) -> tuple[Array, Array]:
+    """Sources and weights of each target, (targets, longest list) both; a list that is shorter ends in weights of zero."""
+    degree = np.bincount(links.target, minlength=targets)
+    column = np.arange(len(links.target)) - np.repeat(np.cumsum(degree) - degree, degree)
+    source, weight = np.zeros((targets, degree.max()), dtype=np.int64), np.zeros((targets, degree.max()))
+    source[links.target, column], weight[links.target, column] = links.source, share
+    return source, weight
+
+
+# ------------------------------------------------------------------------------------------------- derivatives of inputs
+
+
+def smoothing(domain: Domain) -> csr_array:
+    """The mean over a node's links and itself, taken twice, (N, N)."""
+    i, j = domain.links.T
+    nodes = np.arange(domain.size)
+    rows, columns = np.concatenate([i, j, nodes]), np.concatenate([j, i, nodes])
+    ring = coo_array((np.ones(len(rows)), (rows, columns)), shape=(domain.size, domain.size)).tocsr()
+    mean = csr_array(ring.multiply(1 / np.asarray(ring.sum(axis=1)).reshape(-1, 1)))
+    return csr_array(mean @ mean)
+
+
+def slopes(domain: Domain) -> tuple[csr_array, ...]:
+    """Gradient at each node by least squares over its links, one (N, N) matrix a dimension."""
+    i, j = (np.concatenate([domain.links[:, a], domain.links[:, b]]) for a, b in ((0, 1), (1, 0)))
+    offset = domain.points[j] - domain.points[i]  # (2E, d)
+    weight = 1 / np.maximum((offset**2).sum(axis=1), 1e-300)
+    moments = np.zeros((domain.size, domain.mesh.dim, domain.mesh.dim))
+    np.add.at(moments, i, weight[:, None, None] * offset[:, :, None] * offset[:, None, :])
+    factors = np.einsum("eab,eb->ea", np.linalg.pinv(moments, hermitian=True)[i], weight[:, None] * offset)  # (2E, d)
+    matrices = []
+    for factor in factors.T:
+        diagonal = -np.bincount(i, factor, domain.size)
+        nodes = np.arange(domain.size)
+        entries = (np.concatenate([factor, diagonal]), (np.concatenate([i, nodes]), np.concatenate([j, nodes])))
+        matrices.append(coo_array(entries, shape=(domain.size, domain.size)).tocsr())
+    return tuple(matrices)

@@ -1,0 +1,160 @@
+"""Incompressible Rivlin-Saunders solids in plane strain: Newton's method on Taylor-Hood elements, and the stress."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import SuperLU, splu
+
+from gsnobench.data import Array
+from gsnobench.errors import DataError
+from gsnobench_plugins.solvers.methods.taylor_hood import QUADRATURE, TaylorHood, scatter
+
+TOLERANCE = 1e-11  # of the residual, relative to the first one of an increment
+ITERATIONS = 40  # in an increment
+SLOW = 0.05  # a step that leaves more of the residual asks for a new factorisation
+LARGEST_INCREMENT = 0.02  # of the load, in units of the shear modulus
+QUASI_DEFINITE = 1e-8  # share of a pressure mass in the factorised matrix, which makes it factorisable in any order
+
+
+@dataclass(frozen=True)
+class RivlinSaunders:
+    """W = c1 (I1 - 3) + c2 (I2 - 3), det F = 1. In plane strain I1 = I2, so that P = 2 (c1 + c2) F - p cof F."""
+
+    c1: float
+    c2: float
+
+    @property
+    def shear(self) -> float:
+        """Shear modulus at rest."""
+        return 2.0 * (self.c1 + self.c2)
+
+    def deviator(self, stretch: Array) -> Array:
+        """Deviatoric Cauchy stress xx, yy, xy (zz = -xx - yy) for gradients F (..., 2, 2); the pressure has no part in it."""
+        squared = stretch @ np.swapaxes(stretch, -1, -2)
+        xx, yy, xy = squared[..., 0, 0], squared[..., 1, 1], squared[..., 0, 1]
+        # in the plane B^-1 = tr(B) - B, which turns 2 c1 B - 2 c2 B^-1 into shear B and a pressure
+        zz = 2.0 * (self.c1 - self.c2 + self.c2 * (xx + yy))
+        mean = (self.shear * (xx + yy) + zz) / 3.0
+        return np.stack([self.shear * xx - mean, self.shear * yy - mean, self.shear * xy], axis=-1)
+
+
+def von_mises(deviator: Array) -> Array:
+    """sqrt(3/2 s : s) of deviators (..., 3): xx, yy, xy with zz = -xx - yy."""
+    xx, yy, xy = (deviator[..., k] for k in range(3))
+    return np.asarray(np.sqrt(3.0 * (xx**2 + yy**2 + xx * yy + xy**2)))
+
+
+@dataclass(frozen=True, eq=False)
+class Deformation:
+    """A solution: displacement (n, 2), pressure above that at rest (v,), and what it took."""
+
+    displacement: Array
+    pressure: Array
+    iterations: int
+    factorisations: int
+
+    def stretch(self, space: TaylorHood) -> Array:
+        """F = 1 + grad u at the quadrature points, (M, Q, 2, 2)."""
+        return np.asarray(space.gradient(self.displacement) + np.eye(2))
+
+
+def deform(space: TaylorHood, material: RivlinSaunders, load: Array, is_fixed: Array, values: Array | None = None) -> Deformation:
+    """Equilibrium under a dead load (dofs,), where unknowns `is_fixed` (dofs,) keep their values (default 0).
+
+    Loads that are large beside the shear modulus come in equal increments. A factorisation is kept for as long as it
+    reduces the residual well: the default problem is all but linear and needs one.
+    """
+    scaled = load / material.shear  # lengths and strains alone are left: P / shear = F - cof F - q cof F
+    increments = max(1, math.ceil(float(np.abs(_resultant(space, scaled)).max()) / LARGEST_INCREMENT))
+    state = np.zeros(space.dofs) if values is None else np.where(is_fixed, values, 0.0)
+    free = np.flatnonzero(~is_fixed)
+    factors: SuperLU | None = None
+    steps = made = 0
+    for part in range(1, increments + 1):
+        residual = _forces(space, state)[free] - scaled[free] * (part / increments)
+        first = norm = float(np.linalg.norm(residual))
+        for _ in range(ITERATIONS):
+            if norm <= TOLERANCE * first:
+                break
+            if factors is None:
+                factors, made = _factorise(space, state, free), made + 1
+            state[free] -= factors.solve(residual)
+            residual = _forces(space, state)[free] - scaled[free] * (part / increments)
+            before, norm, steps = norm, float(np.linalg.norm(residual)), steps + 1
+            factors = factors if norm <= SLOW * before or norm <= TOLERANCE * first else None
+        if not norm <= TOLERANCE * first:
+            raise DataError(
+                f"solid: no equilibrium was found (residual {norm / first:.1e} after {ITERATIONS} steps of Newton's method); "
+                "expected a load that the solid can bear; lower the traction"
+            )
+    n = len(space.nodes)
+    return Deformation(state[: 2 * n].reshape(n, 2), material.shear * state[2 * n :], steps, made)
+
+
+def internal_forces(space: TaylorHood, material: RivlinSaunders, found: Deformation) -> Array:
+    """Forces of the stress on the unknowns (dofs,): the load at free ones, load and reaction at fixed ones; then -int (J - 1)."""
+    state = np.concatenate([found.displacement.ravel(), found.pressure / material.shear])
+    forces = _forces(space, state)
+    forces[: found.displacement.size] *= material.shear
+    return forces
+
+
+def _resultant(space: TaylorHood, load: Array) -> Array:
+    return np.asarray(load[: 2 * len(space.nodes)].reshape(-1, 2).sum(axis=0))
+
+
+def _cofactor(matrices: Array) -> Array:
+    """cof F = det F F^-T of (..., 2, 2)."""
+    a, b, c, d = (matrices[..., i, j] for i in (0, 1) for j in (0, 1))
+    return np.stack([np.stack([d, -c], axis=-1), np.stack([-b, a], axis=-1)], axis=-2)
+
+
+def _split(space: TaylorHood, state: Array) -> tuple[Array, Array]:
+    """Displacement gradient (M, Q, 2, 2) and pressure (M, Q)."""
+    n = len(space.nodes)
+    return space.gradient(state[: 2 * n].reshape(n, 2)), space.linear(state[2 * n :])
+
+
+def _forces(space: TaylorHood, state: Array) -> Array:
+    """int P : grad v and -int (J - 1) r for every shape function, in units of the shear modulus, (dofs,)."""
+    slope, pressure = _split(space, state)
+    cofactor = _cofactor(slope)
+    # written with grad u instead of F, so that nothing large cancels at small strain
+    stress = slope - cofactor - pressure[..., None, None] * (np.eye(2) + cofactor)
+    growth = slope[..., 0, 0] + slope[..., 1, 1] + slope[..., 0, 0] * slope[..., 1, 1] - slope[..., 0, 1] * slope[..., 1, 0]
+    weighted = space.weights[..., None, None] * stress
+    momentum = np.einsum("mqaj,mqij->mai", space.gradients, weighted, optimize=True).reshape(-1, 12)
+    volume = -(space.weights * growth) @ QUADRATURE
+    return np.bincount(space.cell_dofs().ravel(), np.concatenate([momentum, volume], axis=1).ravel(), space.dofs)
+
+
+def _factorise(space: TaylorHood, state: Array, free: Array) -> SuperLU:
+    """Sparse factors of the derivative of `_forces`, symmetric and, by a touch of compressibility, quasi-definite."""
+    number = np.full(space.dofs, -1)
+    number[free] = np.arange(len(free))
+    matrix = scatter(number[space.cell_dofs()], _tangent(space, state), len(free))
+    shares = np.zeros(space.dofs)
+    shares[2 * len(space.nodes) :] = -QUASI_DEFINITE * space.linear_load(np.ones((*space.weights.shape, 1)))[:, 0]
+    matrix = (matrix + sp.diags_array(shares[free])).tocsc()
+    return splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+
+
+def _tangent(space: TaylorHood, state: Array) -> Array:
+    """Derivative of the forces of every cell by its unknowns, (M, 15, 15)."""
+    slope, pressure = _split(space, state)
+    g, w = space.gradients, space.weights
+    stiff = np.einsum("mqai,mqbi->mab", g * w[..., None, None], g, optimize=True)
+    turn = np.einsum("mqa,mqb->mab", g[..., 0] * (w * (1.0 + pressure))[..., None], g[..., 1], optimize=True)
+    turn = turn - turn.transpose(0, 2, 1)  # cofactors are linear in F: only cross products of gradients are left
+    cofactor = np.eye(2) + _cofactor(slope)
+    along = np.einsum("mqaj,mqij->mqai", g, cofactor * w[..., None, None], optimize=True)  # (M, Q, 6, 2)
+    coupling = np.einsum("mqk,qp->mkp", along.reshape(*w.shape, 12), QUADRATURE, optimize=True)
+    local = np.zeros((len(g), 15, 15))
+    local[:, 0:12:2, 0:12:2] = local[:, 1:12:2, 1:12:2] = stiff
+    local[:, 0:12:2, 1:12:2], local[:, 1:12:2, 0:12:2] = -turn, turn
+    local[:, :12, 12:], local[:, 12:, :12] = -coupling, -coupling.transpose(0, 2, 1)
+    return local

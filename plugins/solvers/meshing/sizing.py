@@ -1,0 +1,189 @@
+"""How long the edges of a mesh should be at each point, and the boundary nodes that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gsnobench.data import Array
+from gsnobench.errors import DataError
+from gsnobench_plugins.solvers.shapes.geometry import arc_length, contains, find_corners, points_at
+
+SizeFunction = Callable[[Array], Array]
+GRADATION = 0.35  # growth of the edge length per unit of distance away from a small feature
+TRIANGLE = np.sqrt(3.0) / 4.0  # area of an equilateral triangle with unit edges
+
+
+@dataclass(frozen=True, eq=False)
+class Sizing:
+    """Edge length = scale * relative size, but no longer than small features nearby allow."""
+
+    relative: SizeFunction
+    scale: float
+    sources: Array  # (k, 2) places of small features
+    limits: Array  # (k,) edge length there
+
+    def __call__(self, points: Array) -> Array:
+        """Wanted edge length at points (m, 2), (m,)."""
+        return np.minimum(self.scale * relative_size(self.relative, points), self.feature_limit(points))
+
+    def feature_limit(self, points: Array, *, block: int = 8192) -> Array:
+        """The edge length that the features alone allow, (m,)."""
+        allowed = np.full(len(points), np.inf)
+        if len(self.sources):
+            for first in range(0, len(points), block):
+                away = np.linalg.norm(points[first : first + block, None] - self.sources, axis=2)
+                allowed[first : first + block] = np.min(self.limits + GRADATION * away, axis=1)
+        return allowed
+
+    def with_features(self, places: Array, limits: Array) -> Sizing:
+        """The same sizing with more features."""
+        return replace(self, sources=np.concatenate([self.sources, places]), limits=np.concatenate([self.limits, limits]))
+
+
+def relative_size(size: SizeFunction, points: Array) -> Array:
+    """Values of a user's size function, checked to be positive."""
+    values = np.asarray(size(points), dtype=float)
+    if values.shape != (len(points),) or not np.isfinite(values).all() or (values <= 0).any():
+        raise DataError(
+            f"size: it returned shape {values.shape} with values that are not all positive; expected ({len(points)},) "
+            "positive lengths; mend the size function"
+        )
+    return values
+
+
+def sample_domain(loops: Sequence[Array], size: SizeFunction, nodes: int) -> tuple[Array, Array]:
+    """Midpoints (q, 2) and areas (q,) of a quadtree over the domain, finer where the size function is small."""
+    low, high = loops[0].min(axis=0), loops[0].max(axis=0)
+    side = float((high - low).max()) / 24
+    counts = np.maximum(np.ceil((high - low) / side).astype(int), 1)
+    grid = np.stack(np.meshgrid(*(np.arange(n) + 0.5 for n in counts), indexing="ij"), axis=-1).reshape(-1, 2)
+    centres = low + grid * side
+    done, weights = [], []
+    fraction = np.sqrt(np.prod(counts) * side**2 / nodes) / np.median(relative_size(size, centres))
+    for depth in range(12):
+        must_split = (2.0 * fraction * relative_size(size, centres) < side) | (depth < 2)
+        done.append(centres[~must_split])
+        weights.append(np.full(int((~must_split).sum()), side**2))
+        offsets = 0.25 * side * np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]])
+        centres = (centres[must_split][:, None] + offsets).reshape(-1, 2)
+        side /= 2
+        if not len(centres):
+            break
+    points = np.concatenate([*done, centres])
+    areas = np.concatenate([*weights, np.full(len(centres), side**2)])
+    inside = contains(loops, points)
+    return points[inside], areas[inside]
+
+
+def place_on_loop(loop: Array, sizing: Sizing) -> tuple[Array, Array]:
+    """Boundary nodes of one loop, evenly spaced in units of the local edge length between corners: nodes and is-corner."""
+    length = arc_length(loop)
+    corners = find_corners(loop, sizing(loop))
+    fine = np.unique(np.concatenate([length, np.linspace(0.0, length[-1], 2048)]))
+    middle = 0.5 * (fine[1:] + fine[:-1])
+    metric = np.concatenate([[0.0], np.cumsum(np.diff(fine) / sizing(points_at(loop, length, middle)))])
+    total = metric[-1]
+    if not len(corners):
+        count = max(round(total), 8)
+        wanted = total * np.arange(count) / count
+        return points_at(loop, length, np.interp(wanted, metric, fine)), np.zeros(count, dtype=bool)
+    stops = np.interp(length[corners], fine, metric)
+    places, is_corner = [], []
+    for start, stop in zip(stops, np.append(stops[1:], stops[0] + total), strict=True):
+        count = max(round(stop - start), 1)
+        places.append(start + (stop - start) * np.arange(count) / count)
+        is_corner.append(np.arange(count) == 0)
+    wanted = np.mod(np.concatenate(places), total)
+    nodes = points_at(loop, length, np.interp(wanted, metric, fine))
+    flags = np.concatenate(is_corner)
+    nodes[flags] = loop[corners]
+    if len(nodes) < 3:
+        raise DataError(f"outline: {len(nodes)} boundary nodes cannot close a loop; expected three or more; ask for more nodes")
+    return nodes, flags
+
+
+def crowded_places(rim: Sequence[Array], corners: Sequence[Array]) -> tuple[Array, Array]:
+    """Where boundary segments are too long for what lies across the domain, or short between corners: places, lengths."""
+    starts = np.concatenate(rim)
+    ends = np.concatenate([np.roll(loop, -1, axis=0) for loop in rim])
+    loop_of = np.repeat(np.arange(len(rim)), [len(loop) for loop in rim])
+    first = np.concatenate([[0], np.cumsum([len(loop) for loop in rim])])
+    index = np.arange(len(starts))
+    lengths = np.linalg.norm(ends - starts, axis=1)
+    middles = 0.5 * (starts + ends)
+    inward = np.stack([-(ends - starts)[:, 1], (ends - starts)[:, 0]], axis=1) / lengths[:, None]
+    node_inward = inward + inward[_previous(first, index, loop_of)]
+    across = starts[None] - middles[:, None]  # (s, n, 2)
+    away = np.linalg.norm(across, axis=2)
+    count = np.diff(first)[loop_of]
+    hops = np.mod(index[None] - index[:, None], count[:, None])
+    is_near_on_loop = (loop_of[None] == loop_of[:, None]) & ((hops <= 2) | (hops >= count[:, None] - 1))
+    is_facing = (np.einsum("snd,sd->sn", across, inward) > 0.05 * away) & (np.einsum("snd,nd->sn", across, node_inward) < 0)
+    away = np.where(is_facing & ~is_near_on_loop, away, np.inf).min(axis=1)
+    is_crowded = away < 0.68 * lengths
+    ends_at_corner = np.concatenate([flags & np.roll(flags, -1) for flags in corners])
+    neighbour = np.maximum(lengths[_previous(first, index, loop_of)], lengths[_next(first, index, loop_of)])
+    is_short = ends_at_corner & (lengths < 0.6 * neighbour)
+    return (
+        np.concatenate([middles[is_crowded], starts[is_short], ends[is_short]]),
+        np.concatenate([away[is_crowded] / 0.85, lengths[is_short], lengths[is_short]]),
+    )
+
+
+def _previous(first: Array, index: Array, loop_of: Array) -> Array:
+    return np.where(index == first[loop_of], first[loop_of + 1] - 1, index - 1)
+
+
+def _next(first: Array, index: Array, loop_of: Array) -> Array:
+    return np.where(index == first[loop_of + 1] - 1, first[loop_of], index + 1)
+
+
+def fit_sizing(loops: Sequence[Array], size: SizeFunction, nodes: int) -> tuple[Sizing, list[Array]]:
+    """The sizing whose mesh has about `nodes` nodes, and the boundary nodes of every loop."""
+    points, areas = sample_domain(loops, size, nodes)
+    if not len(points):
+        raise DataError("outline: it encloses no area that a mesh could fill; expected a simple polygon; check the outline")
+    sizing = Sizing(size, 1.0, np.zeros((0, 2)), np.zeros(0))
+    for _ in range(12):
+        sizing = replace(sizing, scale=_fit_scale(loops, sizing, points, areas, nodes))
+        placed = [place_on_loop(loop, sizing) for loop in loops]
+        rim = [nodes_of for nodes_of, _ in placed]
+        places, limits = crowded_places(rim, [flags for _, flags in placed])
+        matters = limits < 0.99 * sizing(places) if len(places) else np.zeros(0, dtype=bool)
+        if not matters.any():
+            break
+        sizing = sizing.with_features(places[matters], limits[matters])
+    return sizing, rim
+
+
+def _fit_scale(loops: Sequence[Array], sizing: Sizing, points: Array, areas: Array, nodes: int) -> float:
+    """Bisection on the scale: N = (T + Nb) / 2 + 1 - holes, with T and Nb from the integrals of 1/h^2 and 1/h."""
+    relative, allowed = relative_size(sizing.relative, points), sizing.feature_limit(points)
+    middles, steps = [], []
+    for loop in loops:
+        length = arc_length(loop)
+        fine = np.linspace(0.0, length[-1], 1025)
+        middles.append(points_at(loop, length, 0.5 * (fine[1:] + fine[:-1])))
+        steps.append(np.diff(fine))
+    rim, ds = np.concatenate(middles), np.concatenate(steps)
+    rim_relative, rim_allowed = relative_size(sizing.relative, rim), sizing.feature_limit(rim)
+
+    def count(scale: float) -> float:
+        triangles = np.sum(areas / np.minimum(scale * relative, allowed) ** 2) / TRIANGLE
+        along = np.sum(ds / np.minimum(scale * rim_relative, rim_allowed))
+        return float(0.5 * (triangles + along)) + 2 - len(loops)
+
+    reach = float(np.sqrt(areas.sum()) / np.median(relative))
+    low, high = 1e-6 * reach, 1e6 * reach
+    if count(high) > nodes:
+        raise DataError(
+            f"mesh: {nodes} nodes cannot resolve the outline, whose features alone need about {int(count(high)) + 1}; "
+            "ask for more nodes or simplify the outline"
+        )
+    for _ in range(100):
+        middle = np.sqrt(low * high)
+        low, high = (middle, high) if count(middle) > nodes else (low, middle)
+    return float(np.sqrt(low * high))

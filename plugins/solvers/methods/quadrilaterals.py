@@ -1,0 +1,183 @@
+"""Q2-Q1 (Taylor-Hood) elements on a structured grid of rectangles: unknowns, element tables, sparsity, nested interpolation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gsnobench.data import Array
+from gsnobench_plugins.solvers.methods.nested_dissection import dissection_order
+
+GAUSS_POINTS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class QuadGrid:
+    """`along` x `across` equal rectangles over [0, length] x [-width/2, width/2]; nodes are the biquadratic ones.
+
+    Unknowns are numbered by nested dissection, in a group of nodes the velocities first and then the pressures, so that a
+    factorisation in this order stays sparse and meets no zero diagonal before it is filled.
+    """
+
+    along: int
+    across: int
+    length: float
+    width: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Nodes along and across."""
+        return 2 * self.along + 1, 2 * self.across + 1
+
+    @property
+    def size(self) -> int:
+        """Number of unknowns."""
+        columns, rows = self.shape
+        return 2 * columns * rows + (self.along + 1) * (self.across + 1)
+
+    @cached_property
+    def _numbers(self) -> Array:
+        """Unknowns u, v, p of each node, (2 along + 1, 2 across + 1, 3); -1 where it has no pressure."""
+        columns, rows = self.shape
+        has_pressure = np.zeros(self.shape, dtype=bool)
+        has_pressure[::2, ::2] = True
+        order = []
+        for group in dissection_order(columns, rows):
+            vertices = group[has_pressure.ravel()[group]]
+            order += [(3 * group[:, None] + np.arange(2)).ravel(), 3 * vertices + 2]
+        numbers = np.full(3 * columns * rows, -1)
+        numbers[np.concatenate(order)] = np.arange(self.size)
+        return numbers.reshape(columns, rows, 3)
+
+    @property
+    def velocity(self) -> Array:
+        """Unknowns of (u, v) at each node, (2 along + 1, 2 across + 1, 2)."""
+        return self._numbers[:, :, :2]
+
+    @property
+    def pressure(self) -> Array:
+        """Unknowns of p at each vertex, (along + 1, across + 1)."""
+        return self._numbers[::2, ::2, 2]
+
+    @cached_property
+    def coordinates(self) -> tuple[Array, Array]:
+        """Of the nodes, along and across."""
+        columns, rows = self.shape
+        return np.linspace(0.0, self.length, columns), np.linspace(-0.5 * self.width, 0.5 * self.width, rows)
+
+    @cached_property
+    def elements(self) -> Array:
+        """Unknowns of each element: u at its nine nodes, v there, p at its four vertices, (along * across, 22)."""
+        i, j = (index.ravel() for index in np.indices((self.along, self.across)))
+        nodes = np.array([self.velocity[2 * i + a, 2 * j + b] for a in range(3) for b in range(3)])  # (9, M, 2)
+        corners = np.array([self.pressure[i + a, j + b] for a in range(2) for b in range(2)])  # (4, M)
+        return np.ascontiguousarray(np.concatenate([nodes[:, :, 0], nodes[:, :, 1], corners]).T)
+
+    @cached_property
+    def tables(self) -> ElementTables:
+        """Shape functions of one element at its Gauss points."""
+        return ElementTables.of(self.length / self.along, self.width / self.across)
+
+    def gauss_coordinates(self) -> tuple[Array, Array]:
+        """Of the Gauss points: along (along, Q) and across (across, Q)."""
+        points, _weights = gauss()
+        first = (np.arange(self.along)[:, None] + points) * (self.length / self.along)
+        second = (np.arange(self.across)[:, None] + points) * (self.width / self.across) - 0.5 * self.width
+        return first, second
+
+
+@dataclass(frozen=True, eq=False)
+class ElementTables:
+    """Values and derivatives at the Gauss points of an element; the point with index Q q + r is (q along, r across)."""
+
+    weight: Array  # (Q^2,)
+    value: Array  # (Q^2, 9) biquadratic
+    along: Array  # (Q^2, 9) its derivative along
+    across: Array  # (Q^2, 9) and across
+    vertex: Array  # (Q^2, 4) bilinear
+
+    @classmethod
+    def of(cls, step_along: float, step_across: float) -> ElementTables:
+        points, weights = gauss()
+        value, slope = quadratic(points), quadratic_slope(points)
+        linear = np.stack([1.0 - points, points], axis=1)
+        return cls(
+            weight=step_along * step_across * np.kron(weights, weights),
+            value=np.kron(value, value),
+            along=np.kron(slope, value) / step_along,
+            across=np.kron(value, slope) / step_across,
+            vertex=np.kron(linear, linear),
+        )
+
+
+def gauss() -> tuple[Array, Array]:
+    """Points and weights on [0, 1]."""
+    points, weights = np.polynomial.legendre.leggauss(GAUSS_POINTS)
+    return 0.5 * (points + 1.0), 0.5 * weights
+
+
+def quadratic(t: Array) -> Array:
+    """The three quadratic shape functions of [0, 1], (..., 3)."""
+    return np.stack([(1.0 - t) * (1.0 - 2.0 * t), 4.0 * t * (1.0 - t), t * (2.0 * t - 1.0)], axis=-1)
+
+
+def quadratic_slope(t: Array) -> Array:
+    """Their derivatives, (..., 3)."""
+    return np.stack([4.0 * t - 3.0, 4.0 - 8.0 * t, 4.0 * t - 1.0], axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Sparsity:
+    """The compressed-column pattern that all matrices of a grid share, and where element matrices go in it."""
+
+    indices: Array  # (nnz,) rows
+    indptr: Array  # (size + 1,)
+    place: Array  # (M, 22, 22) entry of the matrix for each entry [row, column] of an element matrix
+
+    @classmethod
+    def of(cls, grid: QuadGrid) -> Sparsity:
+        elements = grid.elements
+        keys = elements[:, None, :] * grid.size + elements[:, :, None]  # (M, row, column)
+        entries, place = np.unique(keys, return_inverse=True)
+        columns, rows = np.divmod(entries, grid.size)
+        indptr = np.searchsorted(columns, np.arange(grid.size + 1))
+        return cls(rows.astype(np.int32), indptr.astype(np.int32), place.reshape(keys.shape).astype(np.int32))
+
+
+def interpolate(coarse: QuadGrid, state: Array, fine: QuadGrid) -> Array:
+    """The unknowns of `fine` that describe the same velocity and pressure; exact where its elements divide the coarse ones."""
+    result = np.empty(fine.size)
+    for axis in range(2):
+        values = state[coarse.velocity[:, :, axis]]
+        result[fine.velocity[:, :, axis]] = (
+            _quadratic_matrix(coarse.along, fine.shape[0]) @ values @ _quadratic_matrix(coarse.across, fine.shape[1]).T
+        )
+    pressure = state[coarse.pressure]
+    result[fine.pressure] = (
+        _linear_matrix(coarse.along, fine.along + 1) @ pressure @ _linear_matrix(coarse.across, fine.across + 1).T
+    )
+    return result
+
+
+def _quadratic_matrix(elements: int, points: int) -> Array:
+    """Values of a piecewise quadratic at equally spaced points, from its node values, (points, 2 elements + 1)."""
+    element, t = _places(elements, points)
+    matrix = np.zeros((points, 2 * elements + 1))
+    matrix[np.arange(points)[:, None], 2 * element[:, None] + np.arange(3)] = quadratic(t)
+    return matrix
+
+
+def _linear_matrix(elements: int, points: int) -> Array:
+    element, t = _places(elements, points)
+    matrix = np.zeros((points, elements + 1))
+    matrix[np.arange(points)[:, None], element[:, None] + np.arange(2)] = np.stack([1.0 - t, t], axis=1)
+    return matrix
+
+
+def _places(elements: int, points: int) -> tuple[Array, Array]:
+    """The element of each point and its place in it, in [0, 1]."""
+    place = np.arange(points) * elements / (points - 1)
+    element = np.minimum(place.astype(np.int64), elements - 1)
+    return element, place - element

@@ -1,0 +1,84 @@
+"""Gaussian random fields N(0, (-Laplace + tau^2)^-alpha) with Neumann conditions, as functions on one reference mesh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from scipy.sparse.linalg import eigsh
+
+from gsnobench.data import SPLITS, Array, Mesh, Split
+from gsnobench.errors import DataError
+from gsnobench.files import Cache
+from gsnobench_plugins.solvers.methods.fem import factorise, lumped_mass, stiffness
+
+
+def sample_rng(seed: int, split: Split, index: int) -> np.random.Generator:
+    """The random numbers of one sample: a function of (data seed, split, index) and nothing else."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, SPLITS.index(split), index])))
+
+
+@dataclass(frozen=True, eq=False)
+class Eigenbasis:
+    """The lowest Neumann eigenpairs of -Laplace on a mesh, orthonormal in its lumped mass."""
+
+    mesh: Mesh
+    values: Array  # (K,) ascending; the first is 0
+    vectors: Array  # (N, K)
+
+    def spectrum(self, tau: float, alpha: float) -> Array:
+        """Standard deviations of the coefficients of N(0, (-Laplace + tau^2)^-alpha), (K,)."""
+        return np.asarray((self.values + tau**2) ** (-alpha / 2))
+
+    def mean_variance(self, spectrum: Array) -> float:
+        """Pointwise variance of the field, averaged over the domain."""
+        return float(np.sum(spectrum**2) / lumped_mass(self.mesh).sum())
+
+    def draw(self, rng: np.random.Generator, spectrum: Array) -> Array:
+        """Node values of one field, (N,)."""
+        return np.asarray(self.vectors @ (spectrum * rng.standard_normal(len(spectrum))))
+
+    def covariance(self, spectrum: Array) -> Array:
+        """Covariance between node values, (N, N)."""
+        scaled = self.vectors * spectrum
+        return np.asarray(scaled @ scaled.T)
+
+
+def compute_eigenbasis(mesh: Mesh, modes: int) -> Eigenbasis:
+    """Eigenpairs by shift-invert Lanczos from a fixed start, by a dense solver where most of the spectrum is wanted."""
+    if not 1 <= modes <= mesh.size:
+        raise DataError(f"eigenbasis: {modes} modes on {mesh.size} nodes; expected 1..{mesh.size}; use a finer mesh")
+    scale = 1.0 / np.sqrt(lumped_mass(mesh))
+    scaling = sp.diags_array(scale)
+    matrix = (scaling @ stiffness(mesh) @ scaling).tocsr()  # symmetric form of the lumped eigenproblem
+    if 3 * modes > mesh.size:
+        values, vectors = scipy.linalg.eigh(matrix.toarray(), subset_by_index=(0, modes - 1))
+    else:
+        shift = float(matrix.diagonal().mean()) / mesh.size
+        start = np.random.default_rng(0).standard_normal(mesh.size)
+        values, vectors = eigsh(matrix, k=modes, sigma=-shift, v0=start)
+    order = np.argsort(values, kind="stable")
+    vectors = vectors[:, order] * scale[:, None]
+    largest = np.argmax(np.abs(vectors), axis=0)
+    vectors = vectors * np.sign(vectors[largest, np.arange(modes)])
+    return Eigenbasis(mesh, np.maximum(values[order], 0.0), np.ascontiguousarray(vectors))
+
+
+def cached_eigenbasis(mesh: Mesh, modes: int, cache: Cache) -> Eigenbasis:
+    """The eigenbasis of a mesh, from disk after the first time."""
+
+    def compute() -> dict[str, Array]:
+        basis = compute_eigenbasis(mesh, modes)
+        return {"values": basis.values, "vectors": basis.vectors}
+
+    arrays = cache.arrays("neumann-eigenbasis-v1", {"mesh": mesh.key, "modes": modes}, compute)
+    return Eigenbasis(mesh, arrays["values"], arrays["vectors"])
+
+
+def spde_draws(mesh: Mesh, tau: float, noise: Array) -> Array:
+    """Fields with alpha = 2 from white noise (N, S) by one sparse solve, (N, S): (K + tau^2 M) g = M^1/2 noise."""
+    weights = lumped_mass(mesh)
+    operator = stiffness(mesh) + tau**2 * sp.diags_array(weights)
+    return np.asarray(factorise(operator.tocsr()).solve(np.sqrt(weights)[:, None] * noise))

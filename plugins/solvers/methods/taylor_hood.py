@@ -1,0 +1,119 @@
+"""Taylor-Hood elements: quadratic displacements (or velocities) and linear pressures on triangles whose edges may be bent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from gsnobench.data import Array
+from gsnobench.errors import DataError
+from gsnobench_plugins.solvers.meshing.topology import mesh_edges
+
+# Dunavant's rule of degree 4: barycentric coordinates and weights of six points
+_NEAR, _FAR = 0.091576213509770743, 0.44594849091596489
+QUADRATURE = np.array([[1 - 2 * a, a, a][i:] + [1 - 2 * a, a, a][:i] for a in (_NEAR, _FAR) for i in (0, 2, 1)])  # (Q, 3)
+WEIGHTS = np.repeat([0.10995174365532187, 0.22338158967801147], 3) / 2.0  # (Q,) of the reference triangle, area 1/2
+SIDES = ((0, 1), (1, 2), (2, 0))  # whose middles are the nodes 3, 4, 5 of a cell
+SIMPSON = np.array([1.0, 4.0, 1.0]) / 6.0
+
+
+def quadratic_shapes(places: Array) -> Array:
+    """The six quadratic shape functions at barycentric places (q, 3), (q, 6)."""
+    middles = [4.0 * places[:, i] * places[:, j] for i, j in SIDES]
+    return np.concatenate([places * (2.0 * places - 1.0), np.stack(middles, axis=1)], axis=1)
+
+
+def quadratic_slopes(places: Array) -> Array:
+    """Their derivatives along the two axes of the reference triangle, (q, 6, 2)."""
+    slopes = np.array([[-1.0, -1.0], [1.0, 0.0], [0.0, 1.0]])  # of the barycentric coordinates
+    corners = (4.0 * places - 1.0)[:, :, None] * slopes
+    middles = [4.0 * (places[:, [i]] * slopes[j] + places[:, [j]] * slopes[i]) for i, j in SIDES]
+    return np.concatenate([corners, np.stack(middles, axis=1)], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class TaylorHood:
+    """The spaces on one mesh: n quadratic nodes (vertices first), v vertices, M cells, Q quadrature points a cell."""
+
+    nodes: Array  # (n, 2)
+    cells: Array  # (M, 6) vertices, then middles of the sides 01, 12, 20
+    vertices: int
+    edges: Array  # (E, 2) vertices; node v + e is the middle of edge e
+    gradients: Array  # (M, Q, 6, 2) of the quadratic shape functions
+    weights: Array  # (M, Q) sum to the area
+
+    @classmethod
+    def of(cls, points: Array, triangles: Array, middles: Array | None = None) -> TaylorHood:
+        """The spaces on a triangle mesh; `middles` (E, 2) in the order of `mesh_edges` bends edges, None keeps all straight."""
+        edges, vertices = mesh_edges(triangles), len(points)
+        number = edges[:, 0] * vertices + edges[:, 1]
+        sides = [np.sort(triangles[:, side], axis=1) for side in SIDES]
+        found = [vertices + np.searchsorted(number, side[:, 0] * vertices + side[:, 1]) for side in sides]
+        cells = np.concatenate([triangles, np.stack(found, axis=1)], axis=1)
+        nodes = np.concatenate([points, points[edges].mean(axis=1) if middles is None else middles])
+        gradients, weights = _mapped(nodes[cells])
+        return cls(nodes, cells, vertices, edges, gradients, weights)
+
+    @property
+    def dofs(self) -> int:
+        """Unknowns: two components a node (interleaved), then the pressures."""
+        return 2 * len(self.nodes) + self.vertices
+
+    def gradient(self, values: Array) -> Array:
+        """Gradient of a vector field (n, 2) at the quadrature points: d u_i / d x_j, (M, Q, 2, 2)."""
+        return np.asarray(values[self.cells].transpose(0, 2, 1)[:, None] @ self.gradients)
+
+    def linear(self, values: Array) -> Array:
+        """A linear field (v,) at the quadrature points, (M, Q)."""
+        return np.asarray(values[self.cells[:, :3]] @ QUADRATURE.T)
+
+    def cell_dofs(self) -> Array:
+        """Unknowns of every cell, (M, 15): twelve components, three pressures."""
+        both = (2 * self.cells[:, :, None] + np.arange(2)).reshape(len(self.cells), 12)
+        return np.concatenate([both, 2 * len(self.nodes) + self.cells[:, :3]], axis=1)
+
+    def edge_load(self, edges: Array, traction: Array) -> Array:
+        """Load of a constant traction (2,) on straight edges given by their place in `edges`, (dofs,)."""
+        ends = self.edges[edges]
+        length = np.linalg.norm(self.nodes[ends[:, 1]] - self.nodes[ends[:, 0]], axis=1)
+        at = np.stack([ends[:, 0], self.vertices + edges, ends[:, 1]], axis=1)  # (e, 3)
+        share = np.bincount(at.ravel(), (length[:, None] * SIMPSON).ravel(), len(self.nodes))
+        return np.concatenate([(share[:, None] * traction).ravel(), np.zeros(self.vertices)])
+
+    def linear_mass(self) -> sp.csc_array:
+        """Consistent mass matrix of the linear space, (v, v)."""
+        local = np.einsum("mq,qi,qj->mij", self.weights, QUADRATURE, QUADRATURE)
+        corners = self.cells[:, :3]
+        rows, columns = np.repeat(corners, 3, axis=1).ravel(), np.tile(corners, (1, 3)).ravel()
+        return sp.coo_array((local.ravel(), (rows, columns)), shape=(self.vertices, self.vertices)).tocsc()
+
+    def linear_load(self, values: Array) -> Array:
+        """Integrals of fields (M, Q, k) given at the quadrature points against the linear shape functions, (v, k)."""
+        local = np.einsum("mq,qi,mqk->mik", self.weights, QUADRATURE, values).reshape(-1, values.shape[2])
+        corners = self.cells[:, :3].ravel()
+        return np.stack([np.bincount(corners, column, self.vertices) for column in local.T], axis=1)
+
+
+def _mapped(corners: Array) -> tuple[Array, Array]:
+    """Gradients of the shape functions and quadrature weights on cells with nodes (M, 6, 2)."""
+    slopes = quadratic_slopes(QUADRATURE)  # (Q, 6, 2)
+    jacobian = np.einsum("mai,qaj->mqij", corners, slopes, optimize=True)  # d x_i / d reference_j
+    a, b, c, d = (jacobian[..., i, j] for i in (0, 1) for j in (0, 1))
+    determinant = a * d - b * c
+    if not (determinant > 0.0).all():
+        raise DataError(
+            "mesh: a cell with bent edges is folded; expected positive areas; refine the mesh or straighten its edges"
+        )
+    inverse = np.stack([np.stack([d, -b], axis=-1), np.stack([-c, a], axis=-1)], axis=-2) / determinant[..., None, None]
+    return np.asarray(slopes @ inverse), determinant * WEIGHTS
+
+
+def scatter(indices: Array, local: Array, size: int) -> sp.csc_array:
+    """Sum of cell matrices (M, k, k) over `size` unknowns; a negative index leaves its row and column out."""
+    k = indices.shape[1]
+    indices = indices.astype(np.int32)
+    rows, columns = np.repeat(indices, k, axis=1).ravel(), np.tile(indices, (1, k)).ravel()
+    kept = (rows >= 0) & (columns >= 0)
+    return sp.coo_array((local.ravel()[kept], (rows[kept], columns[kept])), shape=(size, size)).tocsc()

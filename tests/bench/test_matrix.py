@@ -1,0 +1,281 @@
+"""The matrix in real processes: cells run once, states, limits, estimates, comparison; a killed one goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stranger_plugins import make_strangers
+
+from gsnobench.bench.matrix import Choice, matrix
+from gsnobench.cli.app import main
+from gsnobench.datasets.tasks import ensure, resolve
+from gsnobench.plugins import load
+from gsnobench.records import RunResult
+
+
+@pytest.fixture(scope="module")
+def strangers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The strangers' package in this process and, by the environment, in all that it starts."""
+    variables = make_strangers(tmp_path_factory.mktemp("strangers"))
+    variables["STRANGE_GRAVE"] = str(tmp_path_factory.mktemp("grave") / "grave")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        for folder in variables["PYTHONPATH"].split(os.pathsep):
+            patch.syspath_prepend(folder)
+        yield variables
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory, strangers: dict[str, str]) -> Path:
+    """A home with the data of all tests, made once."""
+    home = tmp_path_factory.mktemp("data")
+    for task in ("heat", "heat_rough"):
+        dataset = load("dataset", "heat")
+        ensure(dataset, resolve(dataset, task, track="smoke"), home=home, jobs=1)
+    return home
+
+
+class Bench:
+    """The command line on a home of its own, in this process."""
+
+    def __init__(self, home: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.home, self.capsys = home, capsys
+        home.mkdir()
+        (home / "data").symlink_to(data / "data")
+
+    def command(self, verb: str, *words: str) -> list[str]:
+        return [sys.executable, "-m", "gsnobench", verb, "--track", "smoke", "--home", str(self.home), *words]
+
+    def call(self, verb: str, *words: str, expect: int = 0) -> pytest.CaptureResult[str]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", self.command(verb, *words)[2:])
+            with pytest.raises(SystemExit) as stop:
+                main()
+        printed = self.capsys.readouterr()
+        assert int(stop.value.code or 0) == expect, printed.err[-2000:]
+        return printed
+
+    def cells(self, verb: str, *words: str, expect: int = 0) -> list[dict[str, Any]]:
+        return list(json.loads(self.call(verb, *words, "--json", expect=expect).out)["cells"])
+
+
+@pytest.fixture
+def bench(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> Bench:
+    return Bench(tmp_path / "home", data, capsys)
+
+
+MATRIX = ("--models", "plain,mean", "--datasets", "heat,heat_rough", "--seeds", "0,1")
+
+
+def test_every_cell_runs_once_and_a_closed_form_has_one_seed(bench: Bench) -> None:
+    before = bench.cells("status", *MATRIX)
+    assert len(before) == 2 * 2 + 2 and {cell["state"] for cell in before} == {"missing"}
+    cells = bench.cells("bench", *MATRIX)
+    assert {cell["state"] for cell in cells} == {"done"}
+    assert all(0 < cell["rel_l2"] < 10 for cell in cells)
+    written = {path: path.stat().st_mtime_ns for path in bench.home.glob("runs/*/result.json")}
+    assert len(written) == len(cells)
+    assert bench.cells("bench", *MATRIX) == cells
+    assert {path: path.stat().st_mtime_ns for path in bench.home.glob("runs/*/result.json")} == written
+
+
+def test_the_pool_answers_what_a_single_process_answers(bench: Bench, tmp_path: Path, data: Path) -> None:
+    pool = bench.cells("bench", *MATRIX)
+    alone = Bench(tmp_path / "alone", data, bench.capsys).cells("bench", *MATRIX, "--executor", "local")
+    assert pool == alone
+
+
+def test_failures_stay_with_their_reason_and_the_rest_goes_on(bench: Bench) -> None:
+    words = ("--models", "broken,plain", "--datasets", "heat", "--seeds", "0")
+    cells = {cell["row"]: cell for cell in bench.cells("bench", *words, expect=3)}
+    assert cells["plain@default"]["state"] == "done"
+    assert cells["broken@default"]["state"] == "failed"
+    assert "ZeroDivisionError: by design" in cells["broken@default"]["reason"]
+    again = {cell["row"]: cell["state"] for cell in bench.cells("bench", *words)}
+    assert again == {"plain@default": "done", "broken@default": "failed"}
+    assert bench.cells("bench", *words, "--only", "failed", expect=3)
+    told = bench.call("status", *words).out
+    assert "broken@default on heat@2-5: failed, ZeroDivisionError: by design" in told
+    assert "--only failed" in told
+
+
+def test_a_cell_over_its_memory_limit_fails_alone(bench: Bench) -> None:
+    words = ("--models", "hungry,plain", "--datasets", "heat", "--seeds", "0", "--memory", "1500")
+    cells = {cell["row"]: cell for cell in bench.cells("bench", *words, expect=3)}
+    assert cells["plain@default"]["state"] == "done"
+    assert cells["hungry@default"]["state"] == "failed"
+    assert cells["hungry@default"]["reason"].startswith("memory: ")
+
+
+def test_a_cell_over_its_time_limit_fails(bench: Bench) -> None:
+    words = ("--models", "sleepy", "--datasets", "heat", "--seeds", "0", "--seconds", "4")
+    (cell,) = bench.cells("bench", *words, expect=3)
+    assert (cell["state"], cell["reason"]) == ("failed", "time: over the limit of 4 s")
+
+
+def test_a_process_that_dies_is_replaced(bench: Bench, strangers: dict[str, str]) -> None:
+    (cell,) = bench.cells("bench", "--models", "mortal", "--datasets", "heat", "--seeds", "0")
+    assert cell["state"] == "done" and Path(strangers["STRANGE_GRAVE"]).exists()
+
+
+def test_refusals_are_evidence(bench: Bench) -> None:
+    (cell,) = bench.cells("bench", "--models", "persistence", "--datasets", "disc", "--seeds", "0")
+    assert cell["state"] == "declined" and cell["reason"]
+    (path,) = bench.home.glob("results/smoke/disc/persistence@default/*.json")
+    assert RunResult.load(path).status == "declined"
+
+
+def test_a_copy_that_a_kill_left_out_is_written_again(bench: Bench) -> None:
+    words = ("--models", "mean", "--datasets", "heat", "--seeds", "0", "--executor", "local")
+    bench.cells("bench", *words)
+    copies = [*bench.home.glob("results/**/*.json"), *bench.home.glob("runs/*/result.json")]
+    assert len(copies) == 2
+    content = copies[0].read_bytes()
+    for path in copies:
+        path.unlink()
+        (cell,) = bench.cells("bench", *words)
+        assert cell["state"] == "done" and path.read_bytes() == content
+
+
+def test_a_changed_revision_makes_a_cell_stale_and_it_is_run_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("--models", "plain", "--datasets", "heat", "--seeds", "0")
+    bench.cells("bench", *words, "--executor", "local")
+    monkeypatch.setenv("STRANGE_REVISION", "2")
+    (cell,) = bench.cells("status", *words)
+    assert (cell["state"], cell["reason"]) == ("stale", "revision changed")
+    (cell,) = bench.cells("bench", *words, "--executor", "local")
+    assert cell["state"] == "done"
+
+
+def test_a_dry_run_estimates_from_earlier_cells_and_runs_nothing(bench: Bench) -> None:
+    words = ("--models", "plain", "--datasets", "heat", "--seeds")
+    (first,) = bench.cells("bench", *words, "0", "--dry-run")
+    assert first["memory_mb"] is None and not list(bench.home.glob("runs/*/result.json"))
+    bench.cells("bench", *words, "0")
+    (second,) = bench.cells("bench", *words, "0,1", "--dry-run")
+    assert second["seed"] == 1 and 0 < second["cpu_s"] < 60 and 50 < second["memory_mb"] < 5000
+
+
+def test_evidence_of_two_folders_is_compared(bench: Bench, tmp_path: Path, data: Path) -> None:
+    bench.cells("bench", "--models", "plain", "--datasets", "heat", "--seeds", "0,1")
+    other = Bench(tmp_path / "other", data, bench.capsys)
+    other.cells("bench", "--models", "plain", "--datasets", "heat", "--seeds", "0")
+    told = json.loads(bench.call("status", "--diff-against", str(other.home / "results"), "--json").out)
+    assert [(one["seed"], one["there"]) for one in told] == [(1, None)]
+    assert "no such folder" in bench.call("status", "--diff-against", str(tmp_path / "nowhere"), expect=2).err
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--models", "gnso"), "gsno"),
+        (("--datasets", "heet"), "heat"),
+        (("--models", "plain@papr"), "no preset"),
+        (("--seeds", "0,x"), "whole number"),
+        (("--only", "done"), "cannot be run"),
+        (("--executor", "rai"), "ray"),
+        (("--executor", "pol"), "'pool'"),
+        (("--executor", "local", "--memory", "100"), "pool"),
+        (("--datasets", "mine.nc"), "gsnobench run"),
+    ],
+)
+def test_mistakes_are_one_line_before_anything_runs(bench: Bench, words: tuple[str, ...], line: str) -> None:
+    base = ("--models", "plain", "--datasets", "heat", "--seeds", "0")
+    done = bench.call("bench", *base, *words, expect=2)
+    assert line in done.err and len(done.err.strip().splitlines()) == 1
+    assert not list(bench.home.glob("runs/*/result.json"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "line"), [(b"HTTP/1.0 400 Bad Request\r\n", "another service listens there"), (b"", "timed out")]
+)
+def test_who_is_no_ray_cluster_is_refused_within_seconds(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, answer: bytes, line: str
+) -> None:
+    monkeypatch.setattr("gsnobench_plugins.executors.ray.KNOCK_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as service:
+        threading.Thread(target=_say, args=(service, answer), daemon=True).start()
+        place = f"127.0.0.1:{service.getsockname()[1]}"
+        words = ("--models", "mean", "--datasets", "heat", "--seeds", "0", "--executor", "ray", "--address", place)
+        begun = time.monotonic()
+        done = bench.call("bench", *words, expect=2)
+    assert f"no cluster at {place} ({line})" in done.err and len(done.err.strip().splitlines()) == 1
+    assert time.monotonic() - begun < 30
+
+
+def _say(service: socket.socket, answer: bytes) -> None:
+    """A service that says one thing to whoever calls, and holds the line."""
+    line, _ = service.accept()
+    with line:
+        line.sendall(answer)
+        line.recv(1000)
+        time.sleep(5)
+
+
+def test_a_killed_matrix_leaves_no_process_and_goes_on(bench: Bench) -> None:
+    words = ("--models", "plain", "--datasets", "heat,heat_rough", "--seeds", "0,1", "--json")
+    slow = {**os.environ, "STRANGE_SLEEP": "0.05"}
+    process = subprocess.Popen(bench.command("bench", *words), env=slow, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _wait_for(lambda: list(bench.home.glob("runs/*/result.json")))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    _wait_for(lambda: not _processes_of(bench.home))
+    before = {path: path.read_bytes() for path in bench.home.glob("runs/*/result.json")}
+    assert {cell["state"] for cell in bench.cells("bench", *words[:-1])} == {"done"}
+    assert len(list(bench.home.glob("runs/*/result.json"))) == 4
+    assert all(path.read_bytes() == content for path, content in before.items())
+
+
+def test_ctrl_c_ends_cleanly(bench: Bench) -> None:
+    words = ("--models", "plain", "--datasets", "heat", "--seeds", "0,1")
+    slow = {**os.environ, "STRANGE_SLEEP": "0.5"}
+    command = bench.command("bench", *words)
+    process = subprocess.Popen(command, env=slow, stderr=subprocess.PIPE, text=True, preexec_fn=_hear_ctrl_c)
+    _wait_for(lambda: list(bench.home.glob("runs/*/spec.json")))
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and "interrupted" in errors and "Traceback" not in errors
+    _wait_for(lambda: not _processes_of(bench.home))
+    assert {cell["state"] for cell in bench.cells("status", *words)} == {"missing"}
+
+
+def _hear_ctrl_c() -> None:
+    """A process in the background of a shell inherits deaf ears."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _wait_for(condition: Any, seconds: float = 90.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it took too long"
+        time.sleep(0.05)
+
+
+def _processes_of(home: Path) -> list[int]:
+    """Processes that have a file of this home open."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*/fd"):
+        try:
+            files = [os.readlink(link) for link in folder.iterdir()]
+        except OSError:
+            continue
+        found += [int(folder.parent.name)] if any(name.startswith(str(home)) for name in files) else []
+    return found
+
+
+def test_windows_are_moved_where_a_task_has_one_to_move() -> None:
+    tasks = ("darcy", "swe", "airfoil", "nse@10-41")
+    plans = matrix(Choice(models=("mean",), datasets=tasks, seeds=(0,), track="smoke", t_in=(1, 5)))
+    assert sorted(plan.spec.task for plan in plans) == ["airfoil@1-1", "darcy", "nse@10-41", "swe@1-50", "swe@5-46"]

@@ -1,0 +1,246 @@
+"""The static site: complete, well-formed, deterministic, readable by all, and deaf to what a name says."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import posixpath
+import re
+from collections import Counter
+from functools import cache
+from html.parser import HTMLParser
+
+import pytest
+from toy_boards import FLOOR, HOSTILE, toy_tracks
+
+from gsnobench.boards.plots.task import board_figures
+from gsnobench.boards.site.html import VOID, asset, tag, text
+from gsnobench.boards.site.pages import site_files
+from gsnobench.boards.site.task_page import board_page
+
+MODELS = ("gsno", "deeponet", FLOOR, "thin", "last")
+TASKS = ("swe@5-46", "darcy", "pipe", "car")
+HOSTILE_MODELS = (*HOSTILE, FLOOR, "thin", "last<hostile>")
+SVG_TAGS = {"svg", "g", "path", "text", "use", "defs", "clippath", "rect", "tspan"}
+HTML_TAGS = set(
+    re.findall(
+        r"\w+",
+        """
+    html head meta link title style script body header nav main h1 h2 h3 p a span sup wbr ul ol li dl dt dd div details summary
+    button label input output table caption thead tbody tr th td figure figcaption
+""",
+    )
+)
+
+
+@cache
+def benign() -> dict[str, str]:
+    return dict(site_files(toy_tracks(MODELS, TASKS)))
+
+
+@cache
+def hostile() -> dict[str, str]:
+    return dict(site_files(toy_tracks(HOSTILE_MODELS, HOSTILE[::2], reason="".join(HOSTILE), track=HOSTILE[2])))
+
+
+class Reader(HTMLParser):
+    """Every element with its attributes, and whether all of them were closed in order."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.texts: Counter[str] = Counter()
+        self.feed(page)
+        self.close()
+        assert not self.open, f"never closed: {self.open}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len({name for name, _ in attrs}) == len(attrs), f"an attribute twice in {tag}: {attrs}"
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open.pop() == tag, f"</{tag}> closes nothing"
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in ("style", "script"):
+            self.texts[data.strip()] += 1
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+# ----------------------------------------------------------------------------------------------------------------- whole
+
+
+def test_there_is_an_overview_a_page_a_task_and_a_page_a_row() -> None:
+    assert set(benign()) == {
+        "index.html",
+        *(f"tasks/laptop--{task}.html" for task in TASKS),
+        *(f"models/{model}@compact.html" for model in MODELS),
+    }
+
+
+def test_building_twice_gives_the_same_bytes() -> None:
+    assert dict(site_files(toy_tracks(MODELS, TASKS))) == benign()
+
+
+def test_no_evidence_is_a_page_that_says_so() -> None:
+    pages = dict(site_files([]))
+    assert list(pages) == ["index.html"] and "No result yet" in pages["index.html"]
+
+
+@pytest.mark.parametrize("site", [benign, hostile])
+def test_every_page_is_well_formed_and_says_what_it_is(site) -> None:  # type: ignore[no-untyped-def]
+    for path, page in site().items():
+        read = Reader(page)
+        assert page.startswith("<!doctype html>"), path
+        assert read.all("html")[0]["lang"] == "en" and len(read.all("h1")) == 1 and len(read.all("main")) == 1
+        assert len(read.all("caption")) == len(read.all("table"))
+        assert all(attributes.get("scope") in ("row", "col") for attributes in read.all("th"))
+        assert any(attributes.get("href") == "#main" for attributes in read.all("a"))
+        names = Counter(attributes["id"] for _, attributes in read.elements if attributes.get("id"))
+        assert max(names.values()) == 1, f"{path}: {names.most_common(1)} is no unique id"
+
+
+@pytest.mark.parametrize("site", [benign, hostile])
+def test_all_links_stay_inside_and_lead_somewhere(site) -> None:  # type: ignore[no-untyped-def]
+    pages = site()
+    ids = {path: {attributes.get("id") for _, attributes in Reader(page).elements} for path, page in pages.items()}
+    for path, page in pages.items():
+        for element, attributes in Reader(page).elements:
+            address = attributes.get("href") or attributes.get("xlink:href") or ""
+            if not address or (element, address) == ("link", "data:,"):
+                continue
+            place, _, part = address.partition("#")
+            aimed = posixpath.normpath(posixpath.join(posixpath.dirname(path), place)) if place else path
+            assert aimed in pages, f"{path}: {address} leads nowhere"
+            assert not part or part in ids[aimed], f"{path}: {address} leads to no place"
+
+
+def test_hostile_names_make_no_element_no_attribute_and_no_path() -> None:
+    known = {name for page in benign().values() for _, attributes in Reader(page).elements for name in attributes}
+    for path, page in hostile().items():
+        assert re.fullmatch(r"(index|(tasks|models)/[A-Za-z0-9@._+-]+)\.html", path)
+        read = Reader(page)
+        assert {element for element, _ in read.elements} <= HTML_TAGS | SVG_TAGS
+        assert {name for _, attributes in read.elements for name in attributes} <= known
+        assert len(read.all("script")) == 1
+        assert not re.search(r"[\x00\u202e]", page), "control characters rearrange a page"
+
+
+def test_hostile_names_are_shown_as_they_are() -> None:
+    read = Reader(hostile()["index.html"])
+    assert any("<hostile a=1>" in shown for shown in read.texts)
+    assert any("</script><script>hostile()</script>" in shown for shown in read.texts)
+
+
+def test_a_page_runs_our_script_only_and_asks_for_nothing() -> None:
+    digest = base64.b64encode(hashlib.sha256(asset("script.js").encode()).digest()).decode()
+    for page in [*benign().values(), *hostile().values()]:
+        policy = Reader(page).all("meta")[1]["content"] or ""
+        assert policy.startswith("default-src 'none'") and f"script-src 'sha256-{digest}'" in policy
+        assert f"<script>{asset('script.js')}</script>" in page
+        addresses = set(re.findall(r"https?://[^\s\"'<)]+", page))
+        assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    assert len(asset("script.js").splitlines()) < 150
+
+
+# ---------------------------------------------------------------------------------------------------------------- content
+
+
+def test_the_overview_marks_best_second_floors_and_thin_rows_and_gives_reasons() -> None:
+    page = benign()["index.html"]
+    read = Reader(page)
+    assert page.count('class="best"') == len(TASKS) and page.count('class="second"') == len(TASKS)
+    assert any(attributes.get("class") == "floor" for attributes in read.all("tr"))
+    assert read.texts["°"] == len(TASKS)
+    declined = [attributes for attributes in read.all("td") if attributes.get("title") == "no mesh"]
+    assert len(declined) == 2 and read.texts["declined: no mesh"] == 1, "the reason as tooltip and as visible note"
+
+
+def test_every_column_can_be_sorted_by_a_button() -> None:
+    for page in benign().values():
+        sortable = re.findall(r"<th[^>]*aria-sort=\"none\"[^>]*>.*?</th>", page)
+        assert sortable and all('<button type="button">' in heading for heading in sortable)
+
+
+def test_headings_and_names_break_between_words_only() -> None:
+    (track,) = toy_tracks(("gsno", "deeponet", "amg"), ("darcy",))
+    page = dict(site_files([track]))["tasks/laptop--darcy.html"]
+    assert "train CPU&#8209;s</button>" in page and "prepare&nbsp;s</button>" in page and "�" not in page
+    assert '<th scope="row">1 gsno@<wbr>compact</th>' in page, "a narrow screen breaks the matrix after the model"
+
+
+def test_a_task_page_tells_what_was_asked_and_who_is_ahead() -> None:
+    page = benign()["tasks/laptop--swe@5-46.html"]
+    for words in (
+        "128 train, 32 valid, 64 test",
+        "0123456789ab",
+        "generated, seed 0",
+        "version 1",
+        "% below the next best model",
+    ):
+        assert words in page
+    assert "declined: no mesh" in page and "single seed gets no rank" in page and "▲" in page
+
+
+def test_variants_are_shown_where_they_belong_and_can_be_hidden() -> None:
+    page = benign()["tasks/laptop--darcy.html"]
+    read = Reader(page)
+    variant = [attributes["data-name"] for attributes in read.all("tr") if attributes.get("data-kind") == "variant"]
+    assert variant == ["gsno@compact [model.k_s=16]"]
+    assert [attributes.get("data-kind") for attributes in read.all("input")] == [None, "floor", "variant"]
+    assert "model.k_s=16" in benign()["models/gsno@compact.html"] and "model.k_s=16" not in benign()["index.html"]
+
+
+def test_a_model_page_has_all_tasks_with_the_reasons() -> None:
+    read = Reader(benign()["models/last@compact.html"])
+    assert {one["data-value"] for one in read.all("th") if one.get("scope") == "row"} == set(TASKS)
+    assert read.texts["declined: no mesh"] == 2
+
+
+def test_a_page_that_stands_alone_links_to_no_other() -> None:
+    (track,) = toy_tracks(MODELS, TASKS)
+    read = Reader(board_page(track, track.boards[0], board_figures(track.boards[0])))
+    assert {attributes["href"] for attributes in read.all("a")} == {"#main"}
+
+
+# ------------------------------------------------------------------------------------------------------------------ style
+
+
+def _palettes() -> list[dict[str, str]]:
+    blocks = re.findall(r"\{([^{}]*--page:[^{}]*)\}", asset("style.css"))
+    return [dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", block)) for block in blocks]
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _contrast(one: str, other: str) -> float:
+    bright, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def test_all_text_has_a_contrast_of_at_least_four_and_a_half() -> None:
+    light, dark, chosen = _palettes()
+    assert dark == chosen, "the dark page is the same by preference and by button"
+    pairs = [(ink, paper) for ink in ("text", "muted", "accent") for paper in ("page", "raised")]
+    pairs += [("good", "good-page"), ("bad", "bad-page"), ("good", "raised"), ("bad", "raised")]
+    for palette in (light, dark):
+        for ink, paper in pairs:
+            assert _contrast(palette[ink], palette[paper]) >= 4.5, (ink, paper)
+
+
+def test_text_is_escaped_once_and_markup_not_at_all() -> None:
+    assert text("a<b") == "a&lt;b" and text(tag("p", "a<b")) == "<p>a&lt;b</p>"
+    assert tag("a", "x", href='"><b>', hidden=False, title=None) == '<a href="&quot;&gt;&lt;b&gt;">x</a>'
+    assert tag("input", checked=True, data_kind="floor") == '<input checked data-kind="floor">'

@@ -1,0 +1,108 @@
+"""The doctor: it finds what is there, mends what it may, and never touches results."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_run import SPEC, finish, folder_of, train
+
+from gsnobench.cli import doctor
+from gsnobench.cli.gpu import PARITY, measure
+from gsnobench.errors import RunError
+from gsnobench.files import lock
+from gsnobench.tracking import observer as tracking
+from gsnobench.tracking.address import Address
+from gsnobench.tracking.spool import held
+
+
+def age(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    before = time.time() - 2 * doctor.STALE_S
+    os.utime(path, (before, before))
+    return path
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("GSNOBENCH_TRACKING_URI", "MLFLOW_TRACKING_URI"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def test_a_fresh_home_has_no_problems_and_the_report_is_json(home: Path) -> None:
+    found = json.loads(json.dumps(doctor.report(home)))
+    assert found["problems"] == []
+    assert found["plugins"]["observer mlflow"].startswith("gsnobench ")
+    assert found["tracking"]["state"] == "answers" and not (home / "mlflow.db").exists()
+
+
+def test_a_store_that_does_not_answer_is_a_problem_and_not_an_error(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    found = doctor.report(home)
+    assert "does not answer" in found["tracking"]["state"]
+    assert any(line.startswith("tracking:") for line in found["problems"])
+
+
+def test_cut_runs_and_unmirrored_spools_are_found_and_replayed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(tracking.WAIT_VARIABLE, "0")
+    done, cut = SPEC, replace(SPEC, seed=1)
+    address = Address.of(home)
+    assert address is not None
+    with held(home / "spool" / f".mirror-{address.id}.lock"):  # as if a mirror were at work and slow
+        train(home, done, range(1, 3))
+        finish(home, done)
+    (folder_of(home, cut) / "spec.json").write_text("{}")
+    (folder_of(home, done) / "spec.json").write_text("{}")
+    found = doctor.report(home)
+    assert found["unmirrored"] == [f"{done.key[:12]}.jsonl"]
+    assert found["interrupted"] == [cut.key[:12]]
+    with lock(home / "runs" / f".{cut.key[:12]}.lock"):
+        assert doctor.report(home)["interrupted"] == [], "a run that is going on is not interrupted"
+    assert doctor.replay(home)["points"] == 2 * 3 + 4
+    assert doctor.report(home)["unmirrored"] == []
+    removed = doctor.clean(home)["removed"]
+    assert f"spool/{done.key[:12]}.jsonl" in removed
+    assert (folder_of(home, done) / "result.json").exists()
+    assert (folder_of(home, cut) / "spec.json").exists()
+
+
+def test_clean_removes_only_what_nobody_works_on(home: Path) -> None:
+    stale = [age(home / "data" / ".swe.nc.abc.part"), age(home / "cache" / "modes" / "x.lock")]
+    age(home / "runs" / "t" / "trial.json")
+    stale.append(age(home / "runs" / "t" / "checkpoint.pt"))  # what a sweep left of a trial that lost
+    fresh = home / "data" / ".darcy.nc.def.part"
+    fresh.touch()
+    kept = [
+        fresh,
+        age(home / "results" / "smoke" / "a.json"),
+        age(home / "data" / "swe.nc"),
+        age(home / "runs" / "k" / "w.part.txt"),
+        age(home / "runs" / "c" / "checkpoint.pt"),
+        home / "runs" / "t" / "trial.json",
+    ]
+    with lock(age(home / "runs" / ".k.lock")):
+        found = doctor.report(home)["left_over"]
+        assert doctor.clean(home)["removed"] == found == sorted(str(path.relative_to(home)) for path in stale)
+        assert (home / "runs" / ".k.lock").exists()
+    assert all(path.exists() for path in kept)
+
+
+def test_the_cpu_agrees_with_itself_in_double_precision() -> None:
+    found = json.loads(json.dumps(measure("cpu", compiled=False)))
+    assert found["ok"]
+    assert {name.split()[1] for name in found["parity"]} == {"steady", "unsteady"}
+    assert all(0 < one["single"] < PARITY for one in found["parity"].values())
+    assert found["throughput"]["samples_per_s"] > 0 and found["throughput"]["peak_mb"] > 10
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "toaster"])
+def test_a_device_that_is_not_there_is_one_line(device: str) -> None:
+    with pytest.raises(RunError, match="device") as error:
+        doctor.gpu(device)
+    assert "\n" not in str(error.value)

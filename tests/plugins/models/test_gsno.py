@@ -1,0 +1,373 @@
+"""The Graph Spectral Neural Operator: its counts, its formula, its symmetries, and what `plus` adds."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import gsnobench as gb
+from gsnobench.files import Cache
+from gsnobench.training.loader import Loader, compute_geometry
+from gsnobench.training.normaliser import fit_normaliser
+from gsnobench_plugins.models.gsno import gelu as gsno_gelu
+from gsnobench_plugins.models.gsno import model as gsno
+from gsnobench_plugins.models.gsno import plus as gsno_plus
+
+MODEL = gsno.gsnobench_model()
+STEADY = {"t_in": 0, "t_out": 1, "static": (gb.Field("a"),)}
+UNSTEADY = {"t_in": 3, "t_out": 9, "static": ()}
+SMALL = {"k_s": 8, "width": 8, "head": 12}
+
+
+def square(side: int, bend: float = 0.1) -> gb.Mesh:
+    """A bent square of side*side nodes: simple eigenvalues, tagged boundary."""
+    x, y = (axis.ravel() for axis in np.meshgrid(np.linspace(0, 1, side), np.linspace(0, 1.3, side), indexing="ij"))
+    corner = (np.arange(side - 1)[:, None] * side + np.arange(side - 1)).ravel()
+    lower = np.stack([corner, corner + side, corner + side + 1], axis=1)
+    upper = np.stack([corner, corner + side + 1, corner + 1], axis=1)
+    edge = (x == 0) | (x == 1) | (y == 0) | (y == 1.3)
+    points = np.stack([x + bend * np.sin(2 * y), y + bend * x**2], axis=1)
+    return gb.Mesh(points=points, cells=np.concatenate([lower, upper]), tags={"wall": edge})
+
+
+def samples(meshes: tuple[gb.Mesh, ...], count: int, shape: Mapping[str, Any], seed: int = 0) -> gb.Samples:
+    """Random smooth-free data: the rules below hold for any numbers."""
+    task = gb.Task("t", "t", (gb.Field("u", boundary={"wall": "dirichlet"}),), dim=2, tags=("wall",), **shape)
+    draw, nodes = np.random.default_rng(seed), max(mesh.size for mesh in meshes)
+    return gb.Samples(
+        task=task,
+        meshes=meshes,
+        frames=draw.standard_normal((count, task.t_in + task.t_out, nodes, 1)).astype(np.float32),
+        static=draw.standard_normal((count, nodes, len(task.static))).astype(np.float32),
+        scalars=np.zeros((count, 0), dtype=np.float32),
+    )
+
+
+def load(data: gb.Samples, params: gsno.Params, preset: str = "plus") -> Loader:
+    reference = MODEL.reference(data, params)
+    return Loader(
+        data,
+        task=data.task,
+        normaliser=fit_normaliser(data, MODEL.presets[preset]),
+        geometries=[compute_geometry(MODEL, params, data.task, mesh, reference=reference, cache=Cache()) for mesh in data.meshes],
+        device="cpu",
+        impose_boundary=False,
+    )
+
+
+def make(shape: Mapping[str, Any], preset: str = "paper", count: int = 3, **knobs: Any) -> tuple[gsno.Gsno, gb.Batch]:
+    params = gsno.Params.make(MODEL.presets[preset].model, {**SMALL, **knobs})
+    data = samples((square(7),), count, shape)
+    loader = load(data, params, preset)
+    torch.manual_seed(0)
+    module = gsno.Gsno(data.task, params)
+    for buffer in module.buffers():  # a propagator and waves that are not trivial
+        if buffer.dim() == 3:
+            buffer.normal_()
+    return module, loader.batch(torch.arange(count), torch.zeros(count, dtype=torch.long), data.task.t_out)[0]
+
+
+def count_parameters(module: torch.nn.Module) -> int:
+    return sum(one.numel() for one in module.parameters())
+
+
+def darcy_task() -> gb.Task:
+    return gb.Task("darcy", "darcy", (gb.Field("u"),), dim=2, static=(gb.Field("a"),))
+
+
+def swe_task() -> gb.Task:
+    return gb.Task("swe", "swe", (gb.Field("h"),), dim=2, t_in=5, t_out=46)
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> ModuleType:
+    path = Path(__file__).parents[3] / "benchmarks" / "gsno_step.py"
+    spec = importlib.util.spec_from_file_location("gsno_step", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["gsno_step"] = module  # its dataclasses look themselves up there
+    spec.loader.exec_module(module)
+    return module
+
+
+# --------------------------------------------------------------------------------------------------------------- counts
+
+
+def test_darcy_with_coordinates_has_the_papers_parameters() -> None:
+    assert count_parameters(gsno.Gsno(darcy_task(), gsno.Params())) == 17_377
+    assert count_parameters(gsno.Gsno(darcy_task(), gsno.Params(coordinates=False))) == 17_337
+
+
+def test_time_has_two_real_blocks_a_frequency_less_the_idle_one() -> None:
+    module = gsno.Gsno(swe_task(), gsno.Params())
+    assert module.layers[0].kernel.weight.shape == (8, 2 * 8 - 1, 40, 40)
+    assert gsno.Gsno(darcy_task(), gsno.Params()).layers[0].kernel.weight.shape == (8, 1, 20, 20)
+
+
+def test_every_parameter_gets_a_gradient() -> None:
+    for shape in (STEADY, UNSTEADY):
+        for preset in MODEL.presets:
+            module, batch = make(shape, preset)
+            module(batch).square().sum().backward()
+            idle = [name for name, one in module.named_parameters() if one.grad is None or not one.grad.abs().sum() > 0]
+            assert not idle, (shape, preset, idle)
+
+
+def test_more_modes_than_nodes_is_an_error() -> None:
+    with pytest.raises(gb.ParamError, match="k_s"):
+        gsno.geometry(square(3), darcy_task(), gsno.Params(k_s=16), {"length": np.ones(1)})
+
+
+# -------------------------------------------------------------------------------------------------------------- formula
+
+
+@pytest.mark.parametrize("case", ["steady", "unsteady"])
+@pytest.mark.parametrize("variant", ["plain", "fast", "tiled"])
+def test_prediction_and_gradients_are_those_of_the_textbook(
+    benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch, case: str, variant: str
+) -> None:
+    monkeypatch.setattr(gsno, "CACHE", 2000)  # so small that `fast` has several tiles
+    benchmark.CASES[case] = replace(benchmark.CASES[case], nodes=60, batch=2)
+    predictions = [module(batch) for module, batch in (benchmark.make(case, name) for name in ("textbook", variant))]
+    torch.testing.assert_close(*predictions, rtol=1e-4, atol=1e-5)
+    assert benchmark.gradient_gap(case, variant) < 1e-5
+
+
+KNOBS = [{}, {"local": False}, {"residual": True}, {"residual": True, "local": False}, {"time": "mlp"}, {"kernel": "identity"}]
+KNOBS += [{"time": "channels"}, {"padding": 0}, {"gradients": True, "basis": "fem"}]
+
+
+@pytest.mark.parametrize("meshes", [(square(7),), (square(6), square(8))], ids=["one mesh", "two meshes"])
+@pytest.mark.parametrize("shape", [STEADY, UNSTEADY], ids=["steady", "unsteady"])
+@pytest.mark.parametrize("knobs", KNOBS, ids=str)
+def test_tiles_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, meshes: tuple[gb.Mesh, ...], shape: Mapping[str, Any], knobs: dict[str, Any]
+) -> None:
+    plain = trace(meshes, shape, {**knobs, "tile": -1})
+    torch.testing.assert_close(trace(meshes, shape, {**knobs, "tile": 900}), plain, rtol=1e-4, atol=1e-4)
+    monkeypatch.setattr(gsno, "CACHE", 400)  # the automatic choice takes tiles and keeps them
+    torch.testing.assert_close(trace(meshes, shape, knobs), plain, rtol=1e-4, atol=1e-4)
+
+
+def trace(meshes: tuple[gb.Mesh, ...], shape: Mapping[str, Any], knobs: Mapping[str, Any]) -> list[torch.Tensor | None]:
+    """A prediction and all gradients, found twice from one graph."""
+    params = gsno.Params.make(MODEL.presets["paper"].model, {**SMALL, **knobs})
+    count = 4 if len(meshes) == 1 else len(meshes)
+    data = samples(meshes, count, shape)
+    torch.manual_seed(0)
+    module, chosen = gsno.Gsno(data.task, params), torch.arange(count)
+    y = module(load(data, params, "paper").batch(chosen, torch.zeros_like(chosen), data.task.t_out)[0])
+    for again in (True, False):  # nothing that a second backward pass needs is overwritten by the first
+        y.square().mean().backward(retain_graph=again)
+    return [y, *(one.grad for one in module.parameters())]
+
+
+def test_latents_choose_their_tiles_by_size() -> None:
+    module = gsno.Gsno(darcy_task(), gsno.Params())
+    assert module.tiling(torch.empty(gsno.CACHE)) is None
+    assert module.tiling(torch.empty(gsno.CACHE + 1)) == gsno.Tiling(gsno.CACHE, keep=True)
+    assert module.tiling(torch.empty(1).expand(gsno.KEPT)) == gsno.Tiling(gsno.CACHE, keep=False)
+    with torch.no_grad():  # nothing to keep it for
+        assert module.tiling(torch.empty(gsno.CACHE + 1)) == gsno.Tiling(gsno.CACHE, keep=False)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert module.tiling(torch.empty(gsno.CACHE + 1)) is None
+    asked = gsno.Gsno(darcy_task(), gsno.Params(tile=900))
+    assert asked.tiling(torch.empty(1)) == gsno.Tiling(900, keep=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gelu_and_its_slope_are_exact_to_round_off(dtype: torch.dtype) -> None:
+    z = torch.cat([torch.linspace(-14, 14, 200_001), torch.tensor([0.0, -0.0, 1e-30, 300.0, -300.0])]).to(dtype)
+    exact = z.double()
+    h, right = z.clone(), torch.nn.functional.gelu(exact)
+    slope = gsno_gelu.activate(h)
+    assert float(((h - right).abs() / exact.abs().clamp_min(1)).max()) < 2e-7
+    assert float((slope - torch.ops.aten.gelu_backward(torch.ones_like(exact), exact)).abs().max()) < 5e-7
+    assert gsno_gelu.activate(torch.full((40,), math.nan)).isnan().all()  # a diverged run must be seen to diverge
+
+
+def test_temporal_modes_are_orthonormal() -> None:
+    waves = gsno.fourier_waves(5, 12)
+    torch.testing.assert_close(waves @ waves.T, torch.eye(9), rtol=0, atol=1e-6)
+
+
+def test_kernel_keeps_a_wave_of_its_own_frequency() -> None:
+    params = gsno.Params(k_s=4, k_t=3, width=1)
+    kernel = gsno.JointKernel(1, 8, params, 1)
+    with torch.no_grad():
+        kernel.weight.zero_()
+        kernel.weight[:, 2] = 1.0  # the imaginary part at frequency 1: a quarter period forward
+    time = 2 * math.pi * torch.arange(8) / 8
+    c = time.cos()[None, None, None, :, None].expand(1, 4, 1, 8, 1)
+    torch.testing.assert_close(kernel(c, torch.zeros(1, 4))[0, 0, 0, :, 0], -time.sin(), rtol=0, atol=1e-6)
+
+
+def test_hats_are_linear_between_their_knots() -> None:
+    params = gsno.Params(k_s=4, width=1, kernel="hats", knots=3)
+    kernel = gsno.JointKernel(1, 1, params, 1)
+    with torch.no_grad():
+        kernel.weight.copy_(torch.tensor([1.0, 3.0, 7.0])[:, None, None, None])
+    level = torch.tensor([[0.0, 0.25, 0.75, 1.5]])  # beyond the last knot the last value holds
+    found = kernel(torch.ones(1, 4, 1, 1, 1), level).flatten()
+    torch.testing.assert_close(found, torch.tensor([1.0, 2.0, 5.0, 7.0]))
+
+
+# ----------------------------------------------------------------------------------------------------------- symmetries
+
+
+@pytest.mark.parametrize("shape", [STEADY, UNSTEADY], ids=["steady", "unsteady"])
+@pytest.mark.parametrize("preset", ["paper", "plus"])
+def test_signs_of_the_modes_do_not_matter(shape: Mapping[str, Any], preset: str) -> None:
+    module, batch = make(shape, preset)
+    modes = batch.geometry["modes"]
+    signs = torch.where(torch.arange(module.params.k_s) % 3 == 0, -1.0, 1.0).repeat(modes.shape[2] // module.params.k_s)
+    turned = replace(batch, geometry={**batch.geometry, "modes": modes * signs})
+    torch.testing.assert_close(module(turned), module(batch), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [STEADY, UNSTEADY], ids=["steady", "unsteady"])
+@pytest.mark.parametrize("preset", ["paper", "plus"])
+def test_renumbered_nodes_give_renumbered_values(shape: Mapping[str, Any], preset: str) -> None:
+    module, batch = make(shape, preset)
+    order = torch.randperm(batch.nodes, generator=torch.Generator().manual_seed(1))
+    along = {"modes", "mass", "distance", "heat", "heat_mass"}
+    renumbered = replace(
+        batch,
+        window=batch.window[:, :, order],
+        static=batch.static[:, order],
+        points=batch.points[:, order],
+        tags=batch.tags[:, order],
+        geometry={name: value[:, order] if name in along else value for name, value in batch.geometry.items()},
+    )
+    torch.testing.assert_close(module(renumbered), module(batch)[:, :, order], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("preset", ["paper", "plus"])
+def test_samples_of_a_batch_do_not_see_one_another(preset: str) -> None:
+    module, batch = make(UNSTEADY, preset)
+    alone = replace(batch, window=batch.window[1:2], static=batch.static[1:2], scalars=batch.scalars[1:2])
+    torch.testing.assert_close(module(alone), module(batch)[1:2], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("preset", ["paper", "plus"])
+@pytest.mark.parametrize("tile", [-1, 900])
+def test_padding_does_not_leak_into_smaller_meshes(preset: str, tile: int) -> None:
+    params = gsno.Params.make(MODEL.presets[preset].model, {**SMALL, "tile": tile})
+    meshes = (square(6), square(8))
+    data = samples(meshes, 2, STEADY)
+    loader = load(data, params, preset)
+    torch.manual_seed(0)
+    module = gsno.Gsno(data.task, params)
+    start = torch.zeros(1, dtype=torch.long)
+    both, _ = loader.batch(torch.arange(2), start.repeat(2), 1)
+    dirty = both.static.clone()
+    dirty[0, meshes[0].size :] = 1e3
+    small, _ = loader.batch(torch.tensor([0]), start, 1)
+    expected = module(small)[0, :, : meshes[0].size]
+    found = module(replace(both, static=dirty))[0, :, : meshes[0].size]
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [STEADY, UNSTEADY], ids=["steady", "unsteady"])
+@pytest.mark.parametrize("preset", ["paper", "plus"])
+def test_nothing_is_made_on_a_default_device(shape: Mapping[str, Any], preset: str) -> None:
+    module, batch = make(shape, preset)
+    away = {name: value.to("meta") for name, value in batch.geometry.items()}
+    moved = {name: getattr(batch, name).to("meta") for name in ("window", "static", "scalars", "points", "tags")}
+    y = module.to("meta")(replace(batch, geometry=away, **moved))
+    assert y.device.type == "meta" and y.shape == (3, batch.task.t_out, batch.nodes, 1)
+
+
+# ----------------------------------------------------------------------------------------------------------- ablations
+
+
+def test_ablations_remove_what_they_say() -> None:
+    for shape in (STEADY, UNSTEADY):
+        full = count_parameters(make(shape)[0])
+        for knobs in ({"kernel": "identity"}, {"local": False}, {"coordinates": False}):
+            module, batch = make(shape, **knobs)
+            assert count_parameters(module) < full
+            assert torch.isfinite(module(batch)).all()
+        assert torch.isfinite(make(shape, time="mlp")[0](make(shape)[1])).all()
+
+
+@pytest.mark.parametrize("basis", ["gaussian", "fem", "knn", "random"])
+def test_every_basis_is_orthonormal_in_its_mass(basis: str) -> None:
+    parts = gsno.geometry(square(7), darcy_task(), gsno.Params(basis=basis), {"length": np.ones(1)})
+    modes, mass = parts["modes"].value, parts["mass"].value
+    np.testing.assert_allclose(modes.T @ (mass[:, None] * modes), np.eye(8), atol=1e-8)
+
+
+# ----------------------------------------------------------------------------------------------------------------- plus
+
+
+def test_known_zero_boundary_chooses_the_dirichlet_basis() -> None:
+    mesh, task = square(7), samples((square(7),), 1, STEADY).task
+    modes = gsno.geometry(mesh, task, gsno.Params(basis="fem"), {"length": np.ones(1)})["modes"].value
+    assert np.abs(modes[mesh.tags["wall"]]).max() == 0
+
+
+def test_gradient_modes_are_orthonormal_as_vectors_when_the_mesh_is_fine() -> None:
+    mesh = square(40, bend=0.0)
+    params = gsno.Params(basis="fem", k_s=6, gradients=True)
+    parts = gsno.geometry(mesh, darcy_task(), params, {"length": np.ones(1)})
+    _, dx, dy = np.split(parts["modes"].value, 3, axis=1)
+    gram = (dx.T * parts["mass"].value) @ dx + (dy.T * parts["mass"].value) @ dy
+    np.testing.assert_allclose(gram[1:, 1:], np.eye(5), atol=0.03)  # the constant mode has no gradient
+
+
+def test_smoothing_keeps_constants_and_damps_the_rest() -> None:
+    module, batch = make(STEADY, "plus")
+    ones = replace(batch, static=torch.ones_like(batch.static))
+    smooth = module.hints(ones)[0][..., 1:]
+    torch.testing.assert_close(smooth, torch.ones_like(smooth), rtol=0, atol=1e-4)
+    spread = module.hints(batch)[0][..., 1:].std(dim=(0, 1))
+    assert (spread.diff() < 0).all() and spread[0] < batch.static.std()
+
+
+def test_propagator_is_exact_for_oscillating_modes() -> None:
+    params = gsno.Params.make(MODEL.presets["plus"].model, {**SMALL, "width": 4})
+    data = samples((square(7),), 12, UNSTEADY)
+    modes = gsno.geometry(data.meshes[0], data.task, params, MODEL.reference(data, params))["modes"].value[:, :8]
+    draw = np.random.default_rng(3)
+    waves = np.cos(np.arange(1, 9) * 0.2 * np.arange(12)[:, None])  # (T, k): every mode has its own frequency
+    frames = np.einsum("sk,tk,nk->stn", draw.standard_normal((12, 8)), waves, modes)[..., None].astype(np.float32)
+    data = replace(data, frames=frames)
+    loader = load(data, params)
+    module = gsno.Gsno(data.task, params)
+    batch, target = loader.batch(torch.arange(12), torch.zeros(12, dtype=torch.long), 9)
+    encoded = loader.normaliser.output.encode(target)
+    phase = MODEL.phases(data.task, params)[0]
+    assert phase.solve is not None
+    with torch.no_grad():
+        phase.solve(module, gb.Fit(task=data.task, train=data, valid=data, batches=lambda split: [(batch, encoded)]))
+    _, start = module.hints(batch)
+    assert float((start - encoded).norm() / encoded.norm()) < 1e-2
+
+
+def test_decode_without_a_fit_is_in_cosines() -> None:
+    joint = gsno_plus.JointDecode(swe_task(), width=2, modes=3, k_t=4)
+    assert joint.waves.shape == (3, 4, 46)
+    torch.testing.assert_close(joint.waves[:, 0], torch.ones(3, 46))
+    gram = joint.waves[0] @ joint.waves[0].T
+    torch.testing.assert_close(gram, torch.diag(gram.diagonal()), rtol=0, atol=1e-4)
+
+
+def test_alignment_undoes_order_and_signs_on_the_same_mesh() -> None:
+    mesh, params = square(7), gsno.Params(basis="fem", align=True)
+    data = samples((mesh,), 1, UNSTEADY)
+    reference = gsno.reference(data, params)
+    shuffled = reference["modes"][:, [1, 0, 2, 3, 4, 6, 5, 7]] * np.array([1, -1, 1, 1, -1, 1, 1, 1])
+    plain = gsno.geometry(mesh, data.task, params, reference)["modes"].value
+    turned = gsno.geometry(mesh, data.task, params, {**reference, "modes": shuffled})["modes"].value
+    np.testing.assert_allclose(turned, plain[:, [1, 0, 2, 3, 4, 6, 5, 7]] * [1, -1, 1, 1, -1, 1, 1, 1], atol=1e-8)

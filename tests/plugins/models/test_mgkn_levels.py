@@ -1,0 +1,136 @@
+"""The hierarchy under MGKN: what is seen from where, what covers the domain, what is heard, and what another mesh gets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import problems
+import pytest
+
+import gsnobench as gb
+from gsnobench_plugins.models.mgkn import levels as build
+from gsnobench_plugins.models.mgkn import model as mgkn
+from gsnobench_plugins.models.mgkn.model import Params
+
+
+def one_mesh(mesh: gb.Mesh, **changes: Any) -> gb.Samples:
+    task = gb.Task("t", "t", (gb.Field("u"),), dim=mesh.dim, static=(gb.Field("a"),), **changes)
+    values = np.zeros((1, mesh.size, 1), np.float32)
+    return gb.Samples(task, (mesh,), values[:, None], values, np.zeros((1, 0), np.float32))
+
+
+def holed(side: int = 21, seed: int = 0) -> gb.Mesh:
+    """The unit square with a thin notch from above and a square hole; one spacing wide and more."""
+    axis = np.linspace(0, 1, side)
+    points = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
+    number = np.arange(side * side).reshape(side, side)
+    a, b, c, d = (one.ravel() for one in (number[:-1, :-1], number[:-1, 1:], number[1:, :-1], number[1:, 1:]))
+    cells = np.concatenate([np.stack([a, b, d], 1), np.stack([a, d, c], 1)])
+    cells = cells[~outside(points[cells].mean(axis=1))]
+    kept = np.unique(cells)
+    new = np.zeros(side * side, dtype=np.int64)
+    new[kept] = np.arange(len(kept))
+    return gb.Mesh(points[kept], new[cells])
+
+
+def outside(x: np.ndarray) -> np.ndarray:
+    """Where the notch and the hole of `holed` are, (P,), up to rounding on their rims."""
+    notch = (np.abs(x[:, 0] - 0.525) < 0.025 - 1e-9) & (x[:, 1] > 0.3 + 1e-9)
+    return notch | (np.abs(x - np.array([0.25, 0.5])) < 0.1 - 1e-9).all(axis=1)
+
+
+@pytest.mark.parametrize("neighbours", [0, 20])
+def test_no_edge_leaves_the_domain_and_every_node_has_a_parent(neighbours: int) -> None:
+    mesh = holed()
+    params = Params(neighbours=neighbours)
+    train = one_mesh(mesh)
+    parts = mgkn.geometry(mesh, train.task, params, mgkn.reference(train, params))
+    levels = [np.arange(mesh.size), parts["level1"].value, parts["level2"].value]
+    assert set(levels[2]) < set(levels[1])
+    along = np.linspace(0, 1, 101)[:, None, None]
+    for name, (a, b) in mgkn.kinds(3).items():
+        start = mesh.points[levels[a][parts[f"{name}.edge_source"].value]]
+        end = mesh.points[levels[b][parts[f"{name}.edge_target"].value]]
+        assert not outside((start + along * (end - start)).reshape(-1, 2)).any(), name
+        heard = np.unique(parts[f"{name}.edge_target"].value)
+        assert np.array_equal(heard, np.arange(len(levels[b]))), name
+
+
+def test_a_chord_of_a_hole_is_not_seen_though_it_crosses_nothing() -> None:
+    mesh = holed()
+    domain = build.Domain(mesh)
+
+    def sees(*ends: tuple[float, float]) -> bool:
+        a, b = (np.argmin(((mesh.points - end) ** 2).sum(1), keepdims=True) for end in ends)
+        return bool(domain.sees(a, b)[0])
+
+    assert not sees((0.15, 0.5), (0.35, 0.5))  # from side to side
+    assert not sees((0.15, 0.4), (0.35, 0.6))  # from corner to corner
+    assert sees((0.15, 0.4), (0.15, 0.6))  # along a side
+    assert sees((0.0, 0.0), (1.0, 0.0))
+    assert not sees((0.5, 0.9), (0.55, 0.9))  # over the notch
+    assert sees((0.4, 0.2), (0.7, 0.2))  # below it
+
+
+def test_segments_meet_triangles_in_space() -> None:
+    facet = np.array([[[0.0, 0, 0], [1, 0, 0], [0, 1, 0]]])
+    start = np.array([[0.2, 0.2, -1], [0.8, 0.8, -1], [0.2, 0.2, 0], [0.2, 0.2, 0.1]])
+    end = np.array([[0.2, 0.3, 1], [0.8, 0.8, 1], [0.2, 0.2, 1], [0.2, 0.2, 1]])
+    assert build.crosses(start, end, facet).tolist() == [True, False, False, False]
+
+
+def test_farthest_points_cover_both_banks_of_the_notch() -> None:
+    mesh = holed()
+    domain = build.Domain(mesh)
+    chosen = build.farthest(domain, 40)
+    assert len(set(chosen.tolist())) == 40
+    paths = build.dijkstra(domain.paths, indices=chosen)  # (40, N)
+    apart = paths[:, chosen][~np.eye(40, dtype=bool)].min()
+    assert paths.min(axis=0).max() <= apart + 1e-12  # what makes farthest points: they cover as closely as they are apart
+
+
+def test_weights_of_a_node_sum_to_one() -> None:
+    mesh = holed()
+    train = one_mesh(mesh)
+    for knobs in ({"gamma": 0.0}, {"gamma": 1.0}, {"weights": "area"}):
+        params = Params.make(knobs)
+        parts = mgkn.geometry(mesh, train.task, params, mgkn.reference(train, params))
+        for name in mgkn.kinds(3):
+            share = parts[f"{name}.share"].value
+            np.testing.assert_allclose(share.sum(axis=1), 1)
+            if knobs == {"gamma": 0.0}:
+                np.testing.assert_allclose(share.max(axis=1) * (share > 0).sum(axis=1), 1)  # the plain mean
+
+
+def test_another_mesh_has_the_same_coarse_places_and_hears_as_far() -> None:
+    coarse, fine = problems.square(11), problems.square(21, seed=3)
+    train = one_mesh(coarse)
+    carried = mgkn.reference(train, Params())
+    first, second = (mgkn.geometry(mesh, train.task, Params(), carried) for mesh in (coarse, fine))
+    gap = coarse.points[first["level1"].value] - fine.points[second["level1"].value]
+    assert np.linalg.norm(gap, axis=1).max() < 0.06  # half a diagonal of the finer mesh
+    reach = []
+    for mesh, parts in ((coarse, first), (fine, second)):
+        source, target = parts["mid0.edge_source"].value, parts["mid0.edge_target"].value
+        length, farthest = np.linalg.norm(mesh.points[source] - mesh.points[target], axis=1), np.zeros(mesh.size)
+        np.maximum.at(farthest, target, length)
+        reach.append(np.median(farthest))
+    assert 0.8 < reach[1] / reach[0] < 1.25
+
+
+def test_nodes_of_a_cloud_hear_their_nearest() -> None:
+    points = np.random.default_rng(0).uniform(size=(200, 3))
+    train = one_mesh(gb.Mesh(points), fixed_mesh=False, corresponds=False)
+    parts = mgkn.geometry(train.mesh(0), train.task, Params(), mgkn.reference(train, Params()))
+    expected = np.argsort(((points[:, None] - points) ** 2).sum(-1), axis=1)[:, : build.CLOUD + 1]
+    assert np.array_equal(np.sort(parts["mid0.source"].value, axis=1), np.sort(expected, axis=1))
+    assert len(parts["level1"].value) == 25 and len(parts["level2"].value) == 3
+
+
+def test_gradients_of_linear_fields_are_exact_and_constants_stay() -> None:
+    domain = build.Domain(holed())
+    field = domain.points @ np.array([2.0, -3.0]) + 1
+    found = np.stack([matrix @ field for matrix in build.slopes(domain)])
+    np.testing.assert_allclose(found, np.array([[2.0], [-3.0]]) * np.ones(domain.size), atol=1e-9)
+    np.testing.assert_allclose(build.smoothing(domain) @ np.ones(domain.size), 1)

@@ -1,0 +1,303 @@
+"""Transolver: its counts, its formula in both orders of the products, its symmetries, and that it learns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import problems
+import pytest
+import torch
+from torch import Tensor
+
+import gsnobench as gb
+from gsnobench.training.loader import Loader
+from gsnobench.training.normaliser import fit_normaliser
+from gsnobench_plugins.models.transolver import model as transolver
+from gsnobench_plugins.models.transolver.model import EMPTY, Params, PhysicsAttention, Transolver
+
+MODEL = transolver.gsnobench_model()
+SMALL = {"width": 16, "layers": 2, "heads": 4, "slices": 5}
+ORDERS = ("fused", "plain")
+
+
+def make_task(dim: int = 2, static: int = 1, fields: int = 1, **changes: Any) -> gb.Task:
+    names = tuple(gb.Field(f"u{i}") for i in range(fields))
+    return gb.Task("t", "t", names, dim=dim, static=tuple(gb.Field(f"a{i}") for i in range(static)), **changes)
+
+
+def random_batch(task: gb.Task, size: int = 3, nodes: int = 20, dtype: torch.dtype = torch.float32) -> gb.Batch:
+    draw = torch.Generator().manual_seed(0)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=draw, dtype=dtype)
+
+    return gb.Batch(
+        task=task,
+        window=normal(size, task.t_in, nodes, len(task.fields)),
+        static=normal(size, nodes, len(task.static)),
+        scalars=normal(size, len(task.scalars)),
+        points=normal(1 if task.fixed_mesh else size, nodes, task.dim),
+        tags=torch.zeros(1, nodes, 0, dtype=torch.bool),
+        mask=None,
+        geometry={},
+    )
+
+
+def attention(order: str, width: int = 16, heads: int = 4, slices: int = 5) -> PhysicsAttention:
+    """With weights of order 1, so that no term of the formula is too small to be seen."""
+    torch.manual_seed(1)
+    module = PhysicsAttention(width, heads, slices, order == "fused").double()
+    with torch.no_grad():
+        for one in module.parameters():
+            one.copy_(torch.randn_like(one) * 0.4)
+        module.temperature.uniform_(0.4, 0.9)
+    return module
+
+
+def count(task: gb.Task, preset: str = "paper", **knobs: Any) -> int:
+    module = Transolver(task, Params.make(MODEL.presets[preset].model, knobs))
+    return sum(one.numel() for one in module.parameters())
+
+
+def nodes_picked(batch: gb.Batch, order: Tensor) -> gb.Batch:
+    picked = {"window": batch.window[:, :, order], "static": batch.static[:, order], "points": batch.points[:, order]}
+    return replace(batch, **picked, tags=batch.tags[:, order])
+
+
+# --------------------------------------------------------------------------------------------------------------- counts
+
+
+def test_parameters_are_those_of_the_published_sizes() -> None:
+    assert count(make_task()) == 2_135_953
+    assert count(make_task(static=0)) == 2_135_441
+    assert count(make_task(dim=3, static=4, fields=4)) == 2_138_772
+    assert count(make_task(static=0, t_in=5, t_out=46)) == 2_149_566
+    assert count(make_task(), ratio=2.0) == 2_923_921
+    assert count(make_task(static=0), "official") == 713_665
+    assert count(make_task(), "compact") <= 300_000
+
+
+def test_start_is_the_authors() -> None:
+    torch.manual_seed(0)
+    module = Transolver(make_task(), Params(layers=1))
+    inner = module.blocks[0].attention
+    assert inner.temperature.tolist() == [0.5] * 8
+    assert inner.slice.weight.shape == (16, 32)
+    matrices = [one for name, one in module.named_parameters() if one.dim() > 1]
+    assert all(abs(float(one.detach().std()) - 0.02) < 0.003 for one in matrices)
+    assert all(float(one.detach().abs().max()) == 0 for name, one in module.named_parameters() if name.endswith("bias"))
+    assert all(0 <= one <= 1 / 256 for one in module.everywhere.tolist())
+
+
+def test_width_must_divide_into_heads() -> None:
+    with pytest.raises(gb.ParamError, match="width"):
+        Transolver(make_task(), Params(width=20, heads=8))
+
+
+# -------------------------------------------------------------------------------------------------------------- formula
+
+
+def literal(module: PhysicsAttention, x: Tensor) -> Tensor:
+    """The attention of one sample, (N, h), head by head and slice by slice."""
+    each = x.shape[1] // module.heads
+    normed = torch.nn.functional.layer_norm(x, x.shape[1:], module.norm.weight, module.norm.bias)
+    heads = []
+    for head in range(module.heads):
+        rows = slice(head * each, (head + 1) * each)
+        value = normed @ module.value.weight[rows].T + module.value.bias[rows]  # (N, e)
+        place = normed @ module.place.weight[rows].T + module.place.bias[rows]  # (N, e)
+        logits = (place @ module.slice.weight.T + module.slice.bias) / module.temperature[head]  # (N, G)
+        share = logits.exp() / logits.exp().sum(1, keepdim=True)
+        slices = range(share.shape[1])
+        tokens = torch.stack([(share[:, g, None] * value).sum(0) / (share[:, g].sum() + EMPTY) for g in slices])  # (G, e)
+        query, key, content = (tokens @ matrix.T for matrix in module.query_key_value)
+        scores = (query @ key.T / each**0.5).exp()
+        heads.append(share @ (scores / scores.sum(1, keepdim=True) @ content))
+    return x + torch.cat(heads, 1) @ module.out.weight.T + module.out.bias
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_attention_and_its_gradients_are_those_of_the_formula(order: str) -> None:
+    module, x = attention(order), torch.randn(2, 11, 16, dtype=torch.float64, requires_grad=True)
+    above = torch.randn(2, 11, 16, dtype=torch.float64)
+    wanted = torch.stack([literal(module, one) for one in x])
+    found = module(x, None)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-13)
+    inputs = [x, *module.parameters()]
+    gradients = [torch.autograd.grad(y, inputs, above) for y in (found, wanted)]
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=1e-11)
+
+
+def test_whole_model_is_the_same_in_both_orders() -> None:
+    batch, found = random_batch(make_task(), dtype=torch.float64), []
+    for order in ORDERS:
+        torch.manual_seed(0)
+        module = Transolver(batch.task, Params(**SMALL, attention=order)).double()
+        found.append(module(batch))
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-13)
+
+
+def test_cheaper_order_is_chosen() -> None:
+    assert transolver.is_fused(Params())
+    assert not transolver.is_fused(Params.make(MODEL.presets["official"].model))
+
+
+def test_shares_of_a_node_sum_to_one() -> None:
+    module, x = attention("fused"), torch.randn(2, 11, 16, dtype=torch.float64)
+    weights, _, sizes = transolver.FusedSlices.apply(x, *module.slice_map(), None)
+    shares = weights.unflatten(-1, (4, 5)).sum(-1)
+    torch.testing.assert_close(shares, torch.ones_like(shares))
+    torch.testing.assert_close(sizes.sum(1), torch.full((2,), 4 * 11.0, dtype=torch.float64))
+    ones = torch.ones(2, 4, 5, 4, dtype=torch.float64)
+    with torch.no_grad():
+        module.query_key_value[2] = torch.eye(4)
+    torch.testing.assert_close(module.attend(ones), ones)  # weights among tokens sum to 1 too
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_constant_values_come_back_constant(order: str) -> None:
+    module = attention(order)
+    with torch.no_grad():
+        module.value.weight.zero_()  # every node has the value b_f
+    x = torch.randn(1, 400, 16, dtype=torch.float64)
+    y = module(x, None) - x
+    torch.testing.assert_close(y, y[:, :1].expand_as(y), rtol=0, atol=1e-5)  # up to the 1e-5 in the mean
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_one_slice_answers_the_same_everywhere(order: str) -> None:
+    module, x = attention(order, slices=1), torch.randn(2, 11, 16, dtype=torch.float64)
+    y = module(x, None) - x
+    torch.testing.assert_close(y, y[:, :1].expand_as(y))
+
+
+def test_recomputing_blocks_changes_nothing() -> None:
+    batch, found = random_batch(make_task()), []
+    for recompute in (False, True):
+        torch.manual_seed(0)
+        module = Transolver(batch.task, Params(**SMALL, checkpoint=recompute))
+        y = module(batch)
+        y.square().sum().backward()
+        found.append([y, *(one.grad for one in module.parameters())])
+    torch.testing.assert_close(found[0], found[1])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_every_parameter_gets_a_gradient(order: str) -> None:
+    for task in (make_task(), make_task(dim=3, static=0, t_in=2, t_out=3)):
+        torch.manual_seed(0)
+        module = Transolver(task, Params(**SMALL, attention=order, octaves=2))
+        module(random_batch(task)).square().sum().backward()
+        idle = [name for name, one in module.named_parameters() if one.grad is None or not one.grad.abs().sum() > 0]
+        assert not idle, idle
+
+
+def test_bfloat16_trains_too() -> None:
+    for order in ORDERS:
+        torch.manual_seed(0)
+        module, batch = Transolver(make_task(), Params(**SMALL, attention=order)), random_batch(make_task())
+        exact = module(batch).detach()
+        with torch.backends.mkldnn.flags(enabled=False), torch.autocast("cpu", dtype=torch.bfloat16):
+            y = module(batch)
+            y.float().square().sum().backward()
+        assert all(torch.isfinite(one.grad).all() for one in module.parameters())
+        assert float((y.detach() - exact).norm() / exact.norm()) < 0.05
+
+
+# ----------------------------------------------------------------------------------------------------------- symmetries
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_renumbered_nodes_give_renumbered_values(order: str) -> None:
+    torch.manual_seed(0)
+    module, batch = Transolver(make_task(), Params(**SMALL, attention=order)), random_batch(make_task())
+    turned = torch.randperm(batch.nodes)
+    torch.testing.assert_close(module(nodes_picked(batch, turned)), module(batch)[:, :, turned], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_twice_the_nodes_give_the_same_values(order: str) -> None:
+    torch.manual_seed(0)
+    module, batch = Transolver(make_task(), Params(**SMALL, attention=order)), random_batch(make_task())
+    twice = torch.arange(batch.nodes).repeat(2)
+    torch.testing.assert_close(module(nodes_picked(batch, twice)), module(batch)[:, :, twice], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_padding_does_not_leak(order: str) -> None:
+    task = make_task(fixed_mesh=False, corresponds=False)
+    torch.manual_seed(0)
+    module, batch = Transolver(task, Params(**SMALL, attention=order)), random_batch(task, nodes=20)
+    mask = torch.arange(20) < torch.tensor([20, 13, 7])[:, None]
+    dirty = replace(batch, mask=mask, static=torch.where(mask[..., None], batch.static, 1e3))
+    for index, size in enumerate((20, 13, 7)):
+        kept = torch.tensor([index])
+        one = {"window": batch.window[kept], "static": batch.static[kept], "points": batch.points[kept]}
+        alone = nodes_picked(replace(batch, **one, scalars=batch.scalars[kept]), torch.arange(size))
+        torch.testing.assert_close(module(dirty)[[index], :, :size], module(alone), rtol=1e-5, atol=1e-6)
+
+
+def test_waves_of_the_coordinates_are_further_inputs() -> None:
+    batch = random_batch(make_task())
+    found = Transolver(batch.task, Params(**SMALL, octaves=3)).waves(batch)
+    assert len(found) == 6 and found[0].shape == (3, 20, 2)
+    torch.testing.assert_close(found[4][1], (4 * torch.pi * batch.points[0]).sin())
+    assert count(make_task(), octaves=3) == count(make_task()) + 12 * 512
+
+
+def test_frames_can_be_found_one_by_one() -> None:
+    task = make_task(static=0, t_in=3, t_out=7)
+    assert MODEL.horizon(task, Params()) == gb.Horizon(3, 7)
+    assert MODEL.horizon(task, Params(frames=1)) == gb.Horizon(3, 1)
+    assert MODEL.horizon(make_task(), Params(frames=4)) == gb.Horizon(0, 1)
+
+
+# ------------------------------------------------------------------------------------------------------------- learning
+
+
+def load(data: gb.Samples, like: gb.Samples) -> Loader:
+    return Loader(
+        data,
+        task=data.task,
+        normaliser=fit_normaliser(like, MODEL.presets["compact"]),
+        geometries=[],
+        device="cpu",
+        impose_boundary=False,
+    )
+
+
+def overfit(steps: int) -> tuple[Transolver, gb.Samples, float]:
+    data = problems.steady({"train": 4})["train"]
+    loader, everyone = load(data, data), torch.arange(4)
+    batch, target = loader.batch(everyone, torch.zeros_like(everyone), 1)
+    torch.manual_seed(0)
+    module = Transolver(data.task, Params(width=32, layers=3, heads=4, slices=8))
+    optimiser = torch.optim.AdamW(module.parameters(), lr=4e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 4e-3, total_steps=steps)
+    for _ in range(steps):
+        error = (loader.finish(module(batch), everyone) - target).flatten(1).norm(dim=1) / target.flatten(1).norm(dim=1)
+        optimiser.zero_grad()
+        error.mean().backward()
+        optimiser.step()
+        schedule.step()
+    return module, data, float(error.detach().mean())
+
+
+def test_it_fits_four_samples_and_answers_on_a_finer_mesh() -> None:
+    module, data, error = overfit(300)
+    assert error < 0.1
+    finer = problems.steady({"train": 4}, problems.square(side=15))["train"]
+    nearest = np.argmin(((finer.meshes[0].points[:, None] - data.meshes[0].points) ** 2).sum(-1), axis=1)
+    elsewhere, everyone = load(replace(finer, static=np.asarray(data.static)[:, nearest]), data), torch.arange(4)
+    batch, _ = elsewhere.batch(everyone, torch.zeros_like(everyone), 1)
+    with torch.no_grad():
+        found = elsewhere.finish(module(batch), everyone)[:, 0, :, 0]  # (4, N)
+    wanted = torch.as_tensor(np.asarray(data.frames)[:, 0, nearest, 0])
+    assert float((found - wanted).norm() / wanted.norm()) < 0.3  # nearest-node inputs and targets: coarse, but the same field
+
+
+@pytest.mark.slow
+def test_it_fits_four_samples_below_one_percent() -> None:
+    assert overfit(2000)[2] < 0.01

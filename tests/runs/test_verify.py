@@ -1,0 +1,280 @@
+"""A result that is what it says passes every tier; one that was changed by hand fails at the first tier that can know."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import netCDF4
+import pytest
+from command_line import Ended, command, run_folder
+from safetensors.torch import load_file, save_file
+
+from gsnobench.records import RunResult, RunSpec
+from gsnobench.runs.bundle import pack, unpack
+
+Body = dict[str, Any]
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def folder(unsteady_file: Path, home: Path) -> Path:
+    return run_folder("gsno", unsteady_file, home, "--train.steps", "5")
+
+
+@pytest.fixture(scope="module")
+def darcy(home: Path) -> Path:
+    """A run whose data come from a recipe."""
+    return run_folder("mean", "darcy", home)
+
+
+def verified(capsys: Capture, subject: Path, tier: int, home: Path, *options: object) -> Ended:
+    ended = command(capsys, "verify", subject, "--tier", tier, "--device", "cpu", "--home", home, "--json", *options)
+    assert ended.err == ""
+    return ended
+
+
+def failures(ended: Ended) -> dict[str, int]:
+    """What failed, and at which tier."""
+    return {one["what"]: one["tier"] for one in ended.json["checks"] if one["state"] == "FAIL"}
+
+
+def repacked(folder: Path, place: Path, change: Callable[[Path], None]) -> Path:
+    """A bundle that somebody changed and gave a fitting manifest."""
+    inside = place / "inside"
+    inside.mkdir()
+    unpack(folder / "bundle.zip", inside)
+    change(inside)
+    pack(place / "changed.zip", {path.name: path for path in inside.iterdir() if path.name != "manifest.json"})
+    return place / "changed.zip"
+
+
+def test_an_honest_run_passes_every_tier(folder: Path, unsteady_file: Path, home: Path, capsys: Capture) -> None:
+    for subject, tier in ((folder, 3), (folder / "bundle.zip", 2), (folder / "result.json", 1)):
+        ended = verified(capsys, subject, tier, home, "--data", unsteady_file)
+        assert ended.code == 0, ended.out
+        assert ended.json["passed"]
+        assert {one["state"] for one in ended.json["checks"]} == {"pass"}
+        assert {one["tier"] for one in ended.json["checks"]} == set(range(tier + 1))
+
+
+def test_an_almost_exact_model_is_not_failed_for_rounding(unsteady_file: Path, tmp_path: Path, capsys: Capture) -> None:
+    folder = run_folder("modal", unsteady_file, tmp_path)
+    assert RunResult.load(folder / "result.json").headline < 1e-4  # of waves of centimetres on a height of 5 m
+    ended = verified(capsys, folder, 2, tmp_path, "--data", unsteady_file)
+    assert (ended.code, failures(ended)) == (0, {})
+
+
+def test_data_by_recipe_are_made_again_and_the_training_is_exact(darcy: Path, home: Path, capsys: Capture) -> None:
+    evidence = next((home / "results").rglob(f"{darcy.name}.json"))
+    ended = verified(capsys, evidence, 3, home, "--jobs", "1")
+    states = {(one["tier"], one["what"]): one["state"] for one in ended.json["checks"]}
+    assert ended.code == 0  # a result alone has neither predictions nor weights, yet it can be trained again
+    assert states[1, "metrics from stored predictions"] == states[2, "predictions from stored weights"] == "not possible"
+    assert states[3, "data"] == states[3, "scores"] == "pass"
+    assert verified(capsys, darcy / "bundle.zip", 2, home).code == 0
+
+
+def test_a_tier_that_cannot_be_checked_is_exit_2(folder: Path, darcy: Path, home: Path, tmp_path: Path, capsys: Capture) -> None:
+    shutil.copy(darcy / "result.json", tmp_path / "alone.json")
+    for subject, tier in ((tmp_path / "alone.json", 1), (tmp_path / "alone.json", 2), (folder, 2), (folder, 3)):
+        ended = verified(capsys, subject, tier, home)  # the last two lack --data
+        assert (ended.code, failures(ended)) == (2, {})
+        assert ended.json["passed"] is False
+    assert "--data FILE.nc" in json.dumps(ended.json["checks"])
+
+
+def edit_score(body: Body) -> None:
+    body["scores"]["test"]["headline"]["rel_l2"] *= 0.99
+
+
+def edit_sample(body: Body) -> None:
+    body["samples"]["height"]["rel_l2"][3] *= 0.9
+
+
+def edit_raw(body: Body) -> None:
+    body["scores"]["test"]["height"]["rel_l2_raw"] *= 0.99
+
+
+def drop_sample(body: Body) -> None:
+    body["samples"]["height"]["rel_l2"].remove(max(body["samples"]["height"]["rel_l2"]))
+
+
+def edit_spec(body: Body) -> None:
+    body["spec"]["seed"] = 7
+
+
+def edit_spec_and_key(body: Body) -> None:
+    body["spec"]["seed"] = 7
+    body["key"] = RunSpec.from_dict(body["spec"]).key
+
+
+def edit_status(body: Body) -> None:
+    body["status"] = "diverged"
+
+
+def edit_schema(body: Body) -> None:
+    body["schema"] = 2
+
+
+def spoil_entry(body: Body) -> None:
+    body["samples"] = {"height": {"rel_l2": "small"}}
+
+
+def fatten(body: Body) -> None:
+    body["reason"] = "x" * 30_000
+
+
+@pytest.mark.parametrize(
+    ("change", "failed"),
+    [
+        (edit_score, "headline"),
+        (edit_sample, "height rel_l2"),
+        (edit_raw, "height rel_l2_raw"),
+        (drop_sample, "height rel_l2"),
+        (edit_spec, "key"),
+        (edit_spec_and_key, "name"),
+        (edit_status, "headline"),
+        (edit_schema, "schema"),
+        (spoil_entry, "scores"),
+        (fatten, "size"),
+    ],
+)
+def test_an_edit_by_hand_fails_at_tier_0(
+    folder: Path, home: Path, tmp_path: Path, change: Callable[[Body], None], failed: str, capsys: Capture
+) -> None:
+    body = json.loads((folder / "result.json").read_text())
+    change(body)
+    path = tmp_path / f"{folder.name}.json"
+    path.write_text(json.dumps(body))
+    ended = verified(capsys, path, 2, home)
+    assert ended.code == 3
+    assert failures(ended)[failed] == 0
+
+
+def better(folder: Path) -> None:
+    """All numbers of a result a tenth smaller, so that they fit together."""
+    result = json.loads((folder / "result.json").read_text())
+    for table in result["scores"]["test"].values():
+        table |= {metric: 0.9 * value for metric, value in table.items()}
+    for table in result["samples"].values():
+        table |= {metric: [float(f"{0.9 * value:.4g}") for value in values] for metric, values in table.items()}
+    (folder / "result.json").write_text(json.dumps(result))
+
+
+def nicer_frames(folder: Path) -> None:
+    result = json.loads((folder / "result.json").read_text())
+    result["frames"]["height"]["q50"][-1] *= 0.9
+    (folder / "result.json").write_text(json.dumps(result))
+
+
+def other_predictions(folder: Path) -> None:
+    with netCDF4.Dataset(folder / "predictions.nc", "a") as file:
+        file["field_height"][2] = 5.0
+
+
+def other_weights(folder: Path) -> None:
+    weights = load_file(folder / "weights.safetensors")
+    save_file({name: 1.02 * value for name, value in weights.items()}, folder / "weights.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("change", "tier", "failed"),
+    [
+        (better, 1, "test headline, 1 metrics"),
+        (nicer_frames, 1, "test errors of single frames"),
+        (other_predictions, 1, "test errors of single samples"),
+        (other_weights, 2, "stored predictions"),
+    ],
+)
+def test_a_bundle_that_fits_together_but_is_not_true_fails_at_the_tier_that_knows(
+    folder: Path,
+    unsteady_file: Path,
+    home: Path,
+    tmp_path: Path,
+    change: Callable[[Path], None],
+    tier: int,
+    failed: str,
+    capsys: Capture,
+) -> None:
+    bundle = repacked(folder, tmp_path, change)
+    assert verified(capsys, bundle, tier - 1, home, "--data", unsteady_file).code == 0
+    ended = verified(capsys, bundle, tier, home, "--data", unsteady_file)
+    assert ended.code == 3
+    assert failures(ended)[failed] == tier
+
+
+def test_a_member_changed_without_its_checksum_fails_at_tier_0(folder: Path, home: Path, tmp_path: Path, capsys: Capture) -> None:
+    import zipfile
+
+    with zipfile.ZipFile(folder / "bundle.zip") as whole, zipfile.ZipFile(tmp_path / "b.zip", "w") as copy:
+        for name in whole.namelist():
+            copy.writestr(name, whole.read(name) + (b" " if name == "task.json" else b""))
+    ended = verified(capsys, tmp_path / "b.zip", 0, home)
+    assert (ended.code, failures(ended)) == (3, {"checksums": 0})
+
+
+def test_other_data_are_told_by_their_fingerprint(darcy: Path, home: Path, tmp_path: Path, capsys: Capture) -> None:
+    def elsewhere(folder: Path, **data: str) -> None:
+        result = json.loads((folder / "result.json").read_text())
+        result["data"] |= {"hash": "0" * 64, **data}
+        (folder / "result.json").write_text(json.dumps(result))
+
+    ended = verified(capsys, repacked(darcy, tmp_path, elsewhere), 1, home)
+    assert ended.code == 0
+    assert "the rounded fingerprint is the same" in ended.out
+    shutil.rmtree(tmp_path / "inside")
+    false = repacked(darcy, tmp_path, lambda folder: elsewhere(folder, fingerprint="{}"))
+    assert failures(verified(capsys, false, 1, home)) == {"data": 1}
+
+
+def test_a_training_elsewhere_is_compared_within_a_tolerance(steady_file: Path, tmp_path: Path, capsys: Capture) -> None:
+    home = tmp_path / "home"
+    body = json.loads((run_folder("ridge", steady_file, home) / "result.json").read_text())
+    body["environment"]["torch"] = "0.4"
+    (tmp_path / "elsewhere.json").write_text(json.dumps(body))
+    ended = verified(capsys, tmp_path / "elsewhere.json", 3, home, "--data", steady_file)
+    assert ended.code == 0
+    assert "tolerance 10% since torch may round otherwise" in ended.out
+    for table in (body["scores"]["test"]["headline"], body["scores"]["test"]["head"]):
+        table["rel_l2"] *= 0.8
+    body["samples"]["head"]["rel_l2"] = [float(f"{0.8 * value:.4g}") for value in body["samples"]["head"]["rel_l2"]]
+    (tmp_path / "elsewhere.json").write_text(json.dumps(body))
+    assert failures(verified(capsys, tmp_path / "elsewhere.json", 3, home, "--data", steady_file)) == {"headline": 3}
+
+
+def test_a_declined_run_is_asked_again(tmp_path: Path, capsys: Capture) -> None:
+    ended = command(
+        capsys, "run", "--model", "persistence", "--dataset", "darcy", "--track", "smoke", "--no-floors", "--home", tmp_path
+    )
+    assert ended.code == 0
+    (path,) = (tmp_path / "results").rglob("*.json")
+    assert verified(capsys, path, 3, tmp_path).code == 0
+    body = json.loads(path.read_text())
+    (tmp_path / "other.json").write_text(json.dumps({**body, "reason": "it was raining"}))
+    assert failures(verified(capsys, tmp_path / "other.json", 3, tmp_path)) == {"declined": 3}
+
+
+def test_what_is_no_result_is_one_line(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "a.json").write_text("{")
+    (tmp_path / "b.json").write_text("[1]")
+    (tmp_path / "c.zip").write_text("hello")
+    for subject in (tmp_path / "a.json", tmp_path / "b.json", tmp_path / "c.zip", tmp_path / "none.json", "0000"):
+        assert str(subject) in command(capsys, "verify", subject, "--home", tmp_path).mistake
+    assert "tier" in command(capsys, "verify", "0000", "--tier", "4", "--home", tmp_path).mistake
+
+
+def test_the_report_is_readable(folder: Path, home: Path, capsys: Capture) -> None:
+    ended = command(capsys, "verify", folder, "--home", home)
+    assert ended.out.isascii()
+    for part in ("tier 0: the file itself", "headline\tpass\t", "0 FAIL, 0 not possible"):
+        assert part in ended.out
+    assert RunResult.load(folder / "result.json").spec.key[:12] in ended.out

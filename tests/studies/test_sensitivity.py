@@ -1,0 +1,74 @@
+"""The study of retained modes: its cells are ordinary runs that are made once, and its sentence says what the numbers say."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gsnobench.cli.app import main
+from gsnobench.studies import sensitivity
+from gsnobench.studies.sensitivity import Row, Sensitivity
+
+WORDS = "study sensitivity --dataset darcy --track smoke --seeds 0 --jobs 1 --train.steps 2"
+
+
+def study(home: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
+    monkeypatch.setattr("sys.argv", ["gsnobench", *WORDS.split(), "--home", str(home), *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+
+
+def test_a_study_is_run_once_and_told_in_tables_and_a_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GSNOBENCH_TRACKING_URI", "none")
+    monkeypatch.setattr(sensitivity, "GRID", {"k_s": (4, 8), "k_t": (4, 8)})
+    study(tmp_path, monkeypatch)
+    progress = capsys.readouterr().err
+    for cell in ("k_s 4, k_t 8", "k_s 8, k_t 8", "k_s 8, k_t 4"):  # the centre of both tables is one run
+        assert progress.count(f"gsno@paper on darcy, {cell}, seed 0: done") == 1
+    study(tmp_path, monkeypatch, "--json")
+    again = capsys.readouterr()
+    assert "done," not in again.err
+    told = json.loads(again.out)
+    folder = Path(told["folder"])
+    errors = {name: [row["test"] for row in rows] for name, rows in told["tables"].items()}
+    assert errors["k_s"][1] == errors["k_t"][1] and all(len(one) == 1 for rows in errors.values() for one in rows)
+    with (folder / "sensitivity.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["k_s"], row["k_t"], row["state"]) for row in rows] == [
+        *(("4", "8", "done"), ("8", "8", "done"), ("8", "4", "done"), ("8", "8", "done"))
+    ]
+    assert float(rows[0]["test"]) == pytest.approx(errors["k_s"][0][0])
+    assert (folder / "figures" / "sensitivity.png").read_bytes().startswith(b"\x89PNG")
+    assert len(list((tmp_path / "results").rglob("*.json"))) == 3
+
+
+@dataclass(frozen=True)
+class Told(Row):
+    """A row whose errors are given."""
+
+    given: tuple[float, ...] = ()
+
+    def errors(self, split: str) -> list[float]:
+        return list(self.given)
+
+
+@pytest.mark.parametrize(
+    ("means", "verdict"),
+    [
+        ((0.4, 0.2, 0.4), "k_s: a U-shape; least at k_s = 6"),
+        ((0.4, 0.3, 0.2), "k_s: falling towards more modes, not a U-shape; least at k_s = 8"),
+        ((0.2, 0.3, 0.4), "k_s: rising towards more modes, not a U-shape; least at k_s = 4"),
+        ((0.300, 0.299, 0.301), "k_s: no dependence beyond the scatter of seeds"),
+        ((0.3, 0.2), "k_s: too few values to see a shape."),
+    ],
+)
+def test_the_sentence_tells_a_shape_only_beyond_the_scatter_of_seeds(means: tuple[float, ...], verdict: str) -> None:
+    rows = [Told(value, (), (mean - 0.01, mean, mean + 0.01)) for value, mean in zip((4, 6, 8), means, strict=False)]
+    assert Sensitivity("toy", Path("nowhere"), {"k_s": tuple(rows)}).sentence.startswith(verdict)

@@ -1,0 +1,352 @@
+"""A search on validation alone: its space, its counts with workers that die, what it may not see, and its one-line mistakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import optuna
+import pytest
+import torch
+from optuna.trial import FixedTrial, TrialState
+from test_cli import call_here, the_mistake
+
+import gsnobench as gb
+from gsnobench.datasets.store import Opened
+from gsnobench.home import open_home
+from gsnobench.runs.plan import Plan, Request, make_plan
+from gsnobench.runs.run import execute, validate
+from gsnobench.runs.stages import Where
+from gsnobench.sweep.figures import write_all
+from gsnobench.sweep.search import Search, answer, is_complete, make_search, open_trials, ranked, refits, work
+from gsnobench.sweep.space import axes_of, grid_points, own_point, suggest
+from gsnobench.sweep.trials import Trials
+
+pytestmark = pytest.mark.usefixtures("untracked")
+STEPS = {"train.steps": "3"}
+
+
+class Knobs(gb.Params):
+    modes: int = gb.knob(8, low=4, high=64, log=True)
+    depth: int = gb.knob(2, low=1, high=4)
+    slope: float = gb.knob(0.1, low=0.01, high=1.0, log=True)
+    kernel: Literal["table", "hats"] = gb.knob("table")
+    knots: int = gb.knob(8, low=2, high=32, when={"kernel": "hats"})
+    bias: bool = gb.knob(True)
+    size: int = gb.knob(3, low=1, high=9, search=False)
+
+
+@pytest.fixture
+def plan(steady_file: Path) -> Plan:
+    """A plan whose model has the knobs above."""
+    found = make_plan(Request("gsno", str(steady_file), track="smoke"))
+    return replace(found, model=replace(found.model, params=Knobs), params=Knobs())
+
+
+def search_on(file: Path, over: str = "model.k_s=4..16,model.k_t=1..2", **how: Any) -> Search:
+    request = Request("gsno", str(file), track="smoke", preset="paper", knobs=STEPS)
+    settings = {"trials": 4, "name": "s", "refit_top": 2, "refit_seeds": (0, 1), "sampler": "random", **how}
+    return make_search(request, over.split(","), **settings)
+
+
+def run_here(search: Search, home: Path, storage: str = "") -> tuple[Trials, Where, list[Mapping[str, Any]]]:
+    """A worker in this process."""
+    where = Where(open_home(home), torch.device("cpu"))
+    trials, heard = open_trials(search, where.home, storage), []
+    work(search, trials, where, lambda event, content: heard.append({"event": event, **content}))
+    return trials, where, heard
+
+
+# ---------------------------------------------------------------------------------------------------------------- space
+
+
+def test_knobs_become_distributions(plan: Plan) -> None:
+    axes = axes_of(["model.bias", "model.modes", "model.depth=1..3", "model.slope", "model.kernel", "train.lr"], plan, {})
+    assert [axis.distribution() for axis in axes] == [
+        optuna.distributions.IntDistribution(4, 64, log=True),
+        optuna.distributions.IntDistribution(1, 3),
+        optuna.distributions.FloatDistribution(0.01, 1.0, log=True),
+        optuna.distributions.CategoricalDistribution(("table", "hats")),
+        optuna.distributions.CategoricalDistribution((False, True)),
+        optuna.distributions.FloatDistribution(1e-6, 1.0, log=True),
+    ]
+    assert axes[0].grid() == (4, 8, 16, 32, 64)
+    assert axes_of(["model.modes=4:6:9"], plan, {})[0].grid() == (4, 6, 9)
+
+
+def test_a_conditional_knob_is_asked_only_where_it_matters(plan: Plan) -> None:
+    axes = axes_of(["model.knots=2:4", "model.kernel"], plan, {})
+    assert dict(suggest(FixedTrial({"model.kernel": "table", "model.knots": 4}), axes, plan)) == {"model.kernel": "table"}
+    hats = {"model.kernel": "hats", "model.knots": 4}
+    assert dict(suggest(FixedTrial(hats), axes, plan)) == hats
+    assert len(grid_points(axes, plan)) == 3
+    assert own_point(axes, plan) == {"model.kernel": "table"}
+    with pytest.raises(gb.ParamError, match="matters only where model.kernel is hats"):
+        axes_of(["model.knots"], plan, {})
+
+
+def test_a_condition_must_name_a_knob_above_it() -> None:
+    class Wrong(gb.Params):
+        knots: int = gb.knob(8, low=2, high=32, when={"kernel": "hats"})
+        kernel: Literal["table", "hats"] = gb.knob("table")
+
+    with pytest.raises(gb.ParamError, match="declare 'kernel' first"):
+        Wrong.knobs()
+
+
+def test_the_central_knobs_are_the_default(steady_file: Path, unsteady_file: Path, plan: Plan) -> None:
+    gsno = make_plan(Request("gsno", str(steady_file), track="smoke"))
+    assert [axis.name for axis in axes_of([], gsno, {})] == ["model.k_s"], "a single frame has no temporal modes"
+    moving = make_plan(Request("gsno", str(unsteady_file), track="smoke"))
+    assert [axis.name for axis in axes_of([], moving, {})] == ["model.k_s", "model.k_t"]
+    assert [axis.name.removeprefix("model.") for axis in axes_of([], plan, {})][:3] == ["modes", "depth", "slope"]
+
+
+# ---------------------------------------------------------------------------------------------------------- what is seen
+
+
+def test_the_test_split_is_closed_until_the_winner_is_known_and_is_scored_without_training(
+    steady_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    split = Opened.split
+    monkeypatch.setattr(Opened, "split", lambda self, name: opened.append(name) or split(self, name))
+    search = search_on(steady_file)
+    trials, where, _ = run_here(search, tmp_path)
+    assert is_complete(search, trials)
+    assert set(opened) == {"train", "valid"}
+    monkeypatch.setattr("gsnobench.training.fit._step", lambda *_: pytest.fail("the winner was trained again"))
+    found = answer(search, trials, where)
+    assert "test" in opened
+    assert found["status"] == "done"
+    keys = {path.parent.name for path in tmp_path.glob("runs/*/result.json")}
+    assert keys == set(found["winner"]["keys"])  # nobody else was tested
+    assert len(keys) == 2
+
+
+def test_refits_choose_on_the_mean_of_validation_over_seeds(steady_file: Path, tmp_path: Path) -> None:
+    search = search_on(steady_file, trials=5)
+    trials, where, _ = run_here(search, tmp_path)
+    found = answer(search, trials, where)
+    assert [one["point"] for one in found["refits"]] == [dict(point) for point, _ in ranked(search, trials)[:2]]
+    assert found["winner"]["mean"] == min(one["mean"] for one in found["refits"])
+    plans = next(plans for point, plans in refits(search, trials) if dict(point) == found["winner"]["point"])
+    for seed, run in plans.items():
+        stored = execute(run, where)
+        assert stored.scores["valid"]["headline"]["rel_l2"] == pytest.approx(found["winner"]["seeds"][seed], rel=1e-6)
+        assert stored.headline == found["winner"]["test"][seed]
+    files = write_all(search.folder(where.home), search, trials, found)
+    assert {"trials.csv", "refits.csv", "over-model.k_s.png", "contour.png"} <= {path.name for path in files}
+    assert all(path.stat().st_size > 0 for path in files)
+
+
+def test_what_was_validated_is_executed_to_the_same_result_as_a_plain_run(steady_file: Path, tmp_path: Path) -> None:
+    run = make_plan(Request("gsno", str(steady_file), track="smoke", knobs=STEPS))
+    two, one = (Where(open_home(tmp_path / name), torch.device("cpu")) for name in ("two", "one"))
+    tried = validate(run, two)
+    assert set(tried.scores) == {"valid"}
+    assert not list((tmp_path / "two").glob("results/**/*.json"))  # a trial is no evidence
+    whole = execute(run, one)
+    assert execute(run, two).scores == whole.scores
+    assert tried.scores["valid"] == whole.scores["valid"]
+    assert validate(run, two).scores == whole.scores
+
+
+def test_a_repeated_point_is_answered_without_training(
+    steady_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_here(search_on(steady_file, "model.k_s=4:8", sampler="grid"), tmp_path)
+    monkeypatch.setattr("gsnobench.training.fit._step", lambda *_: pytest.fail("trained twice"))
+    other = search_on(steady_file, "model.k_s=4:8", name="other", trials=6)
+    trials, _, heard = run_here(other, tmp_path)
+    assert len(trials.answered()) == 6
+    assert len(ranked(other, trials)) <= 2
+    assert sum("same" in one for one in heard) >= 4
+
+
+def test_a_point_the_model_refuses_is_an_answer_and_the_sweep_goes_on(steady_file: Path, tmp_path: Path) -> None:
+    search = search_on(steady_file, "model.k_s=4:250", sampler="grid", refit_top=1, refit_seeds=(0,))
+    trials, where, heard = run_here(search, tmp_path)
+    found = answer(search, trials, where)
+    assert (found["trials"]["done"], found["trials"]["failed"]) == (1, 1)
+    assert any("250 modes on a mesh of 121 nodes" in one.get("reason", "") for one in heard)
+    assert found["winner"]["point"] == {"model.k_s": 4}
+
+
+def test_a_pruner_ends_poor_trials_early(steady_file: Path, tmp_path: Path) -> None:
+    rates = "train.lr=0.001:0.002:0.003:0.004:0.005:0.3"  # Optuna's median needs five trials before it gives one up
+    search = search_on(steady_file, rates, pruner="median", trials=6, sampler="grid", refit_top=1, refit_seeds=(0,))
+    trials, where, _ = run_here(search, tmp_path)
+    poor = next(one for one in trials.answered() if one.params["train.lr"] == 0.3)
+    assert (poor.state, poor.user_attrs["status"]) == (TrialState.PRUNED, "pruned")
+    assert "not among the better trials" in poor.user_attrs["reason"]
+    found = answer(search, trials, where)
+    assert (found["trials"]["done"], found["trials"]["pruned"]) == (5, 1)
+    assert found["winner"]["point"]["train.lr"] < 0.3
+
+
+def test_two_goals_end_in_a_pareto_front(steady_file: Path, tmp_path: Path) -> None:
+    search = search_on(steady_file, minimise="error,parameters", trials=5)
+    trials, where, _ = run_here(search, tmp_path)
+    found = answer(search, trials, where)
+    front = [one["values"] for one in found["pareto"]]
+    assert front == sorted(front)
+    assert [parameters for _, parameters in front] == sorted((parameters for _, parameters in front), reverse=True)
+    assert "winner" not in found
+    assert not list(tmp_path.glob("runs/*/result.json"))
+    assert "pareto.png" in {path.name for path in write_all(search.folder(where.home), search, trials, found)}
+
+
+# --------------------------------------------------------------------------------------------------------------- counts
+
+
+def test_the_point_of_a_dead_worker_is_asked_again_and_given_up_after_three(steady_file: Path, tmp_path: Path) -> None:
+    search = search_on(steady_file, trials=1)
+    home = open_home(tmp_path)
+    trials = open_trials(search, home, "")
+    trials.study.sampler = optuna.samplers.RandomSampler(seed=0)
+    points = []
+    for _ in range(4):
+        asked = trials.ask(1)
+        assert asked is not None
+        points.append(dict(suggest(asked.trial, search.axes, search.plan({}))))
+        asked.hold.close()  # as the kernel does when a process dies
+    assert points[0] == points[1] == points[2] != points[3]
+    states = [one.state for one in trials.all()]
+    assert states == [TrialState.FAIL] * 3 + [TrialState.RUNNING]
+
+
+def test_hosts_that_share_only_a_database_ask_no_trial_too_many(steady_file: Path, tmp_path: Path) -> None:
+    search, url = search_on(steady_file, trials=2), f"sqlite:///{tmp_path}/study.db"
+    one, two = (open_trials(search, open_home(tmp_path / name), url) for name in ("one", "two"))
+    assert one.home != two.home
+    first, second = one.ask(2), two.ask(2)
+    assert first is not None and second is not None
+    assert one._take(2) is None  # as if it had looked before the other asked
+    two.tell(second, [0.5], {})
+    one.tell(first, [0.4], {})
+    assert two.ask(2) is None
+    assert [trial.state.name for trial in one.all()] == ["COMPLETE", "COMPLETE", "FAIL"]
+
+
+def test_a_worker_on_another_host_is_missed_by_its_heartbeat(
+    steady_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gsnobench.sweep.trials.HEARTBEAT_S", 1)
+    monkeypatch.setattr("gsnobench.sweep.trials.GRACE_S", 1)
+    search, url = search_on(steady_file, trials=1), f"sqlite:///{tmp_path}/study.db"
+    one, two = (open_trials(search, open_home(tmp_path / name), url) for name in ("one", "two"))
+    asked = one.ask(1)
+    assert asked is not None
+    point = dict(suggest(asked.trial, search.axes, search.plan({})))
+    asked.hold.close()  # its heart stops, and its lock lies in a home that the other does not see
+    again = two.ask(1)
+    assert again is not None
+    assert dict(suggest(again.trial, search.axes, search.plan({}))) == point
+    two.tell(again, [0.5], {})
+    assert [trial.state.name for trial in two.all()] == ["FAIL", "COMPLETE"]
+
+
+def test_a_line_torn_by_a_power_cut_does_not_cost_the_study(steady_file: Path, tmp_path: Path) -> None:
+    search = search_on(steady_file, trials=1, refit_seeds=(0,))
+    run_here(search, tmp_path)
+    journal = tmp_path / "studies" / "s" / "journal.log"
+    with journal.open("ab") as file:
+        file.write(b'{"op_code": 4, "work')
+    trials, _, _ = run_here(replace(search, trials=2), tmp_path)
+    assert len(trials.answered()) == 2
+
+
+def command(file: Path, home: Path, trials: int) -> list[str]:
+    words = f"sweep --model gsno --preset paper --dataset {file} --track smoke --over model.k_s=4..32,model.k_t=1..4 --name s"
+    words += f" --trials {trials} --workers 2 --train.steps 3 --refit-top 1 --refit-seeds 0 --home {home} --json"
+    return [sys.executable, "-m", "gsnobench", *words.split()]
+
+
+def kill_one(home: Path, after: int, process: subprocess.Popen[str]) -> None:
+    """SIGKILL to a worker that has just begun a trial, once so many trials were begun."""
+    while process.poll() is None:
+        for path in home.glob("studies/s/running/*.lock"):
+            with suppress(FileNotFoundError, IndexError, ValueError):
+                if int(path.stem) >= after:
+                    os.kill(int(path.read_text().split()[1]), signal.SIGKILL)
+                    return
+        time.sleep(0.002)
+    pytest.fail("the sweep ended before a worker could be killed")
+
+
+def test_a_killed_worker_loses_and_doubles_nothing_and_the_command_goes_on(steady_file: Path, tmp_path: Path) -> None:
+    process = subprocess.Popen(command(steady_file, tmp_path, 5), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    kill_one(tmp_path, 2, process)
+    out, errors = process.communicate()
+    assert process.returncode == 0, errors
+    first = json.loads(out)
+    assert first["trials"]["answered"] == first["trials"]["done"] == 5
+    assert "a worker died" in errors
+    ended = subprocess.run(command(steady_file, tmp_path, 6), capture_output=True, text=True, check=True)
+    second = json.loads(ended.stdout)
+    assert second["trials"]["done"] == 6
+    assert second["best"]["valid"] <= first["best"]["valid"]
+    storage = open_trials(search_on(steady_file, "model.k_s=4..32,model.k_t=1..4"), open_home(tmp_path), "")
+    states = [one.state.name for one in storage.all()]
+    assert (states.count("COMPLETE"), states.count("FAIL"), len(states)) == (6, 1, 7)
+    again = next(one for one in storage.all() if "after" in one.user_attrs)
+    assert again.state == TrialState.COMPLETE
+
+
+# ------------------------------------------------------------------------------------------------------------- mistakes
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ("--over model.k_z", "did you mean 'model.k_"),
+        ("--over model.layers", "not a knob to search"),
+        ("--over train.steps", "is the budget"),
+        ("--over data.psi", "would change the question"),
+        ("--over model.k_s=1..8", "out of range"),
+        ("--over model.k_s=64..8", "is no range"),
+        ("--over model.k_s --model.k_s 8", "both fixed"),
+        ("--over model.k_s,model.k_s", "named twice"),
+        ("--sampler best", "sampler: 'best' is unknown"),
+        ("--pruner hard", "pruner: 'hard' is unknown"),
+        ("--minimise error,beauty", "minimise: 'beauty' is unknown"),
+        ("--minimise error,seconds --pruner median", "cannot prune"),
+        ("--name ../x", "cannot be a folder"),
+        ("--refit-seeds a", "not a whole number"),
+        (
+            "--storage postgresql+psycopg2x://u:secret@127.0.0.1:1/d",
+            "storage postgresql+psycopg2x://127.0.0.1:1/d: cannot be used",
+        ),
+        ("--storage mysql://u:secret@127.0.0.1/d", "storage mysql://127.0.0.1/d: cannot be used"),
+        ("--storage sqlite:////nowhere/at/all.db", "storage sqlite:////nowhere/at/all.db: cannot be used"),
+    ],
+)
+def test_mistakes_are_one_line(
+    words: str, part: str, steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fixed = ["--model", "gsno", "--dataset", str(steady_file), "--track", "smoke", "--home", str(tmp_path)]
+    line = the_mistake(call_here(capsys, "sweep", *fixed, *words.split()))
+    assert part in line
+    assert "secret" not in line
+
+
+def test_the_name_of_another_search_is_refused(steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    open_trials(search_on(steady_file), open_home(tmp_path), "")
+    fixed = ["--dataset", str(steady_file), "--track", "smoke", "--home", str(tmp_path), "--name", "s"]
+    line = the_mistake(call_here(capsys, "sweep", "--model", "deeponet", *fixed))
+    assert "sweep s: holds another search (" in line
+    assert "model" in line
+
+
+def test_a_study_needs_a_task(steady_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "is a file" in the_mistake(call_here(capsys, "study", "sensitivity", "--dataset", str(steady_file)))

@@ -1,0 +1,267 @@
+"""`PRESET+features`: what a wrapped model sees, what it is asked for, and that every bundled model keeps the contract with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from problems import square, steady, unsteady
+from torch import Tensor, nn
+
+import gsnobench as gb
+from gsnobench.bench.calibrate import calibrate
+from gsnobench.check.models import check_model
+from gsnobench.datasets.store import write
+from gsnobench.declare import Model, Phase, Preset
+from gsnobench.errors import DataError, ParamError, RunError
+from gsnobench.files import Cache
+from gsnobench.home import open_home
+from gsnobench.meshes.operators import boundary_distance
+from gsnobench.params import Params
+from gsnobench.plugins import listed, load
+from gsnobench.registry import read_registry, registry_path
+from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.stages import Where
+from gsnobench.training import features
+from gsnobench.training.features import Featured, offered_preset, with_features
+from gsnobench.training.fit import rollout
+from gsnobench.training.hints import domain_length
+from gsnobench.training.loader import Loader, compute_geometry
+from gsnobench.training.normaliser import fit_normaliser
+
+TRAINED = [one.name for one in listed("model") if one.package == "gsnobench" and not load("model", one.name).is_floor]
+
+
+class Mute(nn.Module):
+    """Answers zero and remembers what it was shown."""
+
+    def __init__(self, task: gb.Task, params: Params) -> None:
+        super().__init__()
+        self.task = task
+
+    def forward(self, batch: gb.Batch) -> Tensor:
+        self.seen = batch
+        return torch.zeros(batch.size, self.task.t_out, batch.nodes, len(self.task.fields))
+
+
+def silent(**declared: Any) -> Model:
+    return Model("silent", Params, Mute, **declared)
+
+
+def loader_of(model: Model, data: gb.Samples, preset: Preset) -> Loader:
+    assert model.reference is not None
+    reference = model.reference(data, Params())
+    geometries = [compute_geometry(model, Params(), data.task, mesh, reference=reference, cache=Cache()) for mesh in data.meshes]
+    return Loader(
+        data,
+        task=data.task,
+        normaliser=fit_normaliser(data, preset),
+        geometries=geometries,
+        device="cpu",
+        impose_boundary=False,
+    )
+
+
+def shown(data: gb.Samples, model: Model | None = None) -> tuple[Featured, gb.Batch, Tensor, Tensor]:
+    """The wrapped module with its propagator fitted, what it saw of all samples, and its answer in both units."""
+    model = with_features(model or silent())
+    loader = loader_of(model, data, offered_preset(Preset(inputs="none", outputs="none"), data.task))
+    module = model.build(data.task, Params())
+    assert isinstance(module, Featured) and isinstance(module.inner, Mute)
+    everyone = torch.arange(len(data)), torch.zeros(len(data), dtype=torch.long), data.task.t_out
+    batch, target = loader.batch(*everyone)
+    fit = gb.Fit(data.task, data, data, lambda split: [(batch, loader.normaliser.output.encode(target))])
+    for phase in model.phases(data.task, Params()):
+        if phase.solve is not None:
+            phase.solve(module, fit)
+    answer = module(batch)
+    return module, module.inner.seen, answer, loader.normaliser.output.decode(answer)
+
+
+def test_a_steady_model_sees_distances_and_its_inputs_smoothed_more_and_more() -> None:
+    data = steady()["train"]
+    module, seen, answer, _ = shown(data)
+    mesh, plain = data.mesh(0), torch.from_numpy(np.asarray(data.static[:]))
+    assert seen.static.shape[2] == len(seen.task.static) == len(module.task.static) == 1 + 1 + 3
+    torch.testing.assert_close(seen.static[..., :1], plain)
+    distance = 8 * boundary_distance(mesh, "boundary") / domain_length(mesh) - 1
+    torch.testing.assert_close(seen.static[0, :, 1], torch.from_numpy(distance).float())
+    sizes = [float((seen.static[..., column] - plain[..., 0]).square().mean()) for column in (2, 3, 4)]
+    assert 0 < sizes[0] < sizes[1] < sizes[2]
+    assert not answer.any()
+
+
+def test_smoothing_keeps_a_constant() -> None:
+    data = steady()["train"]
+    even = replace(data, static=np.full_like(np.asarray(data.static[:]), 2.5))
+    _, seen, _, _ = shown(even)
+    torch.testing.assert_close(seen.static[..., 2:], torch.full_like(seen.static[..., 2:], 2.5))
+
+
+def test_waves_that_every_mode_makes_by_itself_need_no_model() -> None:
+    data = unsteady()["train"]
+    _, seen, answer, physical = shown(data)
+    waves = torch.from_numpy(np.asarray(data.frames[:])[:, 2:]) - 5
+    assert float((physical - waves).norm() / waves.norm()) < 1e-3
+    torch.testing.assert_close(seen.static[..., 1:], answer[..., 0].transpose(1, 2))  # after a distance, all frames to be found
+    assert not [name for name in seen.geometry if name.startswith("hints.")]
+
+
+def test_a_model_with_a_loss_of_its_own_keeps_its_target_and_gets_the_features() -> None:
+    def loss(module: nn.Module, batch: gb.Batch, target: Tensor, progress: float) -> Tensor:
+        assert isinstance(module, Mute) and batch.task is module.task
+        return target.square().mean() + batch.static.shape[2]
+
+    called: list[int] = []
+
+    def prepare(module: nn.Module, fit: gb.Fit) -> None:
+        assert isinstance(module, Mute) and fit.task is module.task
+        called.extend(batch.static.shape[2] for batch, _ in fit.batches("train"))
+
+    own = Phase(loss=loss, prepare=prepare, rates={"first.": 0.5}, parameters=lambda module: [nn.Parameter(torch.ones(1))])
+    model = with_features(silent(phases=lambda task, params: (own,)))
+    data = unsteady()["train"]
+    module, _, answer, _ = shown(data, silent(phases=lambda task, params: (own,)))
+    assert not answer.any()
+    features, mine = model.phases(data.task, Params())
+    assert features.name == "features" and mine.rates == {"inner.first.": 0.5}
+    loader = loader_of(model, data, Preset(inputs="none", outputs="none"))
+    batch, target = loader.batch(torch.arange(3), torch.zeros(3, dtype=torch.long), 7)
+    assert mine.loss is not None and mine.prepare is not None and mine.parameters is not None
+    assert float(mine.loss(module, batch, torch.zeros_like(target), 0.5)) == 8
+    mine.prepare(module, gb.Fit(data.task, data, data, lambda split: [(batch, target)]))
+    assert called == [8] and len(list(mine.parameters(module))) == 1
+
+
+def test_a_closed_form_of_the_wrapped_model_is_asked_for_what_is_left() -> None:
+    left: list[Tensor] = []
+
+    def solve(module: nn.Module, fit: gb.Fit) -> None:
+        left.extend(target for _, target in fit.batches("train"))
+
+    data = unsteady()["train"]
+    shown(data, silent(phases=lambda task, params: (Phase(solve=solve), Phase("fit"))))
+    assert float(left[0].norm()) / left[0].numel() ** 0.5 < 1e-3  # of fields of size 1: the propagator has told the rest
+
+
+class Scaled(nn.Module):
+    """One parameter, and an answer that depends on everything it is shown."""
+
+    def __init__(self, task: gb.Task, params: Params) -> None:
+        super().__init__()
+        self.factor = nn.Parameter(torch.tensor(0.3, dtype=torch.float64))
+
+    def forward(self, batch: gb.Batch) -> Tensor:
+        return self.factor * (batch.window[:, -1:] + batch.static.mean(2)[:, None, :, None])
+
+
+def test_gradients_pass_through_the_features_of_later_calls() -> None:
+    data = unsteady()["train"]
+    one_step = replace(data, task=data.task.narrowed(2, 1))
+    model = with_features(Model("scaled", Params, Scaled, horizon=lambda task, params: gb.Horizon(2, 1, unroll=3)))
+    loader = loader_of(model, one_step, offered_preset(Preset(), one_step.task))
+    module = model.build(one_step.task, Params()).double()
+    some = torch.arange(4), torch.zeros(4, dtype=torch.long)
+    pairs = [loader.batch(*some, 1)]
+    fit = gb.Fit(one_step.task, one_step, one_step, lambda split: pairs)
+    with torch.no_grad():
+        assert (solve := model.phases(one_step.task, Params())[0].solve) is not None
+        solve(module.float(), fit)
+    module = module.double()
+    batch = loader.batch(*some, 1)[0]
+    exact = {name: getattr(batch, name).double() for name in ("window", "static", "points")}
+    batch = replace(batch, **exact, geometry={name: value.double() for name, value in batch.geometry.items()})
+    factor = module.get_parameter("inner.factor")
+
+    def loss(value: float) -> Tensor:
+        with torch.no_grad():
+            factor.fill_(value)
+        return rollout(module, loader, batch, some[0], 3).square().sum()
+
+    (slope,) = torch.autograd.grad(loss(0.3), factor)
+    step = 1e-5
+    with torch.no_grad():
+        wanted = (loss(0.3 + step) - loss(0.3 - step)) / (2 * step)
+    assert float(slope) == pytest.approx(float(wanted), rel=1e-4)
+
+
+def test_features_stay_in_full_precision() -> None:
+    module, _, _, _ = shown(data := unsteady()["train"])
+    loader = loader_of(with_features(silent()), data, offered_preset(Preset(), data.task))
+    batch, _ = loader.batch(torch.arange(3), torch.zeros(3, dtype=torch.long), 7)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        _, start = module.look(batch)
+    torch.testing.assert_close(start, module.look(batch)[1], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_every_model_keeps_the_contract_with_features(name: str) -> None:
+    model: Model = load("model", name)
+    scaled = {preset: replace(one, inputs="scale", outputs="scale") for preset, one in model.presets.items()}
+    findings = check_model(with_features(replace(model, presets=scaled)))
+    assert [f"{one.code}: {one.detail}" for one in findings if not one.passed] == []
+
+
+def test_features_change_the_row_and_the_scaling_but_no_knob_and_no_step() -> None:
+    plain, offered = (make_plan(Request("transolver", "swe", preset=f"compact{mark}")) for mark in ("", "+features"))
+    assert offered.spec.row == "transolver@compact+features" and offered.spec.key != plain.spec.key
+    assert offered.spec.model_params == plain.spec.model_params and offered.spec.train_params == plain.spec.train_params
+    assert {**plain.spec.steps, "features": 0} == offered.spec.steps
+    assert (offered.preset.inputs, offered.preset.outputs, offered.preset.points) == ("scale", "scale", plain.preset.points)
+
+
+@pytest.mark.parametrize(
+    ("model", "preset", "said"),
+    [("pod", "default+features", "a floor takes no features"), ("amg", "compat+features", "did you mean 'compact+features'")],
+)
+def test_what_cannot_have_features_is_one_line(model: str, preset: str, said: str) -> None:
+    with pytest.raises(ParamError, match=said.replace("+", r"\+")):
+        make_plan(Request(model, "darcy", preset=preset))
+
+
+def test_a_task_that_offers_nothing_is_one_line() -> None:
+    bare = replace(steady()["train"].task, tags=(), static=())
+    with pytest.raises(ParamError, match="poisson: has no boundaries, no inputs and no frames"):
+        offered_preset(Preset(), bare)
+
+
+def test_steps_and_settings_are_those_without_features(tmp_path: Path) -> None:
+    plan = make_plan(Request("transolver", "darcy", preset="compact+features"))
+    with pytest.raises(RunError, match=r"takes the steps of transolver@compact; calibrate that one"):
+        calibrate(plan, Where(open_home(tmp_path), torch.device("cpu")))
+    text = registry_path().read_text() + '\n[pair.darcy]\n"transolver@compact+features" = { "model.width" = 32 }\n'
+    (tmp_path / "registry.toml").write_text(text)
+    with pytest.raises(DataError, match="a row with features takes steps and settings of the one without"):
+        read_registry(tmp_path / "registry.toml")
+
+
+def test_a_revision_counts_changes_of_the_model_and_of_the_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert with_features(silent(revision=4)).revision == 4 + features.REVISION
+    monkeypatch.setattr(features, "REVISION", 2)
+    assert with_features(silent(revision=4)).revision == 6
+
+
+@pytest.mark.usefixtures("untracked")
+def test_a_rolled_out_run_with_features_predicts_what_it_scored(tmp_path: Path) -> None:
+    write(tmp_path / "waves.nc", unsteady(), provenance={"title": "waves", "source": "problems.py"})
+    wanted = {"home": tmp_path, "device": "cpu", "track": "smoke", "knobs": {"train.steps": "5"}}
+    result = gb.run("sp2gno", str(tmp_path / "waves.nc"), preset="paper+features", **wanted)
+    trained = gb.load(result.spec.key[:12], home=tmp_path, device="cpu")
+    assert trained.plan.horizon.steps == 1 and result.spec.scaling["outputs"] == "scale"
+    assert result.headline < 0.5  # from one frame nobody knows which way a wave goes
+    assert trained.score(unsteady()["test"]).scores()["headline"]["rel_l2"] == pytest.approx(result.headline, rel=1e-5)
+
+
+@pytest.mark.usefixtures("untracked")
+def test_a_run_with_features_learns_predicts_and_moves_to_another_mesh(tmp_path: Path) -> None:
+    write(tmp_path / "poisson.nc", steady(), provenance={"title": "poisson", "source": "problems.py"})
+    wanted = {"home": tmp_path, "device": "cpu", "track": "smoke", "knobs": {"train.steps": "30"}}
+    result = gb.run("transolver", str(tmp_path / "poisson.nc"), preset="compact+features", **wanted)
+    trained = gb.load(result.spec.key[:12], home=tmp_path, device="cpu")
+    assert result.status == "done"
+    assert trained.score(steady()["test"]).scores()["headline"]["rel_l2"] == pytest.approx(result.headline, rel=1e-5)
+    assert trained.predict(steady(mesh=square(15))["test"]).shape == (8, 1, 225, 1)
