@@ -1,10 +1,13 @@
-"""The airfoil's solver on its meshes: CPU seconds a chord over speed of sound, free stream, steady forces, error of a trajectory.
+"""The airfoil's solver on its meshes: CPU seconds a chord over speed of sound, free stream, steady
+forces, error of a trajectory.
 
-    OMP_NUM_THREADS=1 python benchmarks/airfoil.py [--resolutions 600,1800,5233] [--refine 0] [--json FILE]
+    OMP_NUM_THREADS=1 python benchmarks/airfoil.py [--resolutions 600,1800,5233] [--refine 0]
+    [--json FILE]
 
-One default configuration for all figures. CPU time is the least of three pieces of a trajectory. Exact: no lift and no drag at
-Mach 0.5 and 0 degrees. `--refine 1` also solves the first test trajectory on the mesh with every triangle cut in four and gives
-the relative L2 distance at the published nodes, differences from the references, last frame (about 10 times the CPU time).
+One default configuration for all figures. CPU time is the least of three pieces of a trajectory.
+Exact: no lift and no drag at Mach 0.5 and 0 degrees. `--refine 1` also solves the first test
+trajectory on the mesh with every triangle cut in four and gives the relative L2 distance at the
+published nodes, differences from the references, last frame (about 10 times the CPU time).
 """
 
 from __future__ import annotations
@@ -20,7 +23,13 @@ import numpy as np
 import gsnobench as gb
 from gsnobench.data import Array
 from gsnobench_plugins.datasets import airfoil
-from gsnobench_plugins.solvers.equations.euler import PRESSURE, Stream, conserved, evolve, primitives
+from gsnobench_plugins.solvers.equations.euler import (
+    PRESSURE,
+    Stream,
+    conserved,
+    evolve,
+    primitives,
+)
 from gsnobench_plugins.solvers.equations.euler_steady import forces, steady_state
 from gsnobench_plugins.solvers.meshing.topology import min_angle, refine
 
@@ -31,7 +40,9 @@ BARS = {"cpu_s": 5.0, "drift": 1e-12, "lift": 2e-3, "drag": 5e-3}
 
 def main() -> int:
     """Print one line a resolution; the exit code is 1 if a bar at 5233 nodes is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--resolutions", default="600,1800,5233")
     parser.add_argument("--refine", type=int, default=0)
     parser.add_argument("--json", type=Path)
@@ -100,14 +111,19 @@ def steady(air: airfoil.Air, stream: Stream) -> tuple[float, float, float]:
 
 
 def refined_error(air: airfoil.Air) -> list[float]:
-    """Relative L2 distance of density, pressure and velocity from those on the mesh with every triangle cut in four."""
+    """Relative L2 distance of density, pressure and velocity from those on the mesh with every
+    triangle cut in four.
+    """
     finer, _ = refine(air.mesh)
     stream, _ = airfoil.draw(airfoil.Params(), 0, "test", 0)
     times = airfoil.frame_times(airfoil.Params().interval)
     coarse = airfoil.solve(air, stream, times)[-1]  # (N, 4)
     fine = airfoil.solve(airfoil.air_of(finer), stream, times)[-1][: air.mesh.size]
     reference = np.array([one.reference for one in airfoil.gsnobench_dataset().fields])
-    return [round(distance(coarse[:, group], (fine - reference)[:, group], reference[group]), 4) for group in ([0], [1], [2, 3])]
+    return [
+        round(distance(coarse[:, group], (fine - reference)[:, group], reference[group]), 4)
+        for group in ([0], [1], [2, 3])
+    ]
 
 
 def distance(found: Array, exact: Array, reference: Array) -> float:

@@ -1,11 +1,14 @@
-"""Cost of one training step of every model, in one run: time as multiples of a matrix product, memory on the full car.
+"""Cost of one training step of every model, in one run: time as multiples of a matrix product,
+memory on the full car.
 
-    OMP_NUM_THREADS=1 python benchmarks/baselines.py [--models a,b] [--repeats 5] [--memory] [--json FILE]
+    OMP_NUM_THREADS=1 python benchmarks/baselines.py [--models a,b] [--repeats 5] [--memory] [--json
+    FILE]
 
-Time: batch 4 on 1184 random points of the unit square, one input and one output, preset `paper`, forward, backward and
-optimiser, in CPU-seconds, in units of a 4736 x 256 x 1024 float32 product ("cal"). The clock of a shared machine drifts by a
-third, so every step is divided by the median of the products right before and after it; the median of these ratios counts.
-Memory (`--memory`): peak resident set of two steps on a car of 32186 points, batch 1, each model in a process of its own,
+Time: batch 4 on 1184 random points of the unit square, one input and one output, preset `paper`,
+forward, backward and optimiser, in CPU-seconds, in units of a 4736 x 256 x 1024 float32 product
+("cal"). The clock of a shared machine drifts by a third, so every step is divided by the median of
+the products right before and after it; the median of these ratios counts. Memory (`--memory`): peak
+resident set of two steps on a car of 32186 points, batch 1, each model in a process of its own,
 less that of the process before the model is made.
 """
 
@@ -36,7 +39,16 @@ from gsnobench.runs.stages import Where, data_path, make_loader, prepare
 from gsnobench.training.fit import Job, _draw, _loss, fit_view
 from gsnobench.training.optimisation import make_optimiser
 
-BARS = {"deeponet": 0.3, "transolver": 30, "gnot": 120, "amg": 400, "sp2gno": 12, "geofno": 5, "mgkn": 150, "coral": 19}
+BARS = {
+    "deeponet": 0.3,
+    "transolver": 30,
+    "gnot": 120,
+    "amg": 400,
+    "sp2gno": 12,
+    "geofno": 5,
+    "mgkn": 150,
+    "coral": 19,
+}
 NODES, BATCH, CAR_NODES = 1184, 4, 32186
 MEMORY_BARS = {"compact": 10_000, "official": 20_000}  # MB
 
@@ -45,12 +57,24 @@ def square_file(folder: Path) -> Path:
     """Unrelated random fields on random points: what is learnt does not matter here."""
     draw = np.random.default_rng(0)
     mesh = gb.Mesh(draw.random((NODES, 2)), None, {})
-    task = gb.Task("square", "square", (gb.Field("u"),), dim=2, static=(gb.Field("a"),), resolution=NODES)
+    task = gb.Task(
+        "square", "square", (gb.Field("u"),), dim=2, static=(gb.Field("a"),), resolution=NODES
+    )
     splits: dict[Any, gb.Samples] = {}
     for split in ("train", "valid", "test"):
         fields = draw.normal(size=(2, BATCH, NODES)).astype("f4")
-        splits[split] = gb.Samples(task, (mesh,), fields[0][:, None, :, None], fields[1][..., None], np.zeros((BATCH, 0), "f4"))
-    write(folder / "square.nc", splits, provenance={"title": "random fields", "source": "benchmarks/baselines.py"})
+        splits[split] = gb.Samples(
+            task,
+            (mesh,),
+            fields[0][:, None, :, None],
+            fields[1][..., None],
+            np.zeros((BATCH, 0), "f4"),
+        )
+    write(
+        folder / "square.nc",
+        splits,
+        provenance={"title": "random fields", "source": "benchmarks/baselines.py"},
+    )
     return folder / "square.nc"
 
 
@@ -76,11 +100,24 @@ def make_job(plan: Plan, folder: Path) -> Job:
     with open_file(data_path(plan, where), plan.task) as opened:
         splits: list[Split] = ["train", "valid"]
         setup = prepare(plan, where, opened.split("train"))
-        train, valid = (make_loader(plan, where, setup, in_memory(opened, split)) for split in splits)
+        train, valid = (
+            make_loader(plan, where, setup, in_memory(opened, split)) for split in splits
+        )
     nothing = lambda *_: None  # noqa: E731
     steps = {phase.name: 10 for phase in plan.phases}
     return Job(
-        setup.module, train, valid, plan.phases, steps, plan.horizon, plan.task.t_out, plan.train, 0, folder, nothing, nothing
+        setup.module,
+        train,
+        valid,
+        plan.phases,
+        steps,
+        plan.horizon,
+        plan.task.t_out,
+        plan.train,
+        0,
+        folder,
+        nothing,
+        nothing,
     )
 
 
@@ -89,7 +126,11 @@ def make_step(job: Job) -> Callable[[], None]:
     phase = job.phases[0]
     if phase.prepare is not None:
         phase.prepare(job.module, fit_view(job))
-    trained = [one for one in (phase.parameters or torch.nn.Module.parameters)(job.module) if one.requires_grad]
+    trained = [
+        one
+        for one in (phase.parameters or torch.nn.Module.parameters)(job.module)
+        if one.requires_grad
+    ]
     optimiser = make_optimiser(trained, job.params, torch.device("cpu"))
     draw = torch.Generator().manual_seed(0)
 
@@ -120,7 +161,9 @@ def times(models: list[str], repeats: int) -> dict[str, float]:
 
 
 def in_products(step: Callable[[], None]) -> float:
-    """A step, or the mean of as many as last about a tenth of a second, in units of the product around it."""
+    """A step, or the mean of as many as last about a tenth of a second, in units of the product
+    around it.
+    """
     a, b = torch.randn(4736, 256), torch.randn(256, 1024)
     count = max(1, round(0.1 / spent(step)))
     before = [spent(lambda: a @ b) for _ in range(8)]
@@ -156,16 +199,27 @@ def memories(models: list[str]) -> dict[str, dict[str, float | str]]:
         file = car_file(Path(name))
         for model in models:
             for preset in MEMORY_BARS:
-                command = [sys.executable, __file__, "--car", str(file), "--models", f"{model}@{preset}"]
+                command = [
+                    sys.executable,
+                    __file__,
+                    "--car",
+                    str(file),
+                    "--models",
+                    f"{model}@{preset}",
+                ]
                 ended = subprocess.run(command, capture_output=True, text=True)
-                told = ended.stdout.strip() or (ended.stderr.strip().splitlines() or ["no word"])[-1]
+                told = (
+                    ended.stdout.strip() or (ended.stderr.strip().splitlines() or ["no word"])[-1]
+                )
                 found.setdefault(model, {})[preset] = float(told) if ended.returncode == 0 else told
                 print(f"{model}@{preset}: {told} MB", file=sys.stderr, flush=True)
     return found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--models", default=",".join(BARS))
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--memory", action="store_true")

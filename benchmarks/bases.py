@@ -1,8 +1,10 @@
-"""Eigenbases: cost of 1000 geometries, shift-invert against plain LOBPCG, and agreement of bases between two meshes.
+"""Eigenbases: cost of 1000 geometries, shift-invert against plain LOBPCG, and agreement of bases
+between two meshes.
 
     OMP_NUM_THREADS=1 python benchmarks/bases.py [--count 1000]
 
-CPU seconds of one thread; the bars are 15 CPU-s for 1000 bases with their graphs and a ratio of 1/5 to plain LOBPCG.
+CPU seconds of one thread; the bars are 15 CPU-s for 1000 bases with their graphs and a ratio of 1/5
+to plain LOBPCG.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from gsnobench.meshes.modes import Basis, Kind, align, eigenbases, eigenbasis
 from gsnobench.meshes.operators import interpolation, triangulation
 from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
 
-NOTCHED = np.array([[0.0, 0], [0.49, 0], [0.49, 0.4], [0.51, 0.4], [0.51, 0], [1, 0], [0.5, 0.75**0.5]])
+NOTCHED = np.array(
+    [[0.0, 0], [0.49, 0], [0.49, 0.4], [0.51, 0.4], [0.51, 0], [1, 0], [0.5, 0.75**0.5]]
+)
 GUARDS = 8
 
 
@@ -33,7 +37,9 @@ def cpu_seconds(work: Callable[[], object], repeats: int = 1) -> float:
 
 
 def plate_with_hole(nodes: int, seed: int) -> Mesh:
-    """A point cloud of the unit square around a random hole, as in hyper-elasticity; it has no cells."""
+    """A point cloud of the unit square around a random hole, as in hyper-elasticity; it has no
+    cells.
+    """
     random = np.random.default_rng(seed)
     side = int(np.sqrt(1.3 * nodes)) + 1
     lattice = np.stack(np.meshgrid(np.arange(side), np.arange(side)), axis=-1).reshape(-1, 2) + 0.5
@@ -58,12 +64,17 @@ def against_lobpcg() -> None:
         fast = cpu_seconds(lambda: eigenbasis(mesh, 8, kind=kind, solver="lanczos"), repeats=7)
         plain = cpu_seconds(lambda: eigenbasis(mesh, 8, kind=kind, solver="lobpcg"), repeats=3)
         residual = eigenbasis(mesh, 8, kind=kind, solver="lanczos").residual
-        print(f"1184 nodes, 8 modes, {kind:8} shift-invert / LOBPCG = {fast / plain:.3f} ({fast:.4f} s), residual {residual:.1e}")
+        print(
+            f"1184 nodes, 8 modes, {kind:8} shift-invert / LOBPCG = {fast / plain:.3f} ({fast:.4f} "
+            f"s), residual {residual:.1e}"
+        )
 
 
 def correlations(basis: Basis, vectors: Array, carried: Array) -> str:
     weights = basis.mass[:, None] * carried
-    found = np.abs(np.sum(vectors * weights, axis=0)) / np.sqrt(np.sum(carried * weights, axis=0) * (basis.mass @ vectors**2))
+    found = np.abs(np.sum(vectors * weights, axis=0)) / np.sqrt(
+        np.sum(carried * weights, axis=0) * (basis.mass @ vectors**2)
+    )
     return f"{found.min():.2f}/{found.mean():.2f}"
 
 
@@ -81,7 +92,10 @@ def agreement() -> None:
             fresh = eigenbasis(fine, k + GUARDS, kind=kind, dirichlet=dirichlet)
             before = correlations(fresh, fresh.vectors[:, :k], carried)
             after = correlations(fresh, align(fresh, carried), carried)
-            print(f"600 -> 2300 nodes, {label:13} k={k:2}: |correlation| min/mean {before}, aligned {after}")
+            print(
+                f"600 -> 2300 nodes, {label:13} k={k:2}: |correlation| min/mean {before}, aligned "
+                f"{after}"
+            )
 
 
 def main() -> None:

@@ -1,8 +1,10 @@
-"""Boards from many results: time and memory of `leaderboard build`, and of a second build with nothing new.
+"""Boards from many results: time and memory of `leaderboard build`, and of a second build with
+nothing new.
 
     python benchmarks/board.py [--files 20000] [--json FILE]
 
-Made-up results of about 20 kB each: 12 tasks, 14 rows, as many seeds as it takes. Each build is a process of its own.
+Made-up results of about 20 kB each: 12 tasks, 14 rows, as many seeds as it takes. Each build is a
+process of its own.
 """
 
 from __future__ import annotations
@@ -29,7 +31,12 @@ def result(task: int, row: int, seed: int) -> RunResult:
     """One finished run; its curve fills it up to the size of a real one."""
     draw = np.random.default_rng([task, row, seed])
     sizes = {"train": 128, "valid": 32, "test": SAMPLES, "test_ood": 0}
-    names = {"task": f"task{task}@5-{FRAMES}", "track": "laptop", "model": f"model{row}", "preset": "compact"}
+    names = {
+        "task": f"task{task}@5-{FRAMES}",
+        "track": "laptop",
+        "model": f"model{row}",
+        "preset": "compact",
+    }
     spec = RunSpec(
         **names,
         version=1,
@@ -45,9 +52,21 @@ def result(task: int, row: int, seed: int) -> RunResult:
         seed=seed,
     )
     errors = np.round(0.02 * (1 + row) * np.exp(0.3 * draw.normal(size=SAMPLES)), 6)
-    scores = {"u": {"rel_l2": errors.mean(), "rel_l2_raw": errors.mean()}, "headline": {"rel_l2": errors.mean()}}
-    curve = [{"phase": "fit", "epoch": n, "step": 32 * n, "loss": draw.random(), "valid": draw.random()} for n in range(150)]
-    costs = {"parameters": 1e4 * (1 + row), "prepare_s": 0.1, "train_cpu_s": 100.0, "train_s": 100.0, "validate_cpu_s": 1.0}
+    scores = {
+        "u": {"rel_l2": errors.mean(), "rel_l2_raw": errors.mean()},
+        "headline": {"rel_l2": errors.mean()},
+    }
+    curve = [
+        {"phase": "fit", "epoch": n, "step": 32 * n, "loss": draw.random(), "valid": draw.random()}
+        for n in range(150)
+    ]
+    costs = {
+        "parameters": 1e4 * (1 + row),
+        "prepare_s": 0.1,
+        "train_cpu_s": 100.0,
+        "train_s": 100.0,
+        "validate_cpu_s": 1.0,
+    }
     return RunResult(
         spec,
         "done",
@@ -72,7 +91,17 @@ def write_results(root: Path, files: int) -> None:
 
 def measure(root: Path, out: Path) -> dict[str, float]:
     """Wall and CPU seconds of one build, and the peak memory of all its processes together."""
-    command = [sys.executable, "-m", "gsnobench", "leaderboard", "build", "--results", str(root), "--out", str(out)]
+    command = [
+        sys.executable,
+        "-m",
+        "gsnobench",
+        "leaderboard",
+        "build",
+        "--results",
+        str(root),
+        "--out",
+        str(out),
+    ]
     before, started, peak = os.times(), time.perf_counter(), 0
     process = psutil.Popen(command, stdout=subprocess.DEVNULL)
     while process.poll() is None:
@@ -80,7 +109,9 @@ def measure(root: Path, out: Path) -> dict[str, float]:
         time.sleep(0.05)
     assert process.returncode == 0, f"the build ended with {process.returncode}"
     after = os.times()
-    spent = after.children_user + after.children_system - before.children_user - before.children_system
+    spent = (
+        after.children_user + after.children_system - before.children_user - before.children_system
+    )
     return {"wall_s": time.perf_counter() - started, "cpu_s": spent, "peak_mb": peak / 2**20}
 
 
@@ -94,7 +125,9 @@ def _resident(process: psutil.Popen) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--files", type=int, default=20_000)
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
@@ -102,7 +135,12 @@ def main() -> None:
         root, out = Path(name) / "results", Path(name) / "boards"
         write_results(root, chosen.files)
         size = sum(path.stat().st_size for path in root.rglob("*.json")) / chosen.files
-        table = {"files": chosen.files, "bytes_a_file": size, "first": measure(root, out), "second": measure(root, out)}
+        table = {
+            "files": chosen.files,
+            "bytes_a_file": size,
+            "first": measure(root, out),
+            "second": measure(root, out),
+        }
     print(json.dumps(table, indent=1))
     if chosen.json is not None:
         chosen.json.write_text(json.dumps(table, indent=1) + "\n")

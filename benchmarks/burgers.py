@@ -1,11 +1,13 @@
-"""Burgers in the flower and in the pyramid: CPU seconds a sample, and the error against meshes refined once more.
+"""Burgers in the flower and in the pyramid: CPU seconds a sample, and the error against meshes
+refined once more.
 
     OMP_NUM_THREADS=1 python benchmarks/burgers.py [--datasets burgers2d,burgers3d] [--samples 2] [--resolutions 1168]
         [--splits test,test_ood] [--variants default,lively] [--until 0.1] [--json FILE]
 
-The reference is extrapolated from the two meshes refined once more, marched by rk4 without modes. Errors are
-relative L2 over the published nodes of all frames that are alive (norm above 1 % of the initial one) and not the first, which
-is exact; `worst` is the worst single frame of any sample. CPU time is the least of the samples: a busy machine does not count.
+The reference is extrapolated from the two meshes refined once more, marched by rk4 without modes.
+Errors are relative L2 over the published nodes of all frames that are alive (norm above 1 % of the
+initial one) and not the first, which is exact; `worst` is the worst single frame of any sample. CPU
+time is the least of the samples: a busy machine does not count.
 """
 
 from __future__ import annotations
@@ -32,22 +34,33 @@ BARS = {
     "burgers3d": {"nodes": 1867, "cpu_s": 1.0, "error": 0.01},
 }
 ALIVE = 0.01  # of the initial norm
-UNTIL = {"burgers2d": {"default": 1.0, "lively": 1.0}, "burgers3d": {"default": 0.1, "lively": 1.0}}  # time of the reference
+# time of the reference
+UNTIL = {"burgers2d": {"default": 1.0, "lively": 1.0}, "burgers3d": {"default": 0.1, "lively": 1.0}}
 
 
 def main() -> int:
-    """Print one line a case; the exit code is 1 if a bar of a default configuration is missed on the test split."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Print one line a case; the exit code is 1 if a bar of a default configuration is missed on
+    the test split.
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--datasets", default="burgers2d,burgers3d")
     parser.add_argument("--samples", type=int, default=2)
     parser.add_argument("--resolutions", default="", help="node counts; default: that of the bar")
     parser.add_argument("--splits", default="test")
     parser.add_argument("--variants", default="default")
-    parser.add_argument("--until", type=float, help="end of the reference; burgers3d stops at 0.1 unless told, a minute a sample")
+    parser.add_argument(
+        "--until",
+        type=float,
+        help="end of the reference; burgers3d stops at 0.1 unless told, a minute a sample",
+    )
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     rows = [
-        measure(name, variant, int(nodes), split, asked.samples, asked.until or UNTIL[name][variant])
+        measure(
+            name, variant, int(nodes), split, asked.samples, asked.until or UNTIL[name][variant]
+        )
         for name in asked.datasets.split(",")
         for variant in asked.variants.split(",")
         for nodes in (asked.resolutions or str(BARS[name]["nodes"])).split(",")
@@ -58,14 +71,18 @@ def main() -> int:
     return int(any(row["verdict"] == "MISSED" for row in rows))
 
 
-def measure(name: str, variant: str, nodes: int, split: Split, samples: int, until: float) -> dict[str, Any]:
+def measure(
+    name: str, variant: str, nodes: int, split: Split, samples: int, until: float
+) -> dict[str, Any]:
     """Costs and errors of one configuration."""
     module, cache = MODULES[name], gb.Cache()
     knobs = module.gsnobench_dataset().variants.get(variant, {})
     began = time.process_time()
     shared = module.setup(module.Params(**knobs), nodes, cache)
     setup_s = time.process_time() - began
-    finer = module.setup(replace(shared.params, refinements=shared.params.refinements + 1), nodes, cache)
+    finer = module.setup(
+        replace(shared.params, refinements=shared.params.refinements + 1), nodes, cache
+    )
     errors, worst, seconds, left = [], [], [], []
     next(module.generate(shared, 1, split, [0]))  # compiled before it is timed
     for index in range(samples):
@@ -110,7 +127,9 @@ def alive_times(module: ModuleType, frames: Array, until: float) -> tuple[float,
     return tuple(t for t in module.TIMES[:alive] if t <= until + 1e-12)
 
 
-def reference(module: ModuleType, finer: Any, split: Split, index: int, times: tuple[float, ...]) -> Array:
+def reference(
+    module: ModuleType, finer: Any, split: Split, index: int, times: tuple[float, ...]
+) -> Array:
     """The same sample from finer meshes, (T, N, d)."""
     field = module.draw_field(finer, 0, split, index)
     if module is burgers2d:
@@ -128,9 +147,11 @@ def frame_norms(frames: Array) -> Array:
 def show(row: dict[str, Any]) -> str:
     """One line of the table."""
     return (
-        f"{row['dataset']:16s} {row['nodes']:5d} nodes, {row['split']:8s} solved on {row['solved']:6d}, "
+        f"{row['dataset']:16s} {row['nodes']:5d} nodes, {row['split']:8s} solved on "
+        f"{row['solved']:6d}, "
         f"reference {row['reference']:6d} to t = {row['until']:g}: setup {row['setup_s']:5.2f} s, "
-        f"{row['cpu_s']:6.3f} CPU-s a sample; error {100 * row['error']:.3f} %, worst frame {100 * row['worst']:.3f} %; "
+        f"{row['cpu_s']:6.3f} CPU-s a sample; error {100 * row['error']:.3f} %, worst frame "
+        f"{100 * row['worst']:.3f} %; "
         f"{row['left']:.3g} of the norm left at the end {row['verdict']}"
     )
 

@@ -1,10 +1,13 @@
-"""The car's potential flow: cost, memory and accuracy of the default configuration against its bars, in one run.
+"""The car's potential flow: cost, memory and accuracy of the default configuration against its
+bars, in one run.
 
-    OMP_NUM_THREADS=1 python benchmarks/car.py [--samples 3] [--resolutions 2000,4000,32186] [--finer 18] [--json FILE]
+    OMP_NUM_THREADS=1 python benchmarks/car.py [--samples 3] [--resolutions 2000,4000,32186]
+    [--finer 18] [--json FILE]
 
-CPU time is the least of the samples, so that a busy machine does not count; peak memory is that of a fresh process that makes
-one sample. Errors are relative L2 against the same body solved with 112 finer^2 panels: of the pressure on the surface, of what
-the body changes in the velocity in the air, and of the latter within 0.2 m of the body; mean and worst of the samples.
+CPU time is the least of the samples, so that a busy machine does not count; peak memory is that of
+a fresh process that makes one sample. Errors are relative L2 against the same body solved with 112
+finer^2 panels: of the pressure on the surface, of what the body changes in the velocity in the air,
+and of the latter within 0.2 m of the body; mean and worst of the samples.
 """
 
 from __future__ import annotations
@@ -44,8 +47,12 @@ ONE_SAMPLE = (
 
 
 def main() -> int:
-    """Print one line a measurement; the exit code is 1 if a bar of the default configuration is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Print one line a measurement; the exit code is 1 if a bar of the default configuration is
+    missed.
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--samples", type=int, default=3)
     parser.add_argument("--resolutions", default="2000,4000,32186")
     parser.add_argument("--splits", default="test,test_ood")
@@ -65,7 +72,12 @@ def main() -> int:
 
 def bars(samples: int) -> dict:
     """What the bars are set on, all of the default configuration at the published number of points."""
-    peak = subprocess.run([sys.executable, "-c", ONE_SAMPLE.format(points=POINTS)], capture_output=True, text=True, check=True)
+    peak = subprocess.run(
+        [sys.executable, "-c", ONE_SAMPLE.format(points=POINTS)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     air = car.setup(car.Params(), POINTS, gb.Cache())
     seconds, inside, drags = [], 0, []
     for index in range(samples):
@@ -82,7 +94,11 @@ def bars(samples: int) -> dict:
         "inside": inside,
     }
     for name, value in row.items():
-        print(f"{name:8s} {value:8g}   bar {BARS[name]:g}{'' if value <= BARS[name] else '   MISSED'}", flush=True)
+        print(
+            f"{name:8s} {value:8g}   bar "
+            f"{BARS[name]:g}{'' if value <= BARS[name] else '   MISSED'}",
+            flush=True,
+        )
     return row
 
 
@@ -104,7 +120,11 @@ def isolated_drag(air: car.Air, index: int) -> float:
     half = car.vertices(shape, published)
     flow = solve_flow(air.solved, car.vertices(shape, air.solved), ground=False)
     pressure = pressure_coefficient(surface_velocity(flow, half, body_normals(shape, half)))
-    return float(force_coefficients(published.whole_vectors(half), published.triangles, published.whole(pressure))[0])
+    return float(
+        force_coefficients(
+            published.whole_vectors(half), published.triangles, published.whole(pressure)
+        )[0]
+    )
 
 
 def sphere_error(steps: int = 10) -> float:
@@ -112,7 +132,9 @@ def sphere_error(steps: int = 10) -> float:
     lattice = box_lattice(2 * steps, steps, 2 * steps)
     directions = np.tan(math.pi / 4 * lattice.places)
     half = directions / np.linalg.norm(directions, axis=1, keepdims=True)
-    found = pressure_coefficient(surface_velocity(solve_flow(lattice, half, ground=False), half, half))
+    found = pressure_coefficient(
+        surface_velocity(solve_flow(lattice, half, ground=False), half, half)
+    )
     return relative(found, 1 - 2.25 * (1 - half[:, 0] ** 2))
 
 
@@ -139,14 +161,20 @@ def measure(points: int, split: Split, samples: int, finer: int) -> dict:
 
 
 def differences(coarse: gb.Sample, fine: gb.Sample) -> list[float]:
-    """Relative L2 in pressure, in the changed velocity, and in that near the body; at the points that both have."""
+    """Relative L2 in pressure, in the changed velocity, and in that near the body; at the points
+    that both have.
+    """
     assert coarse.mesh is not None and fine.mesh is not None
     surface = coarse.mesh.tags["surface"]
     same = np.all(coarse.mesh.points == fine.mesh.points, axis=1) & ~surface
     near = same & (coarse.static[:, 0] < 0.2)
     change = [one.frames[0, :, 1:] - [car.Params().speed, 0.0, 0.0] for one in (coarse, fine)]
     pressure = [one.frames[0, surface, 0] for one in (coarse, fine)]
-    return [relative(*pressure), relative(change[0][same], change[1][same]), relative(change[0][near], change[1][near])]
+    return [
+        relative(*pressure),
+        relative(change[0][same], change[1][same]),
+        relative(change[0][near], change[1][near]),
+    ]
 
 
 def relative(found: Array, exact: Array) -> float:
@@ -156,9 +184,12 @@ def relative(found: Array, exact: Array) -> float:
 
 def show(row: dict) -> str:
     """One line of the table."""
-    mean, worst = (" ".join(f"{100 * value:5.2f}" for value in row[name]) for name in ("mean", "worst"))
+    mean, worst = (
+        " ".join(f"{100 * value:5.2f}" for value in row[name]) for name in ("mean", "worst")
+    )
     return (
-        f"{row['points']:5d} points, {row['split']:8s} {row['panels']:6d} panels: {row['cpu_s']:5.2f} CPU-s a sample; "
+        f"{row['points']:5d} points, {row['split']:8s} {row['panels']:6d} panels: "
+        f"{row['cpu_s']:5.2f} CPU-s a sample; "
         f"error in % of pressure, velocity, velocity near the body: mean {mean}, worst {worst}"
     )
 

@@ -1,9 +1,11 @@
-"""Darcy generator: CPU seconds a sample and accuracy at the published nodes, for both permeability laws, in one run.
+"""Darcy generator: CPU seconds a sample and accuracy at the published nodes, for both permeability
+laws, in one run.
 
     OMP_NUM_THREADS=1 python benchmarks/darcy.py [--nodes 1184] [--samples 16] [--json FILE]
 
-The error of the default configuration is its distance from a solution on a mesh refined once more than any knob allows.
-The prepared multigrid solver is timed against a sparse direct solver on the same matrices, interleaved.
+The error of the default configuration is its distance from a solution on a mesh refined once more
+than any knob allows. The prepared multigrid solver is timed against a sparse direct solver on the
+same matrices, interleaved.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ def reference_heads(setup: darcy.Setup, nested: NestedDiffusion, samples: int) -
 
 
 def direct_ratio(setup: darcy.Setup, repeats: int = 3) -> float:
-    """CPU time of a sparse direct solve over that of the multigrid solve, same matrix, least of several."""
+    """CPU time of a sparse direct solve over that of the multigrid solve, same matrix, least of
+    several.
+    """
     form, nested = setup.nested.forms[-1], setup.nested
     coefficient = np.exp(np.sin(9 * nested.finest.points[nested.finest.cells].mean(axis=1)[:, 0]))
     direct, multigrid = [], []
@@ -52,12 +56,16 @@ def direct_ratio(setup: darcy.Setup, repeats: int = 3) -> float:
     return min(direct) / min(multigrid)
 
 
-def measure(psi: str, nodes: int, samples: int, cache: gb.Cache, nested: NestedDiffusion) -> dict[str, float]:
+def measure(
+    psi: str, nodes: int, samples: int, cache: gb.Cache, nested: NestedDiffusion
+) -> dict[str, float]:
     """Cost and error of one permeability law."""
     start = time.process_time()
     setup = darcy.setup(darcy.Params.make({"psi": psi}), nodes, cache)
     ready = time.process_time()
-    heads = np.stack([sample.frames[0, :, 0] for sample in darcy.generate(setup, 1, "test", range(samples))])
+    heads = np.stack(
+        [sample.frames[0, :, 0] for sample in darcy.generate(setup, 1, "test", range(samples))]
+    )
     done = time.process_time()
     few = min(samples, 4)
     exact = reference_heads(setup, nested, few)
@@ -81,11 +89,16 @@ def main() -> None:
         cache = gb.Cache(Path(folder))
         mesh = darcy.setup(darcy.Params(refinements=0), options.nodes, cache).mesh
         nested = NestedDiffusion.of(mesh, refinements=REFERENCE)
-        table = {psi: measure(psi, options.nodes, options.samples, cache, nested) for psi in ("exp", "threshold")}
+        table = {
+            psi: measure(psi, options.nodes, options.samples, cache, nested)
+            for psi in ("exp", "threshold")
+        }
     for psi, row in table.items():
         print(psi, *(f"{name}={value:.3g}" for name, value in row.items()), sep="  ")
         for name, bar in BARS.items():
-            print(f"  {name}: {row[name]:.3g} (bar {bar:g}): {'ok' if row[name] <= bar else 'MISSED'}")
+            print(
+                f"  {name}: {row[name]:.3g} (bar {bar:g}): {'ok' if row[name] <= bar else 'MISSED'}"
+            )
     if options.json:
         options.json.write_text(json.dumps(table, indent=1))
 

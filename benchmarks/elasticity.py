@@ -1,10 +1,13 @@
-"""The cell's solver at several resolutions: CPU seconds a sample, and the error of the stress against a much finer solution.
+"""The cell's solver at several resolutions: CPU seconds a sample, and the error of the stress
+against a much finer solution.
 
-    OMP_NUM_THREADS=1 python benchmarks/elasticity.py [--samples 3] [--resolutions 160,450,972] [--finer 2] [--json FILE]
+    OMP_NUM_THREADS=1 python benchmarks/elasticity.py [--samples 3] [--resolutions 160,450,972]
+    [--finer 2] [--json FILE]
 
-The reference is solved on the same published mesh, refined `finer` times more and more deeply around the clamped corners.
-CPU time is the least of the samples, so that a busy machine does not count; errors are relative L2 over nodes inside, nodes
-on the boundary and all nodes, mean and worst of the samples. Only the default configuration is measured.
+The reference is solved on the same published mesh, refined `finer` times more and more deeply
+around the clamped corners. CPU time is the least of the samples, so that a busy machine does not
+count; errors are relative L2 over nodes inside, nodes on the boundary and all nodes, mean and worst
+of the samples. Only the default configuration is measured.
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ PLACES = ("inside", "boundary", "void", "all")
 
 def main() -> int:
     """Print one line a resolution and split; the exit code is 1 if a bar at 972 nodes is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--samples", type=int, default=3)
     parser.add_argument("--resolutions", default="160,450,972")
     parser.add_argument("--finer", type=int, default=2)
@@ -45,14 +50,23 @@ def main() -> int:
     if asked.json:
         asked.json.write_text(json.dumps(rows, indent=1) + "\n")
     judged = [row for row in rows if row["nodes"] == BARS["nodes"] and row["split"] == "test"]
-    return int(any(row["mean"]["inside"] > BARS["inside"] or row["cpu_s"] > BARS["cpu_s"] for row in judged))
+    return int(
+        any(
+            row["mean"]["inside"] > BARS["inside"] or row["cpu_s"] > BARS["cpu_s"] for row in judged
+        )
+    )
 
 
 def measure(nodes: int, split: Split, samples: int, finer: int) -> dict:
     """Costs and errors of the default configuration at one resolution."""
     cell = elasticity.setup(elasticity.Params(), nodes, gb.Cache())
     params = cell.params
-    fine = replace(cell, params=replace(params, refinements=params.refinements + finer, gradings=params.gradings + 2))
+    fine = replace(
+        cell,
+        params=replace(
+            params, refinements=params.refinements + finer, gradings=params.gradings + 2
+        ),
+    )
     errors, seconds, angles, unknowns = [], [], [], 0
     for index in range(samples):
         began = time.process_time()
@@ -70,8 +84,12 @@ def measure(nodes: int, split: Split, samples: int, finer: int) -> dict:
         "unknowns": unknowns,
         "cpu_s": round(min(seconds), 3),
         "min_angle": round(min(angles), 1),
-        "mean": {place: round(float(np.mean([error[place] for error in errors])), 5) for place in PLACES},
-        "worst": {place: round(float(np.max([error[place] for error in errors])), 5) for place in PLACES},
+        "mean": {
+            place: round(float(np.mean([error[place] for error in errors])), 5) for place in PLACES
+        },
+        "worst": {
+            place: round(float(np.max([error[place] for error in errors])), 5) for place in PLACES
+        },
     }
     print(show(row), file=sys.stdout, flush=True)
     return row
@@ -80,15 +98,27 @@ def measure(nodes: int, split: Split, samples: int, finer: int) -> dict:
 def relative(mesh: gb.Mesh, found: Array, exact: Array) -> dict[str, float]:
     """Relative L2 error over the nodes of each place."""
     on_boundary = np.any(list(mesh.tags.values()), axis=0)
-    chosen = {"inside": ~on_boundary, "boundary": on_boundary, "void": mesh.tags["void"], "all": np.ones(mesh.size, dtype=bool)}
-    return {place: float(np.linalg.norm((found - exact)[at]) / np.linalg.norm(exact[at])) for place, at in chosen.items()}
+    chosen = {
+        "inside": ~on_boundary,
+        "boundary": on_boundary,
+        "void": mesh.tags["void"],
+        "all": np.ones(mesh.size, dtype=bool),
+    }
+    return {
+        place: float(np.linalg.norm((found - exact)[at]) / np.linalg.norm(exact[at]))
+        for place, at in chosen.items()
+    }
 
 
 def show(row: dict) -> str:
     """One line of the table."""
-    mean, worst = (", ".join(f"{place} {100 * row[name][place]:.2f}" for place in PLACES) for name in ("mean", "worst"))
+    mean, worst = (
+        ", ".join(f"{place} {100 * row[name][place]:.2f}" for place in PLACES)
+        for name in ("mean", "worst")
+    )
     return (
-        f"{row['nodes']:5d} nodes, {row['split']:8s} {row['unknowns']:6d} unknowns: {row['cpu_s']:6.3f} CPU-s a sample, "
+        f"{row['nodes']:5d} nodes, {row['split']:8s} {row['unknowns']:6d} unknowns: "
+        f"{row['cpu_s']:6.3f} CPU-s a sample, "
         f"smallest angle {row['min_angle']:.1f}; error in %: mean {mean}; worst {worst}"
     )
 

@@ -1,10 +1,12 @@
-"""GSNO's training step against the same operator written as in a textbook: CPU time, memory and gradients, in one run.
+"""GSNO's training step against the same operator written as in a textbook: CPU time, memory and
+gradients, in one run.
 
     OMP_NUM_THREADS=1 python benchmarks/gsno_step.py [--repeats 5] [--json FILE]
 
-Variants are interleaved and the least CPU time of each counts, so that only ratios matter. Memory is the growth of the
-resident set over one step, each variant in a process of its own. `plain` is GSNO in ordinary operations, `fast` what it does
-by itself where a latent overflows a processor's cache, `tiled` the low-memory path that the knob `tile` asks for.
+Variants are interleaved and the least CPU time of each counts, so that only ratios matter. Memory
+is the growth of the resident set over one step, each variant in a process of its own. `plain` is
+GSNO in ordinary operations, `fast` what it does by itself where a latent overflows a processor's
+cache, `tiled` the low-memory path that the knob `tile` asks for.
 """
 
 from __future__ import annotations
@@ -27,7 +29,13 @@ import gsnobench as gb
 from gsnobench_plugins.models.gsno.gelu import activate
 from gsnobench_plugins.models.gsno.model import CACHE, Gsno, Params
 
-BARS = {"steady": 0.5, "unsteady": 1 / 3, "tiled time": 1.15, "tiled memory": 0.4, "gradients": 1e-5}
+BARS = {
+    "steady": 0.5,
+    "unsteady": 1 / 3,
+    "tiled time": 1.15,
+    "tiled memory": 0.4,
+    "gradients": 1e-5,
+}
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,9 @@ class Case:
 
     def task(self) -> gb.Task:
         inputs = tuple(gb.Field(f"a{i}") for i in range(self.static))
-        return gb.Task("step", "step", (gb.Field("u"),), dim=2, static=inputs, t_in=self.t_in, t_out=self.t_out)
+        return gb.Task(
+            "step", "step", (gb.Field("u"),), dim=2, static=inputs, t_in=self.t_in, t_out=self.t_out
+        )
 
     def inputs(self, k_s: int, dtype: torch.dtype) -> gb.Batch:
         draw = torch.Generator().manual_seed(0)
@@ -68,14 +78,18 @@ CASES = {"steady": Case(1184, 32, 0, 1, 1), "unsteady": Case(1244, 2, 5, 46, 0)}
 
 
 class Textbook(nn.Module):
-    """The paper's formulas line by line: channels first, 1x1 convolutions, torch.fft, complex kernel."""
+    """The paper's formulas line by line: channels first, 1x1 convolutions, torch.fft, complex
+    kernel.
+    """
 
     def __init__(self, twin: Gsno) -> None:
         super().__init__()
         self.steps, self.t_out = twin.steps, twin.task.t_out
         self.lift = _convolution(twin.lift)
         self.local = nn.ModuleList(_convolution(layer.local) for layer in twin.layers)
-        self.kernels = nn.ParameterList(_complex(layer.kernel.weight.detach()) for layer in twin.layers)
+        self.kernels = nn.ParameterList(
+            _complex(layer.kernel.weight.detach()) for layer in twin.layers
+        )
         self.head, self.last = _convolution(twin.head), _convolution(twin.last)
         self.clock: Tensor
         self.register_buffer("clock", twin.clock)
@@ -83,14 +97,20 @@ class Textbook(nn.Module):
     def forward(self, batch: gb.Batch) -> Tensor:
         phi = batch.geometry["modes"][0]  # (N, k)
         dual = phi * batch.geometry["mass"][0][:, None]  # (N, k)
-        x = batch.features.permute(0, 2, 1)[..., None].expand(-1, -1, -1, self.steps)  # (B, F, N, T)
-        clock = self.clock.mT[None, :, None].expand(x.shape[0], -1, x.shape[2], -1)  # (B, 0 or 1, N, T)
+        # (B, F, N, T)
+        x = batch.features.permute(0, 2, 1)[..., None].expand(-1, -1, -1, self.steps)
+        # (B, 0 or 1, N, T)
+        clock = self.clock.mT[None, :, None].expand(x.shape[0], -1, x.shape[2], -1)
         v = self.lift(torch.cat([x, clock], 1).contiguous())  # (B, C, N, T)
         for local, kernel in zip(self.local, self.kernels, strict=True):
             c = torch.fft.rfft(torch.einsum("nk,bcnt->bckt", dual, v))  # (B, C, k, T//2 + 1)
             y = torch.zeros_like(c)
-            y[..., : kernel.shape[1]] = torch.einsum("bckq,kqcd->bdkq", c[..., : kernel.shape[1]], kernel)
-            v = functional.gelu(local(v) + torch.einsum("nk,bckt->bcnt", phi, torch.fft.irfft(y, n=self.steps)))
+            y[..., : kernel.shape[1]] = torch.einsum(
+                "bckq,kqcd->bdkq", c[..., : kernel.shape[1]], kernel
+            )
+            v = functional.gelu(
+                local(v) + torch.einsum("nk,bckt->bcnt", phi, torch.fft.irfft(y, n=self.steps))
+            )
         y = self.last(functional.gelu(self.head(v[..., : self.t_out])))  # (B, 1, N, t_out)
         return y.permute(0, 3, 2, 1)
 
@@ -111,11 +131,15 @@ def _complex(blocks: Tensor) -> nn.Parameter:
 
 
 def make(case: str, variant: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, gb.Batch]:
-    """A module of the variant, with the same weights whatever the variant and the precision, and its inputs."""
+    """A module of the variant, with the same weights whatever the variant and the precision, and
+    its inputs.
+    """
     torch.manual_seed(0)
     params = Params(tile={"fast": 0, "tiled": CACHE}.get(variant, -1))
     ours = Gsno(CASES[case].task(), params).to(dtype)
-    return (Textbook(ours) if variant == "textbook" else ours), CASES[case].inputs(params.k_s, dtype)
+    return (Textbook(ours) if variant == "textbook" else ours), CASES[case].inputs(
+        params.k_s, dtype
+    )
 
 
 def make_step(module: nn.Module, batch: gb.Batch) -> Callable[[], None]:
@@ -144,11 +168,15 @@ def time_steps(case: str, variants: list[str], repeats: int) -> dict[str, float]
 
 
 def gradient_gap(case: str, variant: str) -> float:
-    """Largest difference of a gradient from the textbook's in double precision, relative to that gradient's largest entry.
+    """Largest difference of a gradient from the textbook's in double precision, relative to that
+    gradient's largest entry.
 
-    In single precision the textbook itself is off by up to 7e-6 on some machines, which is no fault of the variant.
+    In single precision the textbook itself is off by up to 7e-6 on some machines, which is no fault
+    of the variant.
     """
-    found, exact = (_gradients(*make(case, *one)) for one in ((variant,), ("textbook", torch.float64)))
+    found, exact = (
+        _gradients(*make(case, *one)) for one in ((variant,), ("textbook", torch.float64))
+    )
     return max(_gap(mine, theirs) for mine, theirs in zip(found, exact, strict=True))
 
 
@@ -157,10 +185,18 @@ def _gradients(module: Any, batch: gb.Batch) -> list[Tensor]:
     module(batch).square().mean().backward()
     if isinstance(module, Textbook):
         locals_, blocks = list(module.local), [kernel.grad for kernel in module.kernels]
-        parts = [part for one in blocks for part in (one.real, one.imag[:, 1:])]  # frequency 0 has no imaginary part
+        # frequency 0 has no imaginary part
+        parts = [part for one in blocks for part in (one.real, one.imag[:, 1:])]
     else:
-        locals_, blocks = [layer.local for layer in module.layers], [layer.kernel.weight.grad for layer in module.layers]
-        parts = [part for one in blocks for part in (torch.cat([one[:, :1], one[:, 1::2]], 1), one[:, 2::2])]
+        locals_, blocks = (
+            [layer.local for layer in module.layers],
+            [layer.kernel.weight.grad for layer in module.layers],
+        )
+        parts = [
+            part
+            for one in blocks
+            for part in (torch.cat([one[:, :1], one[:, 1::2]], 1), one[:, 2::2])
+        ]
     maps = [*locals_, module.lift, module.head, module.last]
     return [*parts, *(one.weight.grad.flatten(1) for one in maps), *(one.bias.grad for one in maps)]
 
@@ -194,17 +230,30 @@ def measure(repeats: int) -> dict[str, Any]:
     """All figures."""
     variants = dict.fromkeys(CASES, ["textbook", "plain", "fast", "tiled"])
     seconds = {case: time_steps(case, names, repeats) for case, names in variants.items()}
-    peaks = {case: {name: peak_growth_apart(case, name) for name in names} for case, names in variants.items()}
-    gaps = {case: {name: gradient_gap(case, name) for name in names} for case, names in variants.items()}
+    peaks = {
+        case: {name: peak_growth_apart(case, name) for name in names}
+        for case, names in variants.items()
+    }
+    gaps = {
+        case: {name: gradient_gap(case, name) for name in names} for case, names in variants.items()
+    }
     unsteady, peak = seconds["unsteady"], peaks["unsteady"]
     ratios = {
         "steady": seconds["steady"]["fast"] / seconds["steady"]["textbook"],
         "unsteady": unsteady["fast"] / unsteady["textbook"],
         "tiled time": unsteady["tiled"] / unsteady["plain"],
         "tiled memory": peak["tiled"] / peak["plain"],
-        "gradients": max(gap for case in gaps.values() for name, gap in case.items() if name != "textbook"),
+        "gradients": max(
+            gap for case in gaps.values() for name, gap in case.items() if name != "textbook"
+        ),
     }
-    return {"cpu_s": seconds, "peak_mb": peaks, "gradient_gap": gaps, "ratios": ratios, "bars": BARS}
+    return {
+        "cpu_s": seconds,
+        "peak_mb": peaks,
+        "gradient_gap": gaps,
+        "ratios": ratios,
+        "bars": BARS,
+    }
 
 
 def render(found: dict[str, Any]) -> str:

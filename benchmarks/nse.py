@@ -1,9 +1,12 @@
-"""The solver of the stirred ellipse at several resolutions: CPU seconds a sample, and the error of the vorticity.
+"""The solver of the stirred ellipse at several resolutions: CPU seconds a sample, and the error of
+the vorticity.
 
-    OMP_NUM_THREADS=1 python benchmarks/nse.py [--samples 3] [--resolutions 450,1244] [--finer 2] [--splits test] [--json FILE]
+    OMP_NUM_THREADS=1 python benchmarks/nse.py [--samples 3] [--resolutions 450,1244] [--finer 2]
+    [--splits test] [--json FILE]
 
-The reference is solved on the same published mesh with edges cut `finer` times shorter. CPU time is the least of the
-samples, so that a busy machine does not count; errors are relative L2 over the published nodes, mean and worst of the samples.
+The reference is solved on the same published mesh with edges cut `finer` times shorter. CPU time is
+the least of the samples, so that a busy machine does not count; errors are relative L2 over the
+published nodes, mean and worst of the samples.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ BARS = {"error": 0.005, "cpu_s": 1.2, "nodes": 1244}  # the error is that at 5 s
 
 def main() -> int:
     """Print one line a resolution and split; the exit code is 1 if the bar at 1244 nodes is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--samples", type=int, default=3)
     parser.add_argument("--resolutions", default="450,1244")
     parser.add_argument("--finer", type=int, default=2)
@@ -43,10 +48,15 @@ def main() -> int:
     if asked.json:
         asked.json.write_text(json.dumps(rows, indent=1) + "\n")
     judged = [row for row in rows if row["nodes"] == BARS["nodes"] and row["split"] == "test"]
-    missed = [row for row in judged if row["mean"][1] > BARS["error"] or row["cpu_s"] > BARS["cpu_s"]]
+    missed = [
+        row for row in judged if row["mean"][1] > BARS["error"] or row["cpu_s"] > BARS["cpu_s"]
+    ]
     for row in judged:
         verdict = "MISSED" if row in missed else "ok"
-        print(f"bars at {BARS['nodes']} nodes: {100 * BARS['error']:g} % at 5 s and {BARS['cpu_s']} CPU-s a sample: {verdict}")
+        print(
+            f"bars at {BARS['nodes']} nodes: {100 * BARS['error']:g} % at 5 s and {BARS['cpu_s']} "
+            f"CPU-s a sample: {verdict}"
+        )
     return int(bool(missed))
 
 
@@ -86,16 +96,22 @@ def vorticities(setup: nse.Setup, split: Split, index: int) -> Array:
 def relative(coarse: Array, fine: Array) -> list[float]:
     """Relative L2 error at each of the moments."""
     frames = [round(moment / nse.Params().duration * (nse.FRAMES - 1)) for moment in MOMENTS]
-    return [float(np.sqrt(np.sum((coarse[k] - fine[k]) ** 2) / np.sum(fine[k] ** 2))) for k in frames]
+    return [
+        float(np.sqrt(np.sum((coarse[k] - fine[k]) ** 2) / np.sum(fine[k] ** 2))) for k in frames
+    ]
 
 
 def show(row: dict) -> str:
     """One line of the table."""
-    mean, worst = (" ".join(f"{100 * value:5.2f}" for value in row[name]) for name in ("mean", "worst"))
+    mean, worst = (
+        " ".join(f"{100 * value:5.2f}" for value in row[name]) for name in ("mean", "worst")
+    )
     return (
-        f"{row['nodes']:5d} nodes, {row['split']:8s} solved on {row['solved']:5d}, reference {row['reference']:6d}: "
+        f"{row['nodes']:5d} nodes, {row['split']:8s} solved on {row['solved']:5d}, reference "
+        f"{row['reference']:6d}: "
         f"setup {row['setup_s']:5.2f} s, {row['cpu_s']:6.3f} CPU-s a sample; "
-        f"error in % at {', '.join(f'{moment:g}' for moment in MOMENTS)} s: mean {mean}, worst {worst}"
+        f"error in % at {', '.join(f'{moment:g}' for moment in MOMENTS)} s: mean {mean}, worst "
+        f"{worst}"
     )
 
 

@@ -1,7 +1,8 @@
-"""Core overhead of an epoch on laptop darcy: all that is not forward, backward, optimiser or validation, as a share of it.
+"""Core overhead of an epoch on laptop darcy: all that is not forward, backward, optimiser or
+validation, as a share of it.
 
-The loop of the core is timed against a bare loop over the same batches, made beforehand; both in CPU-seconds of one process,
-interleaved, the least of several repeats. Bar: 5 %.
+The loop of the core is timed against a bare loop over the same batches, made beforehand; both in
+CPU-seconds of one process, interleaved, the least of several repeats. Bar: 5 %.
 """
 
 from __future__ import annotations
@@ -50,11 +51,24 @@ def core_loop(job: Job) -> float:
 def make_job(plan: Plan, where: Where, folder: Path) -> Job:
     with open_file(data_path(plan, where), plan.task) as opened:
         setup = prepare(plan, where, opened.split("train"))
-        train, valid = (make_loader(plan, where, setup, opened.split(split)) for split in ("train", "valid"))
+        train, valid = (
+            make_loader(plan, where, setup, opened.split(split)) for split in ("train", "valid")
+        )
     steps = {"fit": EPOCHS * (len(train) // plan.train.batch)}
     nothing = lambda *_: None  # noqa: E731
     return Job(
-        setup.module, train, valid, plan.phases, steps, plan.horizon, plan.task.t_out, plan.train, 0, folder, nothing, nothing
+        setup.module,
+        train,
+        valid,
+        plan.phases,
+        steps,
+        plan.horizon,
+        plan.task.t_out,
+        plan.train,
+        0,
+        folder,
+        nothing,
+        nothing,
     )
 
 
@@ -67,9 +81,15 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             job = make_job(plan, where, Path(folder))
             draw = torch.Generator().manual_seed(0)
-            turns = [_draw(job, plan.phases[0], turn, 0.0, draw) for turn in range(job.steps["fit"])]
+            turns = [
+                _draw(job, plan.phases[0], turn, 0.0, draw) for turn in range(job.steps["fit"])
+            ]
             batches = [
-                (indices, *job.train.batch(indices, starts, frames), job.train.where(indices).support)
+                (
+                    indices,
+                    *job.train.batch(indices, starts, frames),
+                    job.train.where(indices).support,
+                )
                 for indices, starts, frames in turns
             ]
             bare_loop(job, batches)  # warm up
@@ -79,7 +99,13 @@ def main() -> None:
     share = 1 - min(bare) / min(core)
     print(
         json.dumps(
-            {"core_cpu_s": min(core), "bare_cpu_s": min(bare), "overhead": round(share, 4), "bar": 0.05, "holds": share <= 0.05}
+            {
+                "core_cpu_s": min(core),
+                "bare_cpu_s": min(bare),
+                "overhead": round(share, 4),
+                "bar": 0.05,
+                "holds": share <= 0.05,
+            }
         )
     )
 

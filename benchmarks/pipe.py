@@ -1,9 +1,12 @@
-"""The pipe's solver at every resolution: CPU seconds a sample, and the error of the velocity against a much finer solution.
+"""The pipe's solver at every resolution: CPU seconds a sample, and the error of the velocity
+against a much finer solution.
 
-    OMP_NUM_THREADS=1 python benchmarks/pipe.py [--samples 4] [--resolutions 1089,4225] [--linear-solver superlu] [--json FILE]
+    OMP_NUM_THREADS=1 python benchmarks/pipe.py [--samples 4] [--resolutions 1089,4225]
+    [--linear-solver superlu] [--json FILE]
 
-The reference has 256 elements along and 128 across. Errors are relative L2 of the horizontal velocity over the published
-nodes; CPU time is the mean of the samples after a first one that is not counted.
+The reference has 256 elements along and 128 across. Errors are relative L2 of the horizontal
+velocity over the published nodes; CPU time is the mean of the samples after a first one that is not
+counted.
 """
 
 from __future__ import annotations
@@ -25,8 +28,12 @@ BARS = {"error": 0.02, "cpu_s": 8.0, "nodes": 4225}
 
 
 def main() -> int:
-    """Print one line a resolution and split; the exit code is 1 if the bars at 4225 nodes are missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Print one line a resolution and split; the exit code is 1 if the bars at 4225 nodes are
+    missed.
+    """
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--samples", type=int, default=4)
     parser.add_argument("--resolutions", default="1089,4225,16641")
     parser.add_argument("--splits", default="test,test_ood")
@@ -37,13 +44,16 @@ def main() -> int:
         nodes: pipe.setup(pipe.Params(linear_solver=asked.linear_solver), nodes, gb.Cache())
         for nodes in map(int, asked.resolutions.split(","))
     }
-    rows = [row for split in asked.splits.split(",") for row in measure(setups, split, asked.samples)]
+    rows = [
+        row for split in asked.splits.split(",") for row in measure(setups, split, asked.samples)
+    ]
     if asked.json:
         asked.json.write_text(json.dumps(rows, indent=1) + "\n")
     judged = [row for row in rows if row["nodes"] == BARS["nodes"] and row["split"] == "test"]
     is_missed = [row["worst"] > BARS["error"] or row["cpu_s"] > BARS["cpu_s"] for row in judged]
     print(
-        f"bars at {BARS['nodes']} nodes: {BARS['cpu_s']} CPU-s, {100 * BARS['error']} %: {'MISSED' if any(is_missed) else 'ok'}"
+        f"bars at {BARS['nodes']} nodes: {BARS['cpu_s']} CPU-s, {100 * BARS['error']} %: "
+        f"{'MISSED' if any(is_missed) else 'ok'}"
     )
     return int(any(is_missed))
 
@@ -59,7 +69,10 @@ def measure(setups: dict[int, pipe.Setup], split: Split, samples: int) -> list[d
         found = [velocity(setup, split, index) for index in range(samples)]
         cpu_s = (time.process_time() - began) / samples
         stride = (fine.side - 1) // (setup.side - 1)
-        errors = [relative(one, other[::stride, ::stride]) for one, other in zip(found, exact, strict=True)]
+        errors = [
+            relative(one, other[::stride, ::stride])
+            for one, other in zip(found, exact, strict=True)
+        ]
         grid = setup.levels[-1].grid
         rows.append(
             {
@@ -90,8 +103,10 @@ def show(row: dict) -> str:
     """One line of the table."""
     along, across = row["elements"]
     return (
-        f"{row['nodes']:6d} nodes, {row['split']:8s} solved with {along} x {across} elements ({row['unknowns']} unknowns): "
-        f"{row['cpu_s']:.3f} CPU-s a sample; error {100 * row['mean']:.3f} % (mean), {100 * row['worst']:.3f} % (worst)"
+        f"{row['nodes']:6d} nodes, {row['split']:8s} solved with {along} x {across} elements "
+        f"({row['unknowns']} unknowns): "
+        f"{row['cpu_s']:.3f} CPU-s a sample; error {100 * row['mean']:.3f} % (mean), "
+        f"{100 * row['worst']:.3f} % (worst)"
     )
 
 

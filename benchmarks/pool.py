@@ -1,10 +1,12 @@
-"""What the process pool gains and costs: two workers against one on cells of equal length, and the overhead of a cell.
+"""What the process pool gains and costs: two workers against one on cells of equal length, and the
+overhead of a cell.
 
     python benchmarks/pool.py [--seconds 60] [--cells 4] [--json FILE]
 
-Throughput: so many cells of about so many seconds (gsno on smoke darcy, one thread each) by one worker, then as many by two;
-wall time, and CPU time of the cells. Wants a machine with two idle cores. Overhead: closed-form cells of milliseconds, in the
-pool and in this process, less the start of an empty worker process.
+Throughput: so many cells of about so many seconds (gsno on smoke darcy, one thread each) by one
+worker, then as many by two; wall time, and CPU time of the cells. Wants a machine with two idle
+cores. Overhead: closed-form cells of milliseconds, in the pool and in this process, less the start
+of an empty worker process.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ def wall(work: Callable[[], object]) -> float:
 
 def run_pool(plans: Sequence[Plan], home: Home, jobs: int) -> list[float]:
     """CPU-seconds of training of each cell."""
-    results = executor("pool").run([plan.spec for plan in plans], Limits(home=home.root, device="cpu", jobs=jobs))
+    results = executor("pool").run(
+        [plan.spec for plan in plans], Limits(home=home.root, device="cpu", jobs=jobs)
+    )
     return [result.costs["train_cpu_s"] + result.costs["validate_cpu_s"] for result in results]
 
 
@@ -97,11 +101,18 @@ def overhead(home: Home) -> dict[str, float]:
     inside = wall(lambda: [execute(one, where) for one in cells(100, TINY_CELLS)]) / TINY_CELLS
     pooled = wall(lambda: run_pool(cells(200, TINY_CELLS), home, 1)) / TINY_CELLS
     start = start_seconds()
-    return {"overhead_s": pooled - inside - start, "process_start_s": start, "cell_in_pool_s": pooled, "cell_here_s": inside}
+    return {
+        "overhead_s": pooled - inside - start,
+        "process_start_s": start,
+        "cell_in_pool_s": pooled,
+        "cell_here_s": inside,
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--cells", type=int, default=4)
     parser.add_argument("--json", type=Path)

@@ -1,9 +1,12 @@
-"""The lake's solver at every resolution: CPU seconds a sample, and the error of h - base against a much finer solution.
+"""The lake's solver at every resolution: CPU seconds a sample, and the error of h - base against a
+much finer solution.
 
-    OMP_NUM_THREADS=1 python benchmarks/swe.py [--samples 4] [--resolutions 450,1830] [--finer 2.7] [--json FILE]
+    OMP_NUM_THREADS=1 python benchmarks/swe.py [--samples 4] [--resolutions 450,1830] [--finer 2.7]
+    [--json FILE]
 
-The reference is solved on the same published mesh with edges cut `finer` times shorter. CPU time is the least of the
-samples, so that a busy machine does not count; errors are relative L2 over the published nodes, mean and worst of the samples.
+The reference is solved on the same published mesh with edges cut `finer` times shorter. CPU time is
+the least of the samples, so that a busy machine does not count; errors are relative L2 over the
+published nodes, mean and worst of the samples.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ BARS = {"error": 0.01, "cpu_s": 0.8, "nodes": 1830}
 
 def main() -> int:
     """Print one line a resolution and split; the exit code is 1 if the bar at 1830 nodes is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--samples", type=int, default=3)
     parser.add_argument("--resolutions", default="450,1000,1830,3663")
     parser.add_argument("--finer", type=float, default=2.7)
@@ -42,7 +47,9 @@ def main() -> int:
     if asked.json:
         asked.json.write_text(json.dumps(rows, indent=1) + "\n")
     judged = [row for row in rows if row["nodes"] == BARS["nodes"] and row["split"] == "test"]
-    return int(any(row["mean"][0] > BARS["error"] or row["cpu_s"] > BARS["cpu_s"] for row in judged))
+    return int(
+        any(row["mean"][0] > BARS["error"] or row["cpu_s"] > BARS["cpu_s"] for row in judged)
+    )
 
 
 def measure(nodes: int, split: Split, samples: int, finer: float) -> dict:
@@ -81,16 +88,22 @@ def heights(lake: swe.Lake, split: Split, index: int) -> Array:
 def relative(coarse: Array, fine: Array) -> list[float]:
     """Relative L2 error at each of the moments."""
     frames = [round(moment / swe.Params().duration * (swe.FRAMES - 1)) for moment in MOMENTS]
-    return [float(np.sqrt(np.sum((coarse[k] - fine[k]) ** 2) / np.sum(fine[k] ** 2))) for k in frames]
+    return [
+        float(np.sqrt(np.sum((coarse[k] - fine[k]) ** 2) / np.sum(fine[k] ** 2))) for k in frames
+    ]
 
 
 def show(row: dict) -> str:
     """One line of the table."""
-    mean, worst = (" ".join(f"{100 * value:5.2f}" for value in row[name]) for name in ("mean", "worst"))
+    mean, worst = (
+        " ".join(f"{100 * value:5.2f}" for value in row[name]) for name in ("mean", "worst")
+    )
     return (
-        f"{row['nodes']:5d} nodes, {row['split']:8s} solved on {row['solved']:6d}, reference {row['reference']:7d}: "
+        f"{row['nodes']:5d} nodes, {row['split']:8s} solved on {row['solved']:6d}, reference "
+        f"{row['reference']:7d}: "
         f"setup {row['setup_s']:5.2f} s, {row['cpu_s']:6.3f} CPU-s a sample; "
-        f"error in % at {', '.join(f'{moment:g}' for moment in MOMENTS)} s: mean {mean}, worst {worst}"
+        f"error in % at {', '.join(f'{moment:g}' for moment in MOMENTS)} s: mean {mean}, worst "
+        f"{worst}"
     )
 
 

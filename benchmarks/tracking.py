@@ -1,9 +1,11 @@
-"""What a record costs the training: wall milliseconds of the epoch hook, with a real store and a mirror at work.
+"""What a record costs the training: wall milliseconds of the epoch hook, with a real store and a
+mirror at work.
 
     python benchmarks/tracking.py [--epochs 500]
 
-The store is the default one (SQLite in a home of its own), or GSNOBENCH_TRACKING_URI. Bar: 20 ms an epoch. Also printed: how long
-the mirror needs for the whole run afterwards, which training does not wait for.
+The store is the default one (SQLite in a home of its own), or GSNOBENCH_TRACKING_URI. Bar: 20 ms an
+epoch. Also printed: how long the mirror needs for the whole run afterwards, which training does not
+wait for.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from gsnobench.tracking.spool import is_mirrored, spools
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--epochs", type=int, default=500)
     chosen = parser.parse_args()
     spec = make_plan(Request("gsno", "darcy", track="smoke")).spec
@@ -35,14 +39,20 @@ def main() -> None:
         costs = []
         for epoch in range(chosen.epochs):
             started = time.perf_counter()
-            tracking.gsnobench_epoch_ended(spec, "fit", epoch, {"loss": 0.1, "valid": 0.1, "lr": 1e-3})
+            tracking.gsnobench_epoch_ended(
+                spec, "fit", epoch, {"loss": 0.1, "valid": 0.1, "lr": 1e-3}
+            )
             costs.append(1000 * (time.perf_counter() - started))
             time.sleep(0.01)  # an epoch, in which the mirror works
         finished = time.perf_counter()
         tracking.gsnobench_run_finished(RunResult(spec, "failed", "nothing was trained"), folder)
         while not all(is_mirrored(path) for path in spools(Path(name))):
             time.sleep(0.1)
-        table = {"median_ms": statistics.median(costs), "largest_ms": max(costs), "mirror_s": time.perf_counter() - finished}
+        table = {
+            "median_ms": statistics.median(costs),
+            "largest_ms": max(costs),
+            "mirror_s": time.perf_counter() - finished,
+        }
     print(json.dumps({key: round(value, 3) for key, value in table.items()}))
 
 

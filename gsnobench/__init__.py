@@ -1,6 +1,7 @@
 """gsnobench: the benchmark for neural operators on irregular domains.
 
-The public names load on first use, so that importing the package (and `gsnobench --help`) never imports torch.
+The public names load on first use, so that importing the package (and `gsnobench --help`) never
+imports torch.
 """
 
 from __future__ import annotations
@@ -16,7 +17,18 @@ _HOME_OF = {
     "data": ("Batch", "Field", "Mesh", "Samples", "Task"),
     "files": ("Cache",),
     "declare": (
-        *("Capability", "Dataset", "Executor", "Fit", "Horizon", "Metric", "Model", "Part", "Phase", "Preset"),
+        *(
+            "Capability",
+            "Dataset",
+            "Executor",
+            "Fit",
+            "Horizon",
+            "Metric",
+            "Model",
+            "Part",
+            "Phase",
+            "Preset",
+        ),
         *("Sample", "Sizes"),
     ),
     "hookspecs": ("hookimpl",),

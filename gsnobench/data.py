@@ -1,7 +1,7 @@
 """The one shape of data: a sample is a trajectory of T frames of C fields on the N nodes of a mesh.
 
-A steady problem is "no frame given, one to find" (t_in = 0, t_out = 1); a fixed geometry is "all samples hold the same
-mesh". There is no further case.
+A steady problem is "no frame given, one to find" (t_in = 0, t_out = 1); a fixed geometry is "all
+samples hold the same mesh". There is no further case.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Mesh:
 
     points: Array  # (N, d) float64
     cells: Array | None = None  # (M, k) int64: triangles, tetrahedra
-    tags: Mapping[str, Array] = field(default_factory=dict)  # tag -> (N,) bool; a corner may carry two
+    # tag -> (N,) bool; a corner may carry two
+    tags: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -63,16 +64,20 @@ class Field:
 
     name: str
     unit: str = "1"
-    reference: float = 0.0  # subtracted before scoring and before the model sees it: the 5.0 of swe's height
+    # subtracted before scoring and before the model sees it: the 5.0 of swe's height
+    reference: float = 0.0
     support: str = "all"  # "all", a tag, or "not TAG": where the field lives
-    boundary: Mapping[str, Boundary] = field(default_factory=dict)  # tag -> condition; dirichlet means the value 0
+    # tag -> condition; dirichlet means the value 0
+    boundary: Mapping[str, Boundary] = field(default_factory=dict)
     vector: str | None = None  # fields of one group are also scored as a vector
     help: str = ""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked: fields, inputs, window, mesh resolution and sizes; its id is `dataset[_variant][@t_in-t_out]`."""
+    """What is asked: fields, inputs, window, mesh resolution and sizes; its id is
+    `dataset[_variant][@t_in-t_out]`.
+    """
 
     id: str
     dataset: str
@@ -116,16 +121,28 @@ class Task:
     @property
     def scored(self) -> dict[str, tuple[int, ...]]:
         """What the headline averages over: each vector group and each field outside a group."""
-        alone = {one.name: (position,) for position, one in enumerate(self.fields) if one.vector is None}
+        alone = {
+            one.name: (position,) for position, one in enumerate(self.fields) if one.vector is None
+        }
         return {**alone, **self.vectors}
 
     def asked_frames(self, windows: int | None = None) -> tuple[int, ...]:
-        """Frames of a trajectory that are to be found: those of its first windows (else of all), one window after the other."""
-        return tuple(start + self.t_in + step for start in self.starts[:windows] for step in range(self.t_out))
+        """Frames of a trajectory that are to be found: those of its first windows (else of all),
+        one window after the other.
+        """
+        return tuple(
+            start + self.t_in + step
+            for start in self.starts[:windows]
+            for step in range(self.t_out)
+        )
 
     def dirichlet_tags(self) -> tuple[str, ...]:
         """Tags on which every field is known to be zero: there a Dirichlet basis is right."""
-        return tuple(tag for tag in self.tags if all(one.boundary.get(tag) == "dirichlet" for one in self.fields))
+        return tuple(
+            tag
+            for tag in self.tags
+            if all(one.boundary.get(tag) == "dirichlet" for one in self.fields)
+        )
 
     def narrowed(self, t_in: int, t_out: int) -> Task:
         """The same task with a shorter horizon, as a one-step model sees it."""
@@ -142,7 +159,9 @@ class ArrayLike(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Trajectories of one split; arrays may be lazy, ragged meshes are padded to the largest node count."""
+    """Trajectories of one split; arrays may be lazy, ragged meshes are padded to the largest node
+    count.
+    """
 
     task: Task
     meshes: tuple[Mesh, ...]  # one, or one a sample
@@ -161,7 +180,13 @@ class Samples:
         """Some of the samples, read into memory."""
         where = np.arange(len(self))[indices] if isinstance(indices, slice) else np.asarray(indices)
         meshes = self.meshes if len(self.meshes) == 1 else tuple(self.meshes[i] for i in where)
-        return replace(self, meshes=meshes, frames=self.frames[where], static=self.static[where], scalars=self.scalars[where])
+        return replace(
+            self,
+            meshes=meshes,
+            frames=self.frames[where],
+            static=self.static[where],
+            scalars=self.scalars[where],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +214,9 @@ class Batch:
 
     @property
     def features(self) -> torch.Tensor:
-        """All inputs at each node, (B, N, in_channels): points, window (time-major), static, scalars."""
+        """All inputs at each node, (B, N, in_channels): points, window (time-major), static,
+        scalars.
+        """
         import torch
 
         B, N = self.size, self.nodes
@@ -216,4 +243,5 @@ class Batch:
         if matrix.shape[1] == N:  # one mesh for all samples: the batch is more columns, (N, B*C)
             y = multiply(matrix, transposed, x.transpose(0, 1).reshape(N, B * C))
             return y.reshape(-1, B, C).transpose(0, 1)
-        return multiply(matrix, transposed, self.flat(x)).reshape(B, -1, C)  # block-diagonal over the batch
+        # block-diagonal over the batch
+        return multiply(matrix, transposed, self.flat(x)).reshape(B, -1, C)

@@ -1,4 +1,6 @@
-"""What a plugin returns: Dataset, Model, Phase, Metric, Executor. Declarations only; the core does the work."""
+"""What a plugin returns: Dataset, Model, Phase, Metric, Executor. Declarations only; the core does
+the work.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,15 @@ if TYPE_CHECKING:
 
     from gsnobench.records import RunResult, RunSpec
 
-Scaling = Literal["none", "minmax", "box", "zscore", "scale"]  # minmax: [0,1]; box: [-1,1]; scale: divide by the std only
+# minmax: [0,1]; box: [-1,1]; scale: divide by the std only
+Scaling = Literal["none", "minmax", "box", "zscore", "scale"]
 
 
 class NoParams(Params):
     """For plugins without hyperparameters."""
 
 
-# ---------------------------------------------------------------------------------------------------------------- data
+# --------------------------------------------------------------------------------------------- data
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,12 @@ class Sizes:
 
     def splits(self) -> dict[str, int]:
         """Samples per split, in the order of `data.SPLITS`."""
-        return {"train": self.train, "valid": self.valid, "test": self.test, "test_ood": self.test_ood}
+        return {
+            "train": self.train,
+            "valid": self.valid,
+            "test": self.test,
+            "test_ood": self.test_ood,
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +70,13 @@ def unchanged(task: Task, params: Any) -> Task:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A PDE problem: what it holds, and a solver that makes sample `index` of a split from the data seed alone.
+    """A PDE problem: what it holds, and a solver that makes sample `index` of a split from the data
+    seed alone.
 
-    `setup(params, resolution, cache)` does what all samples share (meshes, factorisations) and returns anything;
-    `mesh(setup)` gives the shared mesh (None: every Sample carries its own);
-    `generate(setup, seed, split, indices)` yields one Sample per index, in order: each a pure function of
-    (seed, split, index), whatever else is in the list.
+    `setup(params, resolution, cache)` does what all samples share (meshes, factorisations) and
+    returns anything; `mesh(setup)` gives the shared mesh (None: every Sample carries its own);
+    `generate(setup, seed, split, indices)` yields one Sample per index, in order: each a pure
+    function of (seed, split, index), whatever else is in the list.
     """
 
     name: str
@@ -86,7 +95,8 @@ class Dataset:
     times: tuple[float, ...] = (0.0,)  # of every frame, in the unit of `time_unit`
     time_unit: str = "s"
     length_unit: str = "1"  # of the mesh coordinates
-    adjust: Callable[[Task, Any], Task] = unchanged  # what the knobs change in a task: times, references
+    # what the knobs change in a task: times, references
+    adjust: Callable[[Task, Any], Task] = unchanged
     t_in: int = 0  # default window; t_out is the rest
     starts: tuple[int, ...] = (0,)
     corresponds: bool = True
@@ -101,11 +111,13 @@ class Dataset:
     revision: int = 1
 
 
-# --------------------------------------------------------------------------------------------------------------- models
+# ------------------------------------------------------------------------------------------- models
 
 
 class Capability(Enum):
-    """What a model can do, as in the comparison table; declared, and tested by `gsnobench check` where it can be."""
+    """What a model can do, as in the comparison table; declared, and tested by `gsnobench check`
+    where it can be.
+    """
 
     STEADY = "steady"
     UNSTEADY = "unsteady"
@@ -120,10 +132,11 @@ class Capability(Enum):
 class Part:
     """One tensor of a mesh's preprocessing; its axes are the batching rule.
 
-    A dense value with axes ("node", "mode") is padded to the largest node and mode counts of a batch and stacked to
-    (B, N, modes); shared by a fixed geometry it is held once, (1, N, modes). A value that points into a node set (`index`
-    names it: "node" or a set of the model's own) is shifted by b times that set's padded size, as `Batch.flat` counts.
-    A scipy sparse matrix with axes (out_set, in_set) becomes block-diagonal; `Batch.apply` multiplies with it.
+    A dense value with axes ("node", "mode") is padded to the largest node and mode counts of a
+    batch and stacked to (B, N, modes); shared by a fixed geometry it is held once, (1, N, modes). A
+    value that points into a node set (`index` names it: "node" or a set of the model's own) is
+    shifted by b times that set's padded size, as `Batch.flat` counts. A scipy sparse matrix with
+    axes (out_set, in_set) becomes block-diagonal; `Batch.apply` multiplies with it.
     """
 
     value: Array | scipy.sparse.csr_array
@@ -141,7 +154,8 @@ class Preset:
 
     model: Mapping[str, Value] = field(default_factory=dict)
     train: Mapping[str, Value] = field(default_factory=dict)
-    inputs: Scaling = "zscore"  # window, static, scalars: one pair of numbers a channel, from the training split
+    # window, static, scalars: one pair of numbers a channel, from the training split
+    inputs: Scaling = "zscore"
     outputs: Scaling = "zscore"
     points: Scaling = "box"
     impose_boundary: bool = True  # known Dirichlet values are set after decoding, in loss and score
@@ -149,10 +163,12 @@ class Preset:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What a closed-form phase or a preparation may use: both splits it may see, in memory and in encoded form.
+    """What a closed-form phase or a preparation may use: both splits it may see, in memory and in
+    encoded form.
 
-    `batches(split)` yields (batch, target): the batch as the model sees it and the target in the same encoded units
-    (B, t_out, N, C), in a fixed order. The test split is not here, so nothing can be selected on it.
+    `batches(split)` yields (batch, target): the batch as the model sees it and the target in the
+    same encoded units (B, t_out, N, C), in a fixed order. The test split is not here, so nothing
+    can be selected on it.
     """
 
     task: Task  # narrowed to the model's horizon
@@ -163,11 +179,13 @@ class Fit:
 
 @dataclass(frozen=True, eq=False)
 class Phase:
-    """One stage of training, with its own loss, trained parameters, share of the budget and validation score.
+    """One stage of training, with its own loss, trained parameters, share of the budget and
+    validation score.
 
-    `loss(module, batch, target, progress)` works in encoded units and returns a scalar; None: the core's loss in physical
-    units. `solve(module, fit)` makes the phase closed-form: it sets the module's buffers and takes no optimiser step.
-    `prepare(module, fit)` runs before the first step. `score(module, fit)` replaces the validation score (lower wins).
+    `loss(module, batch, target, progress)` works in encoded units and returns a scalar; None: the
+    core's loss in physical units. `solve(module, fit)` makes the phase closed-form: it sets the
+    module's buffers and takes no optimiser step. `prepare(module, fit)` runs before the first step.
+    `score(module, fit)` replaces the validation score (lower wins).
     """
 
     name: str = "fit"
@@ -177,12 +195,15 @@ class Phase:
     prepare: Callable[[nn.Module, Fit], None] | None = None
     parameters: Callable[[nn.Module], Iterable[nn.Parameter]] | None = None  # None: all
     score: Callable[[nn.Module, Fit], float] | None = None
-    rates: Mapping[str, float] = field(default_factory=dict)  # start of a parameter's name -> its share of the learning rate
+    # start of a parameter's name -> its share of the learning rate
+    rates: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Horizon:
-    """How a model walks through time: frames in, frames out per call, and how many calls one training step unrolls."""
+    """How a model walks through time: frames in, frames out per call, and how many calls one
+    training step unrolls.
+    """
 
     window: int
     steps: int
@@ -191,20 +212,25 @@ class Horizon:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """An operator: `build(task, params)` makes the module that maps a Batch to (B, steps, N, C) in encoded units."""
+    """An operator: `build(task, params)` makes the module that maps a Batch to (B, steps, N, C) in
+    encoded units.
+    """
 
     name: str
     params: type[Params]
     build: Callable[[Task, Any], nn.Module]
     presets: Mapping[str, Preset] = field(default_factory=lambda: {"default": Preset()})
     geometry: Callable[[Mesh, Task, Any, Reference], Geometry] | None = None
-    reference: Callable[[Samples, Any], Reference] | None = None  # from the training split; saved with the weights
+    # from the training split; saved with the weights
+    reference: Callable[[Samples, Any], Reference] | None = None
     declines: Callable[[Task], str | None] = lambda task: None
     capabilities: frozenset[Capability] = frozenset()
     phases: Callable[[Task, Any], tuple[Phase, ...]] = lambda task, params: (Phase(),)
     horizon: Callable[[Task, Any], Horizon] = lambda task, params: Horizon(task.t_in, task.t_out)
-    settings: Mapping[str, Mapping[str, Mapping[str, Value]]] = field(default_factory=dict)  # task -> preset -> dotted knobs
-    published: Mapping[str, float] = field(default_factory=dict)  # task -> headline score, with `cites`
+    # task -> preset -> dotted knobs
+    settings: Mapping[str, Mapping[str, Mapping[str, Value]]] = field(default_factory=dict)
+    # task -> headline score, with `cites`
+    published: Mapping[str, float] = field(default_factory=dict)
     is_floor: bool = False
     revision: int = 1
     title: str = ""
@@ -217,7 +243,7 @@ class Model:
         return next((name for name in wanted if name in self.presets), next(iter(self.presets)))
 
 
-# -------------------------------------------------------------------------------------------------------------- the rest
+# ----------------------------------------------------------------------------------------- the rest
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,9 +272,11 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Executor:
-    """Where a set of runs happens: `run(specs, limits)` yields a RunResult for each spec, in any order.
+    """Where a set of runs happens: `run(specs, limits)` yields a RunResult for each spec, in any
+    order.
 
-    `check(limits)` raises a RunError before anything is started if the place cannot offer what the limits ask for.
+    `check(limits)` raises a RunError before anything is started if the place cannot offer what the
+    limits ask for.
     """
 
     name: str

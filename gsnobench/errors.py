@@ -1,4 +1,6 @@
-"""What can go wrong, in four kinds; every message reads `subject: what is wrong; what was expected; what to do`."""
+"""What can go wrong, in four kinds; every message reads `subject: what is wrong; what was expected;
+what to do`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Compute once per (recipe, parameters), keep on disk; safe for parallel processes and for a kill at any moment."""
+"""Compute once per (recipe, parameters), keep on disk; safe for parallel processes and for a kill
+at any moment.
+"""
 
 from __future__ import annotations
 
@@ -28,34 +30,45 @@ def digest(value: object) -> str:
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """A temporary path in the same folder that replaces `path` when the block ends well, and vanishes when it does not."""
+    """A temporary path in the same folder that replaces `path` when the block ends well, and
+    vanishes when it does not.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     except OSError as error:
-        raise DataError(f"{path}: cannot be written ({error.strerror}); choose a writable folder with --home") from error
+        raise DataError(
+            f"{path}: cannot be written ({error.strerror}); choose a writable folder with --home"
+        ) from error
     os.close(handle)
     part = Path(name)
     try:
         yield part
         with part.open("rb+") as written:
             os.fsync(written.fileno())
-        os.chmod(part, 0o644)  # mkstemp makes private files; data and results are meant to be shared
+        # mkstemp makes private files; data and results are meant to be shared
+        os.chmod(part, 0o644)
         part.replace(path)
     except Exception as error:
         reason = _disk_trouble(error)
         if reason is None:
             raise
-        raise DataError(f"{path}: cannot be written ({reason}); free some space or choose another --home") from error
+        raise DataError(
+            f"{path}: cannot be written ({reason}); free some space or choose another --home"
+        ) from error
     finally:
         part.unlink(missing_ok=True)
 
 
 def _disk_trouble(error: Exception) -> str | None:
-    """Why the disk refused, None if it did not: libraries wrap the error of the system in types of their own."""
+    """Why the disk refused, None if it did not: libraries wrap the error of the system in types of
+    their own.
+    """
     if isinstance(error, OSError):
         return error.strerror or str(error)
-    if re.search(r"os error \d+|[Nn]o space left|PytorchStreamWriter failed|file write failed", str(error)):
+    if re.search(
+        r"os error \d+|[Nn]o space left|PytorchStreamWriter failed|file write failed", str(error)
+    ):
         return str(error).splitlines()[0]
     return None
 
@@ -73,7 +86,9 @@ def lock(path: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = path.open("a")
     except OSError as error:
-        raise DataError(f"{path}: cannot be locked ({error.strerror}); choose a writable folder with --home") from error
+        raise DataError(
+            f"{path}: cannot be locked ({error.strerror}); choose a writable folder with --home"
+        ) from error
     with handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -97,10 +112,14 @@ class Cache:
 
     folder: Path | None = None
 
-    def arrays(self, recipe: str, params: Mapping[str, object], compute: Callable[[], Mapping[str, Array]]) -> dict[str, Array]:
-        """The arrays that `compute` returns, from disk if they were computed before with these parameters.
+    def arrays(
+        self, recipe: str, params: Mapping[str, object], compute: Callable[[], Mapping[str, Array]]
+    ) -> dict[str, Array]:
+        """The arrays that `compute` returns, from disk if they were computed before with these
+        parameters.
 
-        `recipe` names the computation and its version ("modes-v1"); `params` must hold everything the result depends on.
+        `recipe` names the computation and its version ("modes-v1"); `params` must hold everything
+        the result depends on.
         """
         if self.folder is None:
             return dict(compute())
@@ -120,4 +139,6 @@ class Cache:
         try:
             return dict(safetensors.numpy.load_file(path))
         except Exception as error:
-            raise DataError(f"{path}: unreadable cache entry ({error}); delete it and run again") from error
+            raise DataError(
+                f"{path}: unreadable cache entry ({error}); delete it and run again"
+            ) from error

@@ -37,12 +37,15 @@ class Home:
         """A run by its folder or by a prefix of its key."""
         if Path(text).is_dir() and (Path(text) / "spec.json").exists():
             return Path(text)
-        matches = sorted(folder for folder in self.runs.glob(f"{text}*") if (folder / "spec.json").exists())
+        matches = sorted(
+            folder for folder in self.runs.glob(f"{text}*") if (folder / "spec.json").exists()
+        )
         if len(matches) == 1:
             return matches[0]
         if matches:
             raise RunError(
-                f"{text}: matches {len(matches)} runs ({', '.join(m.name for m in matches[:5])}); type more of the key"
+                f"{text}: matches {len(matches)} runs ({', '.join(m.name for m in matches[:5])}); "
+                "type more of the key"
             )
         raise RunError(f"{text}: no such run in {self.runs}; give a key prefix or a run folder")
 
@@ -58,6 +61,7 @@ def open_home(override: Path | None = None) -> Home:
         probe.unlink()
     except OSError as error:
         raise RunError(
-            f"{root}: cannot be used as home ({error.strerror}); set --home or GSNOBENCH_HOME to a folder you can write"
+            f"{root}: cannot be used as home ({error.strerror}); set --home or GSNOBENCH_HOME to a "
+            "folder you can write"
         ) from error
     return Home(root)

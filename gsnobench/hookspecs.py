@@ -1,4 +1,6 @@
-"""The whole extension surface. A plugin module implements one hook with `@gb.hookimpl` and states GSNOBENCH_API = 1."""
+"""The whole extension surface. A plugin module implements one hook with `@gb.hookimpl` and states
+GSNOBENCH_API = 1.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Hyperparameters: one declaration gives checks, command-line flags, search space, registry validation and docs."""
+"""Hyperparameters: one declaration gives checks, command-line flags, search space, registry
+validation and docs.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ class Knob:
     choices: tuple[Value, ...] = ()
     geometry: bool = False  # changes what `Model.geometry` returns, so it is part of the cache key
     search: bool = True
-    when: tuple[tuple[str, tuple[Value, ...]], ...] = ()  # it matters only where these knobs have one of these values
+    # it matters only where these knobs have one of these values
+    when: tuple[tuple[str, tuple[Value, ...]], ...] = ()
 
     def is_active(self, values: Mapping[str, Value]) -> bool:
         """Whether the other knobs let this one matter: a search leaves it alone where they do not."""
@@ -36,7 +39,11 @@ class Knob:
     @property
     def is_searched(self) -> bool:
         """A knob without a range is not searched."""
-        return self.search and (bool(self.choices) or self.type is bool or (self.low is not None and self.high is not None))
+        return self.search and (
+            bool(self.choices)
+            or self.type is bool
+            or (self.low is not None and self.high is not None)
+        )
 
     @property
     def range(self) -> str:
@@ -58,7 +65,9 @@ class Knob:
         if isinstance(converted, float) and not math.isfinite(converted):
             raise ParamError(f"{label}: {value!r} is not a finite number; expected {self.range}")
         if not isinstance(converted, (bool, str)):
-            outside = (self.low is not None and converted < self.low) or (self.high is not None and converted > self.high)
+            outside = (self.low is not None and converted < self.low) or (
+                self.high is not None and converted > self.high
+            )
             if outside:
                 raise ParamError(f"{label}: {converted!r} is out of range; expected {self.range}")
         return converted
@@ -88,7 +97,16 @@ class Knob:
         return number
 
 
-_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+_BOOLEANS = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
 _ARTICLE = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
@@ -103,21 +121,35 @@ def knob(
     search: bool = True,
     when: Mapping[str, Value | tuple[Value, ...]] | None = None,
 ) -> Any:
-    """Declare a hyperparameter of a `Params` class; `geometry=True` where it changes the preprocessing, `search=False`
-    where the range is only a limit and no sweep should vary it, `when={"kernel": "hats"}` where it matters only with certain
-    values of knobs that are declared above it."""
+    """Declare a hyperparameter of a `Params` class; `geometry=True` where it changes the
+    preprocessing, `search=False` where the range is only a limit and no sweep should vary it,
+    `when={"kernel": "hats"}` where it matters only with certain values of knobs that are declared
+    above it."""
     if low is not None and high is not None and low > high:
         raise ParamError(f"knob: low {low!r} is above high {high!r}; swap them")
     if log and (low is None or low <= 0):
         raise ParamError(f"knob: a logarithmic range needs low > 0; got {low!r}")
-    conditions = tuple((name, allowed if isinstance(allowed, tuple) else (allowed,)) for name, allowed in (when or {}).items())
-    settings = {"low": low, "high": high, "log": log, "help": help, "geometry": geometry, "search": search, "when": conditions}
+    conditions = tuple(
+        (name, allowed if isinstance(allowed, tuple) else (allowed,))
+        for name, allowed in (when or {}).items()
+    )
+    settings = {
+        "low": low,
+        "high": high,
+        "log": log,
+        "help": help,
+        "geometry": geometry,
+        "search": search,
+        "when": conditions,
+    }
     return dataclasses.field(default=default, metadata=settings)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(knob,))
 class Params:
-    """Base of every hyperparameter class: subclasses become frozen dataclasses whose values are checked when made."""
+    """Base of every hyperparameter class: subclasses become frozen dataclasses whose values are
+    checked when made.
+    """
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -130,7 +162,9 @@ class Params:
 
     @classmethod
     def knobs(cls) -> tuple[Knob, ...]:
-        """The declared knobs in their order; types are int, float, bool, str or a Literal of one of them."""
+        """The declared knobs in their order; types are int, float, bool, str or a Literal of one of
+        them.
+        """
         if not dataclasses.is_dataclass(cls):
             return ()
         hints = get_type_hints(cls)
@@ -138,12 +172,17 @@ class Params:
         for place, declared in enumerate(found):
             above = {other.name for other in found[:place]}
             if odd := [name for name, _ in declared.when if name not in above]:
-                raise ParamError(f"{declared.name}: depends on {odd[0]!r}, which is no knob above it; declare {odd[0]!r} first")
+                raise ParamError(
+                    f"{declared.name}: depends on {odd[0]!r}, which is no knob above it; declare "
+                    f"{odd[0]!r} first"
+                )
         return found
 
     @classmethod
     def make(cls, *layers: Mapping[str, object], where: str = "model") -> Self:
-        """Values from layers of rising precedence (preset, registry, command line) over the declared defaults."""
+        """Values from layers of rising precedence (preset, registry, command line) over the
+        declared defaults.
+        """
         known = {declared.name: declared for declared in cls.knobs()}
         values: dict[str, Value] = {}
         for layer in layers:
@@ -159,14 +198,26 @@ class Params:
 
     def geometry_dict(self) -> dict[str, Value]:
         """The values that decide the preprocessing of a mesh."""
-        return {declared.name: getattr(self, declared.name) for declared in self.knobs() if declared.geometry}
+        return {
+            declared.name: getattr(self, declared.name)
+            for declared in self.knobs()
+            if declared.geometry
+        }
 
 
 def _knob_of(field: dataclasses.Field[Any], hint: Any) -> Knob:
     choices: tuple[Value, ...] = get_args(hint) if get_origin(hint) is Literal else ()
     kind = type(choices[0]) if choices else hint
     if kind not in _ARTICLE:
-        raise ParamError(f"{field.name}: a knob cannot be of type {hint!r}; use int, float, bool, str or Literal")
+        raise ParamError(
+            f"{field.name}: a knob cannot be of type {hint!r}; use int, float, bool, str or Literal"
+        )
     if field.default is dataclasses.MISSING:
         raise ParamError(f"{field.name}: a knob needs a default; write gb.knob(default=...)")
-    return Knob(name=field.name, type=kind, default=field.default, choices=choices, **{"help": "", **field.metadata})
+    return Knob(
+        name=field.name,
+        type=kind,
+        default=field.default,
+        choices=choices,
+        **{"help": "", **field.metadata},
+    )

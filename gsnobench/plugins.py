@@ -1,7 +1,9 @@
-"""List and load plugins by entry point: every failure names the package, and a broken stranger hurts nobody.
+"""List and load plugins by entry point: every failure names the package, and a broken stranger
+hurts nobody.
 
-Loading a plugin runs its code. GSNOBENCH_PLUGINS_ALLOW and GSNOBENCH_PLUGINS_DENY (plugin or package names, separated by
-commas) say whose code may run; the plugins of gsnobench itself are allowed unless one is denied by its own name.
+Loading a plugin runs its code. GSNOBENCH_PLUGINS_ALLOW and GSNOBENCH_PLUGINS_DENY (plugin or
+package names, separated by commas) say whose code may run; the plugins of gsnobench itself are
+allowed unless one is denied by its own name.
 """
 
 from __future__ import annotations
@@ -46,12 +48,19 @@ class Listed:
         return f"{self.package} {self.version}"
 
 
-def listed(kind: Kind | None = None, *, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> list[Listed]:
+def listed(
+    kind: Kind | None = None, *, allow: Iterable[str] = (), deny: Iterable[str] = ()
+) -> list[Listed]:
     """All announced plugins (of one kind), sorted; clashes and denials are marked as problems."""
     found = [entry for entry in _announced() if kind in (None, entry.kind)]
-    marked = [replace(entry, problem=entry.problem or _refusal(entry, allow, deny)) for entry in found]
+    marked = [
+        replace(entry, problem=entry.problem or _refusal(entry, allow, deny)) for entry in found
+    ]
     usable = [entry for entry in marked if entry.problem is None]
-    return sorted((_mark_clash(entry, usable) for entry in marked), key=lambda entry: (entry.kind, entry.name, entry.package))
+    return sorted(
+        (_mark_clash(entry, usable) for entry in marked),
+        key=lambda entry: (entry.kind, entry.name, entry.package),
+    )
 
 
 def kind_of(name: str) -> Kind:
@@ -59,20 +68,32 @@ def kind_of(name: str) -> Kind:
     entries = listed()
     kinds = sorted({entry.kind for entry in entries if entry.name == name})
     if not kinds:
-        raise PluginError(f"{name}: no such plugin; {did_you_mean(name, {entry.name for entry in entries})}")
+        raise PluginError(
+            f"{name}: no such plugin; {did_you_mean(name, {entry.name for entry in entries})}"
+        )
     if len(kinds) > 1:
-        raise PluginError(f"{name}: is the name of a {' and of a '.join(kinds)}; say which one is meant")
+        raise PluginError(
+            f"{name}: is the name of a {' and of a '.join(kinds)}; say which one is meant"
+        )
     return kinds[0]
 
 
 @overload
-def load(kind: Literal["dataset"], name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> Dataset: ...
+def load(
+    kind: Literal["dataset"], name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()
+) -> Dataset: ...
 @overload
-def load(kind: Literal["model"], name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> Model: ...
+def load(
+    kind: Literal["model"], name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()
+) -> Model: ...
 @overload
-def load(kind: Literal["metric"], name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> Metric: ...
+def load(
+    kind: Literal["metric"], name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()
+) -> Metric: ...
 @overload
-def load(kind: Literal["executor"], name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> Executor: ...
+def load(
+    kind: Literal["executor"], name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()
+) -> Executor: ...
 def load(kind: Kind, name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> Any:
     """What the named plugin returns; only its module is imported, and what it returns is checked."""
     entry = _find(kind, name, allow, deny)
@@ -81,9 +102,13 @@ def load(kind: Kind, name: str, *, allow: Iterable[str] = (), deny: Iterable[str
     try:
         results = getattr(manager.hook, hook)()
     except Exception as error:
-        raise PluginError(_blame(entry, f"{hook}() raised {_describe(error)}", "report it to its author")) from error
+        raise PluginError(
+            _blame(entry, f"{hook}() raised {_describe(error)}", "report it to its author")
+        ) from error
     if not results:
-        remedy = f"define {hook}() in {entry.module} with @gb.hookimpl and return a {kind.capitalize()}"
+        remedy = (
+            f"define {hook}() in {entry.module} with @gb.hookimpl and return a {kind.capitalize()}"
+        )
         raise PluginError(_blame(entry, f"{hook}() is missing or returned nothing", remedy))
     return _checked(entry, hook, results[0])
 
@@ -94,7 +119,9 @@ def provenance(kind: Kind, name: str) -> dict[str, str]:
     return {"package": entry.package, "version": entry.version}
 
 
-def load_observers(*, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> tuple[pluggy.PluginManager, list[str]]:
+def load_observers(
+    *, allow: Iterable[str] = (), deny: Iterable[str] = ()
+) -> tuple[pluggy.PluginManager, list[str]]:
     """All observers that load, and one line for each that does not; nothing is raised."""
     manager = _manager()
     problems = []
@@ -106,7 +133,13 @@ def load_observers(*, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> tu
             alone = _isolated(entry)
             plugin = next(iter(alone.get_plugins()))
             if not alone.get_hookcallers(plugin):
-                raise PluginError(_blame(entry, "it implements no observer hook", f"define {' or '.join(_OBSERVER_HOOKS)}"))
+                raise PluginError(
+                    _blame(
+                        entry,
+                        "it implements no observer hook",
+                        f"define {' or '.join(_OBSERVER_HOOKS)}",
+                    )
+                )
             manager.register(plugin, name=f"{entry.name} ({entry.origin})")
         except (PluginError, ValueError) as error:
             problems.append(str(error))
@@ -114,9 +147,11 @@ def load_observers(*, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> tu
 
 
 def notify(observers: pluggy.PluginManager, hook: str, **details: Any) -> list[str]:
-    """Tell every observer; one that fails gives a line in the answer and stops neither the others nor the run.
+    """Tell every observer; one that fails gives a line in the answer and stops neither the others
+    nor the run.
 
-    `Prune` is the exception that an observer may raise on purpose: it is raised again once all have been told.
+    `Prune` is the exception that an observer may raise on purpose: it is raised again once all have
+    been told.
     """
     problems = []
     prune: Prune | None = None
@@ -127,18 +162,21 @@ def notify(observers: pluggy.PluginManager, hook: str, **details: Any) -> list[s
             prune = wish
         except Exception as error:
             problems.append(
-                f"observer {implementation.plugin_name}: {hook} raised {_describe(error)}; the run goes on without it"
+                f"observer {implementation.plugin_name}: {hook} raised {_describe(error)}; the run "
+                "goes on without it"
             )
     if prune is not None:
         raise prune
     return problems
 
 
-# ----------------------------------------------------------------------------------------------------- reading metadata
+# --------------------------------------------------------------------------------- reading metadata
 
 
 def _announced() -> Iterator[Listed]:
-    """Entries of every distribution on the path; one distribution with unreadable metadata does not hide the others."""
+    """Entries of every distribution on the path; one distribution with unreadable metadata does not
+    hide the others.
+    """
     seen: set[str] = set()
     for distribution in metadata.distributions():
         try:
@@ -160,7 +198,11 @@ def _entries_of(distribution: metadata.Distribution, package: str, text: str) ->
         points = list(distribution.entry_points)
     except Exception as error:
         problem = f"its entry_points.txt cannot be read ({_describe(error)}); reinstall {package}"
-        yield from (Listed("?", kind, package, version, "?", problem) for kind in KINDS if f"[gsnobench.{kind}s]" in text)
+        yield from (
+            Listed("?", kind, package, version, "?", problem)
+            for kind in KINDS
+            if f"[gsnobench.{kind}s]" in text
+        )
         return
     for point in points:
         for kind in KINDS:
@@ -173,7 +215,10 @@ def _mark_clash(entry: Listed, usable: list[Listed]) -> Listed:
     if entry.problem is not None or len(rivals) < 2:
         return entry
     packages = " and ".join(sorted(rival.origin for rival in rivals))
-    return replace(entry, problem=f"offered by {packages}; uninstall one of them or deny its package with {DENY}")
+    return replace(
+        entry,
+        problem=f"offered by {packages}; uninstall one of them or deny its package with {DENY}",
+    )
 
 
 def _refusal(entry: Listed, allow: Iterable[str], deny: Iterable[str]) -> str | None:
@@ -197,14 +242,16 @@ def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-# -------------------------------------------------------------------------------------------------------------- loading
+# ------------------------------------------------------------------------------------------ loading
 
 
 def _find(kind: Kind, name: str, allow: Iterable[str], deny: Iterable[str]) -> Listed:
     entries = listed(kind, allow=allow, deny=deny)
     offers = [entry for entry in entries if entry.name == name]
     if not offers:
-        raise PluginError(f"{name}: no such {kind}; {did_you_mean(name, {entry.name for entry in entries})}")
+        raise PluginError(
+            f"{name}: no such {kind}; {did_you_mean(name, {entry.name for entry in entries})}"
+        )
     for entry in offers:
         if entry.problem is None:
             return entry
@@ -223,22 +270,40 @@ def _isolated(entry: Listed) -> pluggy.PluginManager:
         plugin = metadata.EntryPoint(entry.name, entry.module, f"gsnobench.{entry.kind}s").load()
     except (Exception, SystemExit) as error:
         remedy = f"repair or uninstall {entry.package}"
-        raise PluginError(_blame(entry, f"{entry.module} cannot be imported, {_describe(error)}", remedy)) from error
+        raise PluginError(
+            _blame(entry, f"{entry.module} cannot be imported, {_describe(error)}", remedy)
+        ) from error
     wanted = hookspecs.API_VERSION
     stated = getattr(plugin, "GSNOBENCH_API", None)
     if stated is None:
-        raise PluginError(_blame(entry, "it states no API version", f"write GSNOBENCH_API = {wanted} in {entry.module}"))
+        raise PluginError(
+            _blame(
+                entry,
+                "it states no API version",
+                f"write GSNOBENCH_API = {wanted} in {entry.module}",
+            )
+        )
     if stated != wanted:
         problem = f"it is written for API version {stated!r}, this gsnobench has {wanted}"
-        raise PluginError(_blame(entry, problem, f"install a matching version of {entry.package} or of gsnobench"))
+        raise PluginError(
+            _blame(entry, problem, f"install a matching version of {entry.package} or of gsnobench")
+        )
     manager = _manager()
     known = [hook for hook in vars(hookspecs) if hook.startswith("gsnobench_")]
     try:
         manager.register(plugin, name=entry.name)
         manager.check_pending()
     except pluggy.PluginValidationError as error:
-        unknown = [caller.name for caller in manager.get_hookcallers(plugin) or () if caller.name not in known]
-        problem = f"{unknown[0]}() is not a hook; {did_you_mean(unknown[0], known)}" if unknown else _describe(error)
+        unknown = [
+            caller.name
+            for caller in manager.get_hookcallers(plugin) or ()
+            if caller.name not in known
+        ]
+        problem = (
+            f"{unknown[0]}() is not a hook; {did_you_mean(unknown[0], known)}"
+            if unknown
+            else _describe(error)
+        )
         raise PluginError(_blame(entry, problem, f"correct it in {entry.module}")) from error
     return manager
 

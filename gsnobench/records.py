@@ -61,14 +61,20 @@ class RunSpec:
 
     def to_dict(self) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in SPEC_ENTRIES}
-        return {name: dict(value) if isinstance(value, Mapping) else value for name, value in values.items()}
+        return {
+            name: dict(value) if isinstance(value, Mapping) else value
+            for name, value in values.items()
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunSpec:
         """Read back; an unknown or missing entry is named."""
         odd = sorted(set(SPEC_ENTRIES).symmetric_difference(values))
         if odd:
-            raise DataError(f"spec: entries {', '.join(odd)} are unknown or missing; was it written by another version?")
+            raise DataError(
+                f"spec: entries {', '.join(odd)} are unknown or missing; was it written by another "
+                "version?"
+            )
         return cls(**values)
 
 
@@ -82,14 +88,18 @@ class RunResult:
     spec: RunSpec
     status: Status
     reason: str = ""
-    scores: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)  # split -> field -> metric
-    samples: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)  # field -> metric -> one a test sample
-    frames: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)  # field -> quantile -> one a frame
+    # split -> field -> metric
+    scores: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
+    # field -> metric -> one a test sample
+    samples: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
+    # field -> quantile -> one a frame
+    frames: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
     curve: list[Mapping[str, Any]] = field(default_factory=list)
     costs: Mapping[str, float] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
-    bands: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)  # field -> truth, error -> one a band of modes
+    # field -> truth, error -> one a band of modes
+    bands: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
 
     @property
     def headline(self) -> float:
@@ -109,17 +119,30 @@ class RunResult:
             body = json.loads(text)
             schema, key = body.pop("schema"), body.pop("key")
         except (ValueError, KeyError, AttributeError, TypeError) as error:
-            raise DataError(f"{where}: not a gsnobench result ({error}); expected the JSON that `run` writes") from error
+            raise DataError(
+                f"{where}: not a gsnobench result ({error}); expected the JSON that `run` writes"
+            ) from error
         if schema != SCHEMA:
-            raise DataError(f"{where}: schema {schema!r} is not {SCHEMA}; use the gsnobench version that wrote it")
-        odd = sorted({one.name for one in fields(cls)}.symmetric_difference({"bands", *body}))  # the first results had no bands
+            raise DataError(
+                f"{where}: schema {schema!r} is not {SCHEMA}; use the gsnobench version that wrote "
+                "it"
+            )
+        # the first results had no bands
+        odd = sorted({one.name for one in fields(cls)}.symmetric_difference({"bands", *body}))
         if odd:
-            raise DataError(f"{where}: entries {', '.join(odd)} are unknown or missing; was it edited?")
+            raise DataError(
+                f"{where}: entries {', '.join(odd)} are unknown or missing; was it edited?"
+            )
         result = cls(**{**body, "spec": RunSpec.from_dict(body["spec"])})
         if result.status not in get_args(Status):
-            raise DataError(f"{where}: status {result.status!r} is unknown; expected one of {', '.join(get_args(Status))}")
+            raise DataError(
+                f"{where}: status {result.status!r} is unknown; expected one of "
+                f"{', '.join(get_args(Status))}"
+            )
         if result.spec.key != key:
-            raise DataError(f"{where}: the key does not match the spec; the file was edited or damaged")
+            raise DataError(
+                f"{where}: the key does not match the spec; the file was edited or damaged"
+            )
         return result
 
     def save(self, path: Path) -> None:

@@ -1,4 +1,6 @@
-"""registry.toml: tracks, per-pair settings, calibrated step counts; read beside the source tree, else from the install."""
+"""registry.toml: tracks, per-pair settings, calibrated step counts; read beside the source tree,
+else from the install.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ class Registry:
     def calibrated(self, track: str, task: str, row: str) -> dict[str, int] | None:
         """Committed steps per phase of a pair, None if it was never calibrated."""
         counts = self.steps.get(track, {}).get(task, {}).get(row)
-        return None if counts is None else {str(phase): int(count) for phase, count in counts.items()}
+        return (
+            None if counts is None else {str(phase): int(count) for phase, count in counts.items()}
+        )
 
     def settings(self, task: str, row: str) -> dict[str, Any]:
         """Settings of one pair, as dotted knobs."""
@@ -58,7 +62,9 @@ def registry_path() -> Path:
     for path in (beside, installed):
         if path.exists():
             return path
-    raise DataError(f"registry.toml: not found beside the package nor at {installed}; install gsnobench again")
+    raise DataError(
+        f"registry.toml: not found beside the package nor at {installed}; install gsnobench again"
+    )
 
 
 def read_registry(path: Path | None = None) -> Registry:
@@ -67,16 +73,34 @@ def read_registry(path: Path | None = None) -> Registry:
     try:
         body = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise DataError(f"{path}: not a readable TOML file ({error}); restore it from the repository") from error
-    tables = [rows for tasks in (*body.get("steps", {}).values(), body.get("pair", {})) for rows in tasks.values()]
+        raise DataError(
+            f"{path}: not a readable TOML file ({error}); restore it from the repository"
+        ) from error
+    tables = [
+        rows
+        for tasks in (*body.get("steps", {}).values(), body.get("pair", {}))
+        for rows in tasks.values()
+    ]
     if odd := [row for rows in tables for row in rows if row.endswith(FEATURES)]:
-        raise DataError(f"{path}: {odd[0]!r}: a row with features takes steps and settings of the one without; remove the line")
+        raise DataError(
+            f"{path}: {odd[0]!r}: a row with features takes steps and settings of the one without; "
+            "remove the line"
+        )
     tracks = {name: Track(name=name, **values) for name, values in body.get("track", {}).items()}
-    return Registry(tracks=tracks, steps=body.get("steps", {}), pairs=body.get("pair", {}), floors=tuple(body.get("floors", ())))
+    return Registry(
+        tracks=tracks,
+        steps=body.get("steps", {}),
+        pairs=body.get("pair", {}),
+        floors=tuple(body.get("floors", ())),
+    )
 
 
-def write_steps(track: str, task: str, row: str, steps: Mapping[str, int], path: Path | None = None) -> None:
-    """Commit calibrated step counts: replace or append one line, leave every other byte of the file alone."""
+def write_steps(
+    track: str, task: str, row: str, steps: Mapping[str, int], path: Path | None = None
+) -> None:
+    """Commit calibrated step counts: replace or append one line, leave every other byte of the file
+    alone.
+    """
     path = path or registry_path()
     text = path.read_text(encoding="utf-8")
     header = f'[steps.{track}."{task}"]'

@@ -1,4 +1,6 @@
-"""Sparse operator times dense features, with the transpose kept ready so that the gradient costs one product too."""
+"""Sparse operator times dense features, with the transpose kept ready so that the gradient costs
+one product too.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,14 @@ import torch
 
 
 class _Multiply(torch.autograd.Function):
-    """y = A x with dL/dx = A^T dL/dy; torch would rebuild the transpose of a CSR matrix at every step."""
+    """y = A x with dL/dx = A^T dL/dy; torch would rebuild the transpose of a CSR matrix at every
+    step.
+    """
 
     @staticmethod
-    def forward(ctx: Any, matrix: torch.Tensor, transposed: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    def forward(
+        ctx: Any, matrix: torch.Tensor, transposed: torch.Tensor, x: torch.Tensor
+    ) -> torch.Tensor:
         ctx.transposed = transposed
         return matrix @ x
 
@@ -22,7 +28,8 @@ class _Multiply(torch.autograd.Function):
 
 def multiply(matrix: torch.Tensor, transposed: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """(M, N) CSR times (N, C) dense."""
-    if x.is_meta:  # CSR products have no meta kernel; shape and placement are what a meta run checks
+    # CSR products have no meta kernel; shape and placement are what a meta run checks
+    if x.is_meta:
         return x.new_empty((matrix.shape[0], x.shape[1])) + 0 * x.sum()
     result: torch.Tensor = _Multiply.apply(matrix, transposed, x)
     return result

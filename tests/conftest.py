@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # scores are compared bit by bit, and two workers share two cores
+# scores are compared bit by bit, and two workers share two cores
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 from problems import steady, unsteady
@@ -17,14 +18,18 @@ from gsnobench.datasets.store import write
 @pytest.fixture(scope="session")
 def steady_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("data") / "poisson.nc"
-    write(path, steady(), provenance={"title": "Poisson on a square", "source": "P1 finite elements"})
+    write(
+        path, steady(), provenance={"title": "Poisson on a square", "source": "P1 finite elements"}
+    )
     return path
 
 
 @pytest.fixture(scope="session")
 def unsteady_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("data") / "waves.nc"
-    write(path, unsteady(), provenance={"title": "Standing waves on a square", "source": "eigenmodes"})
+    write(
+        path, unsteady(), provenance={"title": "Standing waves on a square", "source": "eigenmodes"}
+    )
     return path
 
 

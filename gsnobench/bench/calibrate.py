@@ -1,4 +1,6 @@
-"""A track's CPU-seconds -> step counts: measured once a pair, on the reference machine, and committed in registry.toml."""
+"""A track's CPU-seconds -> step counts: measured once a pair, on the reference machine, and
+committed in registry.toml.
+"""
 
 from __future__ import annotations
 
@@ -20,28 +22,43 @@ RESERVE = 0.95  # of the budget: machines and moments differ
 
 
 def calibrate(plan: Plan, where: Where) -> dict[str, int]:
-    """Measure CPU-seconds a step of one pair, and commit the step count that fits the track's budget."""
+    """Measure CPU-seconds a step of one pair, and commit the step count that fits the track's
+    budget.
+    """
     track = plan.spec.track
     budget = read_registry().track(track).train_cpu_s
     if not budget:
-        raise RunError(f"{track}: this track is counted in epochs; choose one with a budget in CPU-seconds")
+        raise RunError(
+            f"{track}: this track is counted in epochs; choose one with a budget in CPU-seconds"
+        )
     if plan.spec.has_features:
-        raise RunError(f"{plan.spec.row}: takes the steps of {plan.spec.row.removesuffix(FEATURES)}; calibrate that one")
+        raise RunError(
+            f"{plan.spec.row}: takes the steps of {plan.spec.row.removesuffix(FEATURES)}; "
+            "calibrate that one"
+        )
     descents = [phase for phase in plan.phases if phase.solve is None]
     if not descents:
         return {}  # closed form: no steps to count
     closed, a_step = _probe(plan, where)
     left, shares = RESERVE * (budget - closed), sum(phase.share for phase in descents)
-    steps = {phase.name: max(1, int(left * phase.share / shares / a_step[phase.name])) for phase in descents}
+    steps = {
+        phase.name: max(1, int(left * phase.share / shares / a_step[phase.name]))
+        for phase in descents
+    }
     steps = {phase.name: steps.get(phase.name, 0) for phase in plan.phases}
     write_steps(track, plan.task.id, plan.spec.row, steps)
     return steps
 
 
 def _probe(plan: Plan, where: Where) -> tuple[float, dict[str, float]]:
-    """CPU-seconds of the closed-form phases, and of one step of each other phase (first steps left out: they warm up)."""
+    """CPU-seconds of the closed-form phases, and of one step of each other phase (first steps left
+    out: they warm up).
+    """
     few = {phase.name: 0 if phase.solve else WARM_STEPS for phase in plan.phases}
-    with open_file(data_path(plan, where), plan.task) as opened, tempfile.TemporaryDirectory() as folder:
+    with (
+        open_file(data_path(plan, where), plan.task) as opened,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         setup = prepare(plan, where, opened.split("train"))
         train = make_loader(plan, where, setup, opened.split("train"))
         valid = make_loader(plan, where, setup, opened.split("valid"))
@@ -65,7 +82,10 @@ def _probe(plan: Plan, where: Where) -> tuple[float, dict[str, float]]:
 
         base = min(spent(few, "warm"), spent(few, "few"))
         names = [phase.name for phase in plan.phases if phase.solve is None]
-        a_step = {name: (spent({**few, name: PROBE_STEPS}, name) - base) / (PROBE_STEPS - WARM_STEPS) for name in names}
+        a_step = {
+            name: (spent({**few, name: PROBE_STEPS}, name) - base) / (PROBE_STEPS - WARM_STEPS)
+            for name in names
+        }
     return max(0.0, base - WARM_STEPS * sum(a_step.values())), a_step
 
 

@@ -1,4 +1,6 @@
-"""Where a set of runs happens: in this process, or in a pool of processes; other places are plugins of the same hook."""
+"""Where a set of runs happens: in this process, or in a pool of processes; other places are plugins
+of the same hook.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,17 @@ from gsnobench.records import RunResult, RunSpec
 from gsnobench.runs.run import choose_device, record_failure
 
 POLL_S = 0.2  # between two looks at the time and the memory of running cells
-LIVES = 2  # a process that dies without a word (say, at the hand of the system) is replaced so many times, less one
-PRELOADED = ["gsnobench.bench.worker", "torch._dynamo"]  # what every cell would import; the second comes with the first optimiser
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+# a process that dies without a word (say, at the hand of the system) is replaced so many times,
+# less one
+LIVES = 2
+# what every cell would import; the second comes with the first optimiser
+PRELOADED = ["gsnobench.bench.worker", "torch._dynamo"]
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
 
 
 def executor(name: str) -> Executor:
@@ -38,22 +48,26 @@ def executor(name: str) -> Executor:
     return BUILT_IN[name] if name in BUILT_IN else load("executor", name)
 
 
-# ---------------------------------------------------------------------------------------------------------------- local
+# -------------------------------------------------------------------------------------------- local
 
 
 def _check_local(limits: Limits) -> None:
     if limits.seconds or limits.memory_mb or limits.jobs > 1:
-        raise RunError("executor local: runs one cell at a time and cannot limit it; use --executor pool")
+        raise RunError(
+            "executor local: runs one cell at a time and cannot limit it; use --executor pool"
+        )
 
 
 def _run_local(specs: Sequence[RunSpec], limits: Limits) -> Iterator[RunResult]:
     from gsnobench.bench.worker import answer
 
     for spec in specs:
-        yield RunResult.from_json(answer(json.dumps(spec.to_dict()), limits.home, limits.device, limits.threads))
+        yield RunResult.from_json(
+            answer(json.dumps(spec.to_dict()), limits.home, limits.device, limits.threads)
+        )
 
 
-# ----------------------------------------------------------------------------------------------------------------- pool
+# --------------------------------------------------------------------------------------------- pool
 
 
 @dataclass
@@ -72,7 +86,11 @@ class Running:
         if limits.seconds and time.monotonic() - self.begun > limits.seconds:
             return f"time: over the limit of {limits.seconds:g} s"
         used = _memory_mb(self.process.pid) if limits.memory_mb else 0.0
-        return f"memory: {used:.0f} MB, over the limit of {limits.memory_mb:g} MB" if used > limits.memory_mb else ""
+        return (
+            f"memory: {used:.0f} MB, over the limit of {limits.memory_mb:g} MB"
+            if used > limits.memory_mb
+            else ""
+        )
 
     def stop(self) -> None:
         self.process.kill()
@@ -81,7 +99,9 @@ class Running:
 
 
 def _run_pool(specs: Sequence[RunSpec], limits: Limits) -> Iterator[RunResult]:
-    """A process a cell, `jobs` at a time, each on its own threads or device: what one cell does cannot reach the others."""
+    """A process a cell, `jobs` at a time, each on its own threads or device: what one cell does
+    cannot reach the others.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     home = open_home(limits.home)
@@ -104,7 +124,9 @@ def _run_pool(specs: Sequence[RunSpec], limits: Limits) -> Iterator[RunResult]:
                 if text is None and not reason and one.lives > 1:
                     waiting.append((one.spec, one.lives - 1))
                 elif text is None:
-                    yield record_failure(one.spec, home, reason or f"its process died {LIVES} times")
+                    yield record_failure(
+                        one.spec, home, reason or f"its process died {LIVES} times"
+                    )
                 else:
                     yield RunResult.from_json(text)
     finally:
@@ -113,7 +135,9 @@ def _run_pool(specs: Sequence[RunSpec], limits: Limits) -> Iterator[RunResult]:
 
 
 def run_alone(spec_json: str, limits: Limits) -> str:
-    """One run in a process of its own within its limits: what other executors send to their machines."""
+    """One run in a process of its own within its limits: what other executors send to their
+    machines.
+    """
     spec = RunSpec.from_dict(json.loads(spec_json))
     return next(_run_pool([spec], replace(limits, jobs=1))).to_json()
 
@@ -148,7 +172,9 @@ def _serve(channel: Connection, spec_json: str, home: Any, device: str, threads:
 
 
 def die_with(channel: Connection) -> None:
-    """Nothing is ever sent this way: the call ends when the other side is gone, and so does this process."""
+    """Nothing is ever sent this way: the call ends when the other side is gone, and so does this
+    process.
+    """
     _receive(channel)
     os._exit(1)
 
@@ -175,12 +201,19 @@ def _memory_mb(pid: int) -> float:
     """Memory of a process and its children; 0 where it is gone already."""
     try:
         process = psutil.Process(pid)
-        return sum(one.memory_info().rss for one in (process, *process.children(recursive=True))) / 2**20
+        return (
+            sum(one.memory_info().rss for one in (process, *process.children(recursive=True)))
+            / 2**20
+        )
     except psutil.Error:
         return 0.0
 
 
 BUILT_IN = {
-    "local": Executor("local", _run_local, _check_local, help="this process, one run after the other"),
-    "pool": Executor("pool", _run_pool, help="a process a run, on pinned threads or one graphics card each"),
+    "local": Executor(
+        "local", _run_local, _check_local, help="this process, one run after the other"
+    ),
+    "pool": Executor(
+        "pool", _run_pool, help="a process a run, on pinned threads or one graphics card each"
+    ),
 }

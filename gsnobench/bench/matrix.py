@@ -1,4 +1,6 @@
-"""The matrix of rows (model@preset), tasks and seeds: its cells, what state each is in, what it will take, and its run."""
+"""The matrix of rows (model@preset), tasks and seeds: its cells, what state each is in, what it
+will take, and its run.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ from gsnobench.runs.stages import Report
 
 State = Literal["missing", "running", "done", "diverged", "declined", "failed", "stale"]
 STATES: tuple[State, ...] = get_args(State)
-AGAIN: tuple[State, ...] = ("missing", "stale", "failed", "diverged")  # states that a run can change
+# states that a run can change
+AGAIN: tuple[State, ...] = ("missing", "stale", "failed", "diverged")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,12 +46,22 @@ class Cell:
     def to_dict(self) -> dict[str, object]:
         """The cell as `status --json` prints it."""
         spec = self.spec
-        score = None if self.result is None or self.result.headline != self.result.headline else self.result.headline
-        facts = {"task": spec.task, "row": spec.row, "seed": spec.seed, "track": spec.track, "key": spec.key[:12]}
+        score = (
+            None
+            if self.result is None or self.result.headline != self.result.headline
+            else self.result.headline
+        )
+        facts = {
+            "task": spec.task,
+            "row": spec.row,
+            "seed": spec.seed,
+            "track": spec.track,
+            "key": spec.key[:12],
+        }
         return {**facts, "state": self.state, "reason": self.reason, "rel_l2": score}
 
 
-# --------------------------------------------------------------------------------------------------------------- choice
+# ------------------------------------------------------------------------------------------- choice
 
 
 @dataclass(frozen=True)
@@ -66,16 +79,25 @@ def matrix(choice: Choice) -> list[Plan]:
     """The plans of all cells; every unknown name is one line before anything runs."""
     registry = read_registry()
     registry.track(choice.track)
-    rows = [row for name in choice.models or _installed("model") for row in _rows(name, choice.track)]
+    rows = [
+        row for name in choice.models or _installed("model") for row in _rows(name, choice.track)
+    ]
     plans: dict[str, Plan] = {}
     for text in choice.datasets or _installed("dataset"):
         if text.endswith(".nc"):
-            raise ParamError(f"bench: {text} is a file; a matrix holds tasks, `gsnobench run` takes files")
+            raise ParamError(
+                f"bench: {text} is a file; a matrix holds tasks, `gsnobench run` takes files"
+            )
         for model, preset in rows:
             for t_in in _windows(text, choice.t_in):
-                request = Request(model=model, dataset=text, preset=preset, track=choice.track, t_in=t_in)
+                request = Request(
+                    model=model, dataset=text, preset=preset, track=choice.track, t_in=t_in
+                )
                 first = make_plan(request, registry)
-                plans |= {plan.spec.key: plan for plan in (with_seed(first, seed) for seed in _seeds(first, choice.seeds))}
+                plans |= {
+                    plan.spec.key: plan
+                    for plan in (with_seed(first, seed) for seed in _seeds(first, choice.seeds))
+                }
     return list(plans.values())
 
 
@@ -84,14 +106,18 @@ def _installed(kind: Literal["model", "dataset"]) -> list[str]:
 
 
 def _windows(task: str, wanted: Sequence[int]) -> Sequence[int | None]:
-    """Frames given: as asked, or None for the task's own; steady tasks, one-step tasks and ids with a window keep theirs."""
+    """Frames given: as asked, or None for the task's own; steady tasks, one-step tasks and ids with
+    a window keep theirs.
+    """
     dataset = load("dataset", dataset_of(task, _installed("dataset")))
     is_free = dataset.t_in > 0 and len(dataset.starts) == 1 and "@" not in task
     return wanted if wanted and is_free else (None,)
 
 
 def _rows(name: str, track: str) -> list[tuple[str, str | None]]:
-    """(model, preset) of a name; a model with a configuration of ours is shown beside the paper's letter."""
+    """(model, preset) of a name; a model with a configuration of ours is shown beside the paper's
+    letter.
+    """
     model, _, preset = name.partition("@")
     if preset:
         return [(model, preset)]
@@ -101,10 +127,14 @@ def _rows(name: str, track: str) -> list[tuple[str, str | None]]:
 
 def _seeds(plan: Plan, seeds: Sequence[int]) -> Sequence[int]:
     """A closed form has no seed, and a refusal needs no second one."""
-    return seeds[:1] if plan.declined is not None or all(phase.solve is not None for phase in plan.phases) else seeds
+    return (
+        seeds[:1]
+        if plan.declined is not None or all(phase.solve is not None for phase in plan.phases)
+        else seeds
+    )
 
 
-# ---------------------------------------------------------------------------------------------------------------- state
+# -------------------------------------------------------------------------------------------- state
 
 
 def cell_of(plan: Plan, home: Home) -> Cell:
@@ -144,7 +174,11 @@ def _difference(old: RunSpec, new: RunSpec) -> str:
     names = []
     for name, value in after.items():
         if isinstance(value, Mapping):
-            names += [f"{name}.{one}" for one in sorted({*value, *before[name]}) if value.get(one) != before[name].get(one)]
+            names += [
+                f"{name}.{one}"
+                for one in sorted({*value, *before[name]})
+                if value.get(one) != before[name].get(one)
+            ]
         elif before[name] != value:
             names.append(name)
     return f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''} changed"
@@ -158,7 +192,7 @@ def chosen(cells: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
     return [cell for cell in cells if cell.state in only]
 
 
-# ------------------------------------------------------------------------------------------------------------- estimate
+# ----------------------------------------------------------------------------------------- estimate
 
 
 @dataclass(frozen=True)
@@ -176,8 +210,15 @@ def need(cell: Cell, home: Home) -> Need:
     earlier = [costs for costs in earlier if "train_cpu_s" in costs]
     if not earlier:
         budget = read_registry().track(cell.spec.track).train_cpu_s
-        return Need(budget if cell.plan.is_calibrated and budget and any(cell.spec.steps.values()) else None, None)
-    spent = [costs["prepare_s"] + costs["train_cpu_s"] + costs["validate_cpu_s"] for costs in earlier]
+        return Need(
+            budget
+            if cell.plan.is_calibrated and budget and any(cell.spec.steps.values())
+            else None,
+            None,
+        )
+    spent = [
+        costs["prepare_s"] + costs["train_cpu_s"] + costs["validate_cpu_s"] for costs in earlier
+    ]
     return Need(mean(spent), max(costs["peak_mb"] for costs in earlier))
 
 
@@ -190,19 +231,24 @@ def cheap_first(cells: Iterable[Cell], home: Home) -> list[Cell]:
     return sorted(cells, key=price)
 
 
-# ------------------------------------------------------------------------------------------------------------------ run
+# ---------------------------------------------------------------------------------------------- run
 
 
 def make_data(cells: Iterable[Cell], home: Home, report: Report) -> None:
     """The data of all cells, once each, by all cores, before the first cell waits for them."""
-    for plan in {json.dumps([cell.spec.task.split("@")[0], cell.spec.resolution]): cell.plan for cell in cells}.values():
+    for plan in {
+        json.dumps([cell.spec.task.split("@")[0], cell.spec.resolution]): cell.plan
+        for cell in cells
+    }.values():
         if plan.dataset is not None and plan.declined is None:
             report.stage(f"data of {plan.task.id}")
             ensure(plan.dataset, plan.task, home=home.root, progress=report.data)
 
 
 def settle(cells: Iterable[Cell], home: Home) -> None:
-    """Put on record what is known: refusals, which are evidence too, and the copy of a result that a kill left out."""
+    """Put on record what is known: refusals, which are evidence too, and the copy of a result that
+    a kill left out.
+    """
     for cell in cells:
         if cell.state == "declined" and cell.result is None:
             keep(RunResult(cell.spec, "declined", cell.reason), home)
@@ -213,7 +259,9 @@ def settle(cells: Iterable[Cell], home: Home) -> None:
                 keep(cell.result, home)
 
 
-def run_cells(cells: Sequence[Cell], executor: Executor, limits: Limits, home: Home) -> Iterator[Cell]:
+def run_cells(
+    cells: Sequence[Cell], executor: Executor, limits: Limits, home: Home
+) -> Iterator[Cell]:
     """Every cell once it has an answer; what another machine answered is kept here as well."""
     for cell in cells:
         if cell.state in ("diverged", "failed"):  # asked for again
@@ -225,7 +273,7 @@ def run_cells(cells: Sequence[Cell], executor: Executor, limits: Limits, home: H
         yield cell_of(plans[result.spec.key], home)
 
 
-# ----------------------------------------------------------------------------------------------------------- comparison
+# --------------------------------------------------------------------------------------- comparison
 
 
 @dataclass(frozen=True)
@@ -238,7 +286,13 @@ class Difference:
 
     def to_dict(self) -> dict[str, object]:
         spec = self.spec
-        facts = {"task": spec.task, "row": spec.row, "seed": spec.seed, "track": spec.track, "key": spec.key[:12]}
+        facts = {
+            "task": spec.task,
+            "row": spec.row,
+            "seed": spec.seed,
+            "track": spec.track,
+            "key": spec.key[:12],
+        }
         return {**facts, "here": self.here, "there": self.there}
 
 
@@ -253,9 +307,14 @@ def differences(here: Path, there: Path) -> list[Difference]:
         pair = [side[key][1] if key in side else None for side in (ours, theirs)]
         if pair[0] != pair[1]:
             found.append(Difference(spec, *pair))
-    return sorted(found, key=lambda one: (one.spec.track, one.spec.task, one.spec.row, one.spec.seed))
+    return sorted(
+        found, key=lambda one: (one.spec.track, one.spec.task, one.spec.row, one.spec.seed)
+    )
 
 
 def _scores(folder: Path) -> dict[str, tuple[RunSpec, float | None]]:
     results = [RunResult.load(path) for path in folder.rglob("*.json")]
-    return {one.spec.key: (one.spec, one.headline if one.headline == one.headline else None) for one in results}
+    return {
+        one.spec.key: (one.spec, one.headline if one.headline == one.headline else None)
+        for one in results
+    }

@@ -1,4 +1,6 @@
-"""One run far from the terminal: a RunSpec comes in as JSON, a RunResult goes out as JSON, and no mistake is raised."""
+"""One run far from the terminal: a RunSpec comes in as JSON, a RunResult goes out as JSON, and no
+mistake is raised.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from gsnobench.runs.stages import Where
 
 
 def answer(spec_json: str, home: Path, device: str, threads: int) -> str:
-    """The result of a spec, here and now; what `run` would refuse in one line is a failed run with that line as its reason."""
+    """The result of a spec, here and now; what `run` would refuse in one line is a failed run with
+    that line as its reason.
+    """
     torch.set_num_threads(threads)
     spec, place = RunSpec.from_dict(json.loads(spec_json)), open_home(home)
     try:

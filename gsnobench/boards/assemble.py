@@ -1,4 +1,6 @@
-"""Results -> boards: grouped by question, one row a setting, ranked; what asks another question never shares a table."""
+"""Results -> boards: grouped by question, one row a setting, ranked; what asks another question
+never shares a table.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ import numpy as np
 from gsnobench.boards.board import Board, Promotion, Row, Track, safe_name
 from gsnobench.boards.evidence import Entry, Evidence
 from gsnobench.boards.paper import Published
-from gsnobench.boards.statistics import LEVEL, Comparison, Scores, across, ranks, seeds_needed, separation
+from gsnobench.boards.statistics import (
+    LEVEL,
+    Comparison,
+    Scores,
+    across,
+    ranks,
+    seeds_needed,
+    separation,
+)
 from gsnobench.data import Array
 from gsnobench.files import digest
 from gsnobench.records import Status
@@ -25,13 +35,18 @@ def make_tracks(evidence: Evidence, floors: Iterable[str], published: Published)
     for entry in evidence.entries:
         if entry.status != "pruned":
             groups[entry.spec.track].append(entry)
-    return [_track(name, entries, frozenset(floors), published) for name, entries in sorted(groups.items())]
+    return [
+        _track(name, entries, frozenset(floors), published)
+        for name, entries in sorted(groups.items())
+    ]
 
 
-# --------------------------------------------------------------------------------------------------------------- boards
+# ------------------------------------------------------------------------------------------- boards
 
 
-def _track(name: str, entries: Sequence[Entry], floors: frozenset[str], published: Published) -> Track:
+def _track(
+    name: str, entries: Sequence[Entry], floors: frozenset[str], published: Published
+) -> Track:
     groups: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         groups[_question(entry)].append(entry)
@@ -44,13 +59,25 @@ def _track(name: str, entries: Sequence[Entry], floors: frozenset[str], publishe
 def _question(entry: Entry) -> str:
     """What two results must have in common to stand on one board."""
     spec = entry.spec
-    parts = [spec.task, spec.version, spec.resolution, dict(spec.sizes), dict(spec.data), spec.data_seed, spec.source]
+    parts = [
+        spec.task,
+        spec.version,
+        spec.resolution,
+        dict(spec.sizes),
+        dict(spec.data),
+        spec.data_seed,
+        spec.source,
+    ]
     # a refusal opened no data, so that it has no origin: it goes with the plugin's own
-    return json.dumps([*parts, entry.data.get("origin", "file" if spec.source else "generated")], sort_keys=True)
+    return json.dumps(
+        [*parts, entry.data.get("origin", "file" if spec.source else "generated")], sort_keys=True
+    )
 
 
 def _slugs(groups: Mapping[str, Sequence[Entry]]) -> dict[str, str]:
-    """A name a board: the task's for its newest and fullest one, with a few letters of the question for the others."""
+    """A name a board: the task's for its newest and fullest one, with a few letters of the question
+    for the others.
+    """
     by_task: dict[str, list[str]] = defaultdict(list)
     for key, group in groups.items():
         by_task[group[0].spec.task].append(key)
@@ -67,7 +94,9 @@ def _code(entry: Entry) -> tuple[str, bool]:
     return entry.spec.model, entry.spec.has_features
 
 
-def _board(slug: str, entries: Sequence[Entry], floors: frozenset[str], published: Published) -> Board:
+def _board(
+    slug: str, entries: Sequence[Entry], floors: frozenset[str], published: Published
+) -> Board:
     spec = entries[0].spec
     newest: dict[tuple[str, bool], int] = {}
     for entry in entries:
@@ -77,10 +106,14 @@ def _board(slug: str, entries: Sequence[Entry], floors: frozenset[str], publishe
     for entry in current:
         by_row[entry.spec.row].append(entry)
     known = published.scores(spec.task)
-    rows = [row for name, group in sorted(by_row.items()) for row in _rows(name, group, floors, known)]
+    rows = [
+        row for name, group in sorted(by_row.items()) for row in _rows(name, group, floors, known)
+    ]
     origins = Counter(one.data["origin"] for one in current if "origin" in one.data)
     compared, p_values = _ranked([row for row in rows if row.seeds and not row.is_variant])
-    variants = sorted((row for row in rows if row.seeds and row.is_variant), key=lambda row: (row.error, row.name))
+    variants = sorted(
+        (row for row in rows if row.seeds and row.is_variant), key=lambda row: (row.error, row.name)
+    )
     blank = sorted((row for row in rows if not row.seeds), key=lambda row: (row.state, row.name))
     return Board(
         track=spec.track,
@@ -98,13 +131,20 @@ def _board(slug: str, entries: Sequence[Entry], floors: frozenset[str], publishe
     )
 
 
-def _rows(name: str, entries: Sequence[Entry], floors: frozenset[str], known: Mapping[str, float]) -> list[Row]:
-    """A row, and one more for every other setting of its knobs: seeds of different settings are not averaged."""
+def _rows(
+    name: str, entries: Sequence[Entry], floors: frozenset[str], known: Mapping[str, float]
+) -> list[Row]:
+    """A row, and one more for every other setting of its knobs: seeds of different settings are not
+    averaged.
+    """
     groups: dict[str, list[Entry]] = defaultdict(list)
     for entry in sorted(entries, key=lambda one: (one.spec.seed, one.key)):
         groups[json.dumps(_settings(entry), sort_keys=True)].append(entry)
     settings = {key: _settings(group[0]) for key, group in groups.items()}
-    main = min(groups, key=lambda key: (-len(groups[key]), _distance(settings[key], settings.values()), key))
+    main = min(
+        groups,
+        key=lambda key: (-len(groups[key]), _distance(settings[key], settings.values()), key),
+    )
     rows = []
     for key, group in groups.items():
         differing = _differing(settings[main], settings[key])
@@ -126,8 +166,17 @@ def _rows(name: str, entries: Sequence[Entry], floors: frozenset[str], known: Ma
 
 def _settings(entry: Entry) -> dict[str, Any]:
     spec = entry.spec
-    sections = {"model": spec.model_params, "train": spec.train_params, "scaling": spec.scaling, "steps": spec.trained_steps}
-    return {f"{section}.{knob}": value for section, values in sections.items() for knob, value in values.items()}
+    sections = {
+        "model": spec.model_params,
+        "train": spec.train_params,
+        "scaling": spec.scaling,
+        "steps": spec.trained_steps,
+    }
+    return {
+        f"{section}.{knob}": value
+        for section, values in sections.items()
+        for knob, value in values.items()
+    }
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
@@ -135,7 +184,9 @@ def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
 
 
 def _distance(one: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> int:
-    """Knobs that differ, over all other settings: least for the one that a study varied one knob at a time from."""
+    """Knobs that differ, over all other settings: least for the one that a study varied one knob at
+    a time from.
+    """
     return sum(len(_differing(one, other)) for other in others)
 
 
@@ -160,7 +211,8 @@ def _ranked(rows: Sequence[Row]) -> tuple[list[Row], Array]:
     pairs = len(ordered) * (len(ordered) - 1) // 2
     ranked = []
     for place, row in enumerate(ordered):
-        is_open = place > 0 and not row.is_exact and p_values[place, place - 1] >= LEVEL  # a closed form lacks no seed
+        # a closed form lacks no seed
+        is_open = place > 0 and not row.is_exact and p_values[place, place - 1] >= LEVEL
         needs = _needs(scores[place], scores[place - 1], pairs) if is_open else ""
         ranked.append(replace(row, rank=places[row.name], needs=needs))
     return ranked, p_values
@@ -186,7 +238,7 @@ def _promotion(ranked: Sequence[Row], p_values: Array) -> Promotion | None:
     return Promotion(best.name, next_best.name, percent, bool(p_values[first, second] < LEVEL))
 
 
-# --------------------------------------------------------------------------------------------------------- across tasks
+# ------------------------------------------------------------------------------------- across tasks
 
 
 def _main_boards(boards: Sequence[Board]) -> list[Board]:
@@ -195,7 +247,9 @@ def _main_boards(boards: Sequence[Board]) -> list[Board]:
 
 
 def _row_order(boards: Sequence[Board]) -> tuple[str, ...]:
-    """All rows by their mean place, as a share of the board's length; rows without any place come last."""
+    """All rows by their mean place, as a share of the board's length; rows without any place come
+    last.
+    """
     places: dict[str, list[float]] = defaultdict(list)
     for board in boards:
         for row in board.rows:
@@ -203,7 +257,11 @@ def _row_order(boards: Sequence[Board]) -> tuple[str, ...]:
                 places[row.name] += []
         for place, row in enumerate(board.compared):
             places[row.name].append(place / max(len(board.compared) - 1, 1))
-    return tuple(sorted(places, key=lambda name: (float(np.mean(places[name])) if places[name] else 9.0, name)))
+    return tuple(
+        sorted(
+            places, key=lambda name: (float(np.mean(places[name])) if places[name] else 9.0, name)
+        )
+    )
 
 
 def _wins(boards: Sequence[Board]) -> dict[tuple[str, str], tuple[int, int]]:
@@ -220,12 +278,20 @@ def _wins(boards: Sequence[Board]) -> dict[tuple[str, str], tuple[int, int]]:
 
 
 def _comparison(boards: Sequence[Board]) -> Comparison | None:
-    """Rows that every task with two of them has an error for; tasks that only floors have tried say nothing here."""
-    tried = [board for board in _main_boards(boards) if sum(not row.is_floor for row in board.compared) > 1]
+    """Rows that every task with two of them has an error for; tasks that only floors have tried say
+    nothing here.
+    """
+    tried = [
+        board
+        for board in _main_boards(boards)
+        if sum(not row.is_floor for row in board.compared) > 1
+    ]
     if not tried:
         return None
     common = set.intersection(*({row.name for row in board.compared} for board in tried))
     names = sorted(common)
     errors = [{row.name: row.error for row in board.compared} for board in tried]
-    table = np.array([[errors[task][name] for task in range(len(tried))] for name in names]).reshape(len(names), len(tried))
+    table = np.array(
+        [[errors[task][name] for task in range(len(tried))] for name in names]
+    ).reshape(len(names), len(tried))
     return across(table, names)

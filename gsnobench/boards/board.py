@@ -63,7 +63,11 @@ class Row:
     @property
     def scores(self) -> Scores:
         done = self.done
-        return Scores(np.array([one.error for one in done]), np.stack([one.samples for one in done]), self.is_exact)
+        return Scores(
+            np.array([one.error for one in done]),
+            np.stack([one.samples for one in done]),
+            self.is_exact,
+        )
 
     @cached_property
     def error(self) -> float:
@@ -86,7 +90,9 @@ class Row:
 
     @property
     def raw(self) -> float:
-        """The headline without a reference subtracted: the column that can be laid beside published numbers."""
+        """The headline without a reference subtracted: the column that can be laid beside published
+        numbers.
+        """
         names = self.fields
         values = [self.score(name, "rel_l2_raw") for name in names]
         return float(np.mean(values)) if values else math.nan
@@ -129,8 +135,10 @@ class Board:
     sizes: Mapping[str, int]
     data_seed: int
     slug: str  # safe in a file name and in an address; unique within a track
-    rows: tuple[Row, ...]  # those with an error by that error, then variants by theirs, then those without one
-    p_values: Array = field(default_factory=lambda: np.ones((0, 0)))  # of the `compared` rows, in their order
+    # those with an error by that error, then variants by theirs, then those without one
+    rows: tuple[Row, ...]
+    # of the `compared` rows, in their order
+    p_values: Array = field(default_factory=lambda: np.ones((0, 0)))
     promotion: Promotion | None = None
     outdated: int = 0  # results of an older model revision, left out
 
@@ -141,10 +149,16 @@ class Board:
 
     @property
     def offered(self) -> list[tuple[Row, Row]]:
-        """Rows, variants too, of the same knobs and steps without computed inputs and with them; the best of the latter first."""
+        """Rows, variants too, of the same knobs and steps without computed inputs and with them;
+        the best of the latter first.
+        """
         done = [row for row in self.rows if row.seeds]
         plain = {_question(row): row for row in done if not row.has_features}
-        return [(plain[_question(row)], row) for row in done if row.has_features and _question(row) in plain]
+        return [
+            (plain[_question(row)], row)
+            for row in done
+            if row.has_features and _question(row) in plain
+        ]
 
     @property
     def title(self) -> str:
@@ -162,7 +176,14 @@ class Board:
 def _question(row: Row) -> str:
     """What a row is asked, with computed inputs or without."""
     spec = row.entries[0].spec
-    return digest([spec.row.removesuffix(FEATURES), dict(spec.model_params), dict(spec.train_params), spec.trained_steps])
+    return digest(
+        [
+            spec.row.removesuffix(FEATURES),
+            dict(spec.model_params),
+            dict(spec.train_params),
+            spec.trained_steps,
+        ]
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,11 +193,14 @@ class Track:
     name: str
     boards: tuple[Board, ...]
     rows: tuple[str, ...]  # every row of any board, best mean rank first
-    wins: Mapping[tuple[str, str], tuple[int, int]]  # (row, other) -> tasks won surely, tasks both have
+    # (row, other) -> tasks won surely, tasks both have
+    wins: Mapping[tuple[str, str], tuple[int, int]]
     comparison: Comparison | None
 
 
 def safe_name(text: str) -> str:
-    """A file name that cannot leave its folder or end a tag; names that had to change stay distinct."""
+    """A file name that cannot leave its folder or end a tag; names that had to change stay
+    distinct.
+    """
     plain = re.sub(r"[^A-Za-z0-9@._+-]+", "-", text).strip(".-")[:80]
     return plain if plain and plain == text else f"{plain or 'x'}-{digest(text)[:6]}"

@@ -1,4 +1,6 @@
-"""`leaderboard build`: all rendered files from the evidence; the same bytes every time, and no work when nothing is new."""
+"""`leaderboard build`: all rendered files from the evidence; the same bytes every time, and no work
+when nothing is new.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,13 @@ from gsnobench.boards.evidence import fingerprint, read_evidence
 from gsnobench.files import atomic, digest, write_text
 from gsnobench.registry import read_registry
 
-if TYPE_CHECKING:  # statistics and pictures take seconds to import: not needed to see that nothing is new
+# statistics and pictures take seconds to import: not needed to see that nothing is new
+if TYPE_CHECKING:
     from gsnobench.boards.board import Track
 
 STAMP = ".build.json"  # what the last build read and wrote; a cache, not evidence
-NOTES = "notes"  # notes/<track>.md: a reading of the numbers by a person, shown on the rendered page
+# notes/<track>.md: a reading of the numbers by a person, shown on the rendered page
+NOTES = "notes"
 SITE = "site"
 
 
@@ -50,8 +54,11 @@ class Target:
 
 
 def build(roots: Sequence[Path], target: Target) -> Built:
-    """Bring a folder up to date: only files that changed are written, rendered ones that are no longer made are removed."""
-    out, last, seen = target.out, _last(target.out), fingerprint(roots)  # looked at before it is read: a late file is not missed
+    """Bring a folder up to date: only files that changed are written, rendered ones that are no
+    longer made are removed.
+    """
+    # looked at before it is read: a late file is not missed
+    out, last, seen = target.out, _last(target.out), fingerprint(roots)
     if last.get("stamp") == _stamp(seen, roots, target):
         return Built(problems=tuple(last["problems"]), was_fresh=True)
     tracks, problems = read_tracks(roots)
@@ -74,7 +81,9 @@ def stale(roots: Sequence[Path], target: Target) -> list[Path]:
 
 
 def rendered(tracks: Sequence[Track], target: Target) -> Iterator[tuple[Path, bytes]]:
-    """Path -> content of every rendered file, all a function of the evidence (and of the notes beside it)."""
+    """Path -> content of every rendered file, all a function of the evidence (and of the notes
+    beside it).
+    """
     from gsnobench.boards.board import safe_name
     from gsnobench.boards.plots.track import overview_png
 
@@ -85,7 +94,10 @@ def rendered(tracks: Sequence[Track], target: Target) -> Iterator[tuple[Path, by
         yield target.ledger, _ledger_page(tracks).encode()
     if target.readme is not None:
         there = os.path.relpath(target.out, target.readme.parent)
-        yield target.readme, embedded(_content(target.readme).decode(), tracks, Path(there).as_posix()).encode()
+        yield (
+            target.readme,
+            embedded(_content(target.readme).decode(), tracks, Path(there).as_posix()).encode(),
+        )
 
 
 def _own_files(tracks: Sequence[Track], out: Path) -> Iterator[tuple[str, str]]:
@@ -105,7 +117,8 @@ def _own_files(tracks: Sequence[Track], out: Path) -> Iterator[tuple[str, str]]:
 
 
 def embedded(text: str, tracks: Sequence[Track], folder: str) -> str:
-    """A document with the overview of a track between `<!-- overview of TRACK -->` and `<!-- end of overview -->`.
+    """A document with the overview of a track between `<!-- overview of TRACK -->` and `<!-- end of
+    overview -->`.
 
     Its links lead to the pages in `folder`, as seen from the document.
     """
@@ -132,9 +145,14 @@ def _made_before(out: Path) -> list[Path]:
     """Files of an earlier build: all that lies in the folders that only a build writes to."""
     from gsnobench.boards.markdown import GENERATED
 
-    found = [path for folder in (SITE, "tables") for path in (out / folder).rglob("*") if path.is_file()]
+    found = [
+        path for folder in (SITE, "tables") for path in (out / folder).rglob("*") if path.is_file()
+    ]
     pages = [path for path in out.glob("*.md") if _content(path).startswith(GENERATED.encode())]
-    found += [*pages, *(path.with_suffix(".png") for path in pages if path.with_suffix(".png").exists())]
+    found += [
+        *pages,
+        *(path.with_suffix(".png") for path in pages if path.with_suffix(".png").exists()),
+    ]
     return sorted(found)
 
 
@@ -151,15 +169,23 @@ def _write(path: Path, content: bytes) -> bool:
     return True
 
 
-# ---------------------------------------------------------------------------------------------------------------- stamp
+# -------------------------------------------------------------------------------------------- stamp
 
 
 def _stamp(evidence: str, roots: Sequence[Path], target: Target) -> str:
     """Of the evidence, of the code that renders it, and of what was rendered."""
-    code = sorted(path for path in Path(__file__).parent.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    code = sorted(
+        path
+        for path in Path(__file__).parent.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    )
     there = (path for path in target.out.rglob("*") if path.is_file() and path.name != STAMP)
     made = sorted(path for path in there if not _is_below(path, roots))
-    files = [*code, *made, *(path for path in (target.ledger, target.readme) if path is not None and path.exists())]
+    files = [
+        *code,
+        *made,
+        *(path for path in (target.ledger, target.readme) if path is not None and path.exists()),
+    ]
     stats = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in files]
     return digest([evidence, list(read_registry().floors), stats])
 

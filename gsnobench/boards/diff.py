@@ -1,4 +1,6 @@
-"""Two folders of evidence, row by row: what is new, gone, better, worse or the same, by the tests of the boards."""
+"""Two folders of evidence, row by row: what is new, gone, better, worse or the same, by the tests
+of the boards.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +36,33 @@ def diff(before: Iterable[Track], after: Iterable[Track]) -> list[Change]:
     old, new = _rows(before), _rows(after)
     shared = sorted(old.keys() & new.keys())
     moved = [place for place in shared if _answers(old[place]) != _answers(new[place])]
-    corrected = dict(zip(moved, holm([pair_p_value(old[one].scores, new[one].scores) for one in moved]), strict=True))
+    corrected = dict(
+        zip(
+            moved,
+            holm([pair_p_value(old[one].scores, new[one].scores) for one in moved]),
+            strict=True,
+        )
+    )
     changes = [_change(place, old[place], new[place], corrected.get(place)) for place in shared]
-    changes += [Change(*place, old[place].error, None, None, "gone") for place in sorted(old.keys() - new.keys())]
-    changes += [Change(*place, None, new[place].error, None, "new") for place in sorted(new.keys() - old.keys())]
+    changes += [
+        Change(*place, old[place].error, None, None, "gone")
+        for place in sorted(old.keys() - new.keys())
+    ]
+    changes += [
+        Change(*place, None, new[place].error, None, "new")
+        for place in sorted(new.keys() - old.keys())
+    ]
     return changes
 
 
 def _rows(tracks: Iterable[Track]) -> dict[tuple[str, str, str], Row]:
     boards: Sequence[Board] = [board for track in tracks for board in track.boards]
-    return {(board.track, board.slug, row.name): row for board in boards for row in board.rows if row.seeds}
+    return {
+        (board.track, board.slug, row.name): row
+        for board in boards
+        for row in board.rows
+        if row.seeds
+    }
 
 
 def _answers(row: Row) -> list[tuple[str, float]]:

@@ -1,4 +1,6 @@
-"""The reproduction ledger: every printed number beside ours, with what differs in the protocol and a verdict."""
+"""The reproduction ledger: every printed number beside ours, with what differs in the protocol and
+a verdict.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from gsnobench.boards.wording import number
 
 Verdict = Literal["reproduced", "better", "worse", "not comparable", "not run"]
 METRICS = {"rel_l2": "rel_l2_raw", "rmse": "rmse", "mae": "mae"}  # the paper scores raw fields
-CLOSEST = ("paper", "workstation", "laptop")  # tracks, nearest to the paper's protocol first; smoke runs say nothing
+# tracks, nearest to the paper's protocol first; smoke runs say nothing
+CLOSEST = ("paper", "workstation", "laptop")
 SIMILAR = 0.1  # relative difference that is still called reproduced
 EPOCHS = 1000  # of the paper's protocol
 COST = "a cost of the authors' set-up and hardware"
@@ -49,16 +52,20 @@ class Line:
     differences: str = ""
 
 
-# ---------------------------------------------------------------------------------------------------------------- page
+# --------------------------------------------------------------------------------------------- page
 
 
 def ledger(tracks: Sequence[Track], published: Published) -> str:
     """The whole page."""
     lines = [compare(one, tracks) for one in published.numbers]
-    sections = [list(group) for _, group in groupby(lines, key=lambda line: line.printed.table)]  # two tables share a label
+    # two tables share a label
+    sections = [list(group) for _, group in groupby(lines, key=lambda line: line.printed.table)]
     introduction = INTRODUCTION.format(citation=CITATION, similar=SIMILAR, epochs=EPOCHS).rstrip()
     parts = [GENERATED, "# Reproduction ledger", introduction, "## Summary", _summary(sections)]
-    parts += [f"## {place}. {_title(lines)}\n\n{_section(lines)}" for place, lines in enumerate(sections, 1)]
+    parts += [
+        f"## {place}. {_title(lines)}\n\n{_section(lines)}"
+        for place, lines in enumerate(sections, 1)
+    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -71,9 +78,14 @@ def _title(lines: Sequence[Line]) -> str:
 def _summary(sections: Sequence[Sequence[Line]]) -> str:
     """How many numbers of each table got which verdict."""
     verdicts: tuple[Verdict, ...] = get_args(Verdict)
-    rows = [[f"{place}. {_title(lines)}", *_counts(lines, verdicts)] for place, lines in enumerate(sections, 1)]
+    rows = [
+        [f"{place}. {_title(lines)}", *_counts(lines, verdicts)]
+        for place, lines in enumerate(sections, 1)
+    ]
     everything = [line for lines in sections for line in lines]
-    return table(["printed in", "numbers", *verdicts], [*rows, ["**all**", *_counts(everything, verdicts)]])
+    return table(
+        ["printed in", "numbers", *verdicts], [*rows, ["**all**", *_counts(everything, verdicts)]]
+    )
 
 
 def _counts(lines: Sequence[Line], verdicts: Sequence[Verdict]) -> list[str]:
@@ -83,12 +95,21 @@ def _counts(lines: Sequence[Line], verdicts: Sequence[Verdict]) -> list[str]:
 
 def _section(lines: Sequence[Line]) -> str:
     """Numbers that we can answer in a table; the others folded below it."""
-    ours, open_ones = ([line for line in lines if math.isfinite(line.value) is known] for known in (True, False))
+    ours, open_ones = (
+        [line for line in lines if math.isfinite(line.value) is known] for known in (True, False)
+    )
     header = ["task", "model", "field", "metric", "verdict", "our row", "what differs"]
-    parts = [table([*header, "printed", "ours", "95 % over seeds"], map(_cells, ours), len(header))] if ours else []
+    parts = (
+        [table([*header, "printed", "ours", "95 % over seeds"], map(_cells, ours), len(header))]
+        if ours
+        else []
+    )
     if open_ones:
         folded = table([*header[:5], "why", "printed"], map(_open_cells, open_ones), 6)
-        parts.append(f"<details><summary>{len(open_ones)} numbers without ours</summary>\n\n{folded}\n\n</details>")
+        parts.append(
+            f"<details><summary>{len(open_ones)} numbers without "
+            f"ours</summary>\n\n{folded}\n\n</details>"
+        )
     return "\n\n".join(parts)
 
 
@@ -99,14 +120,21 @@ def _names(line: Line) -> list[str]:
 
 def _cells(line: Line) -> list[str]:
     spread = f"{number(line.interval[0])} to {number(line.interval[1])}" if line.interval else ""
-    return [*_names(line), plain(line.row), line.differences, number(line.printed.value), number(line.value), spread]
+    return [
+        *_names(line),
+        plain(line.row),
+        line.differences,
+        number(line.printed.value),
+        number(line.value),
+        spread,
+    ]
 
 
 def _open_cells(line: Line) -> list[str]:
     return [*_names(line), line.differences, number(line.printed.value)]
 
 
-# ------------------------------------------------------------------------------------------------------------ comparison
+# --------------------------------------------------------------------------------------- comparison
 
 
 def compare(printed: Number, tracks: Iterable[Track]) -> Line:
@@ -133,16 +161,28 @@ def _closest(printed: Number, tracks: Iterable[Track]) -> tuple[Board, Row] | No
     for name in CLOSEST:
         boards = by_name[name].boards if name in by_name else ()
         for board in boards:
-            if board.task == printed.task or (printed.t_in is None and board.task.split("@")[0] == printed.dataset):
-                rows = [row for row in board.compared if row.model == printed.model and not row.has_features]
+            if board.task == printed.task or (
+                printed.t_in is None and board.task.split("@")[0] == printed.dataset
+            ):
+                rows = [
+                    row
+                    for row in board.compared
+                    if row.model == printed.model and not row.has_features
+                ]
                 if rows:
-                    return board, min(rows, key=lambda row: (not row.name.endswith("@paper"), row.error))
+                    return board, min(
+                        rows, key=lambda row: (not row.name.endswith("@paper"), row.error)
+                    )
     return None
 
 
 def _differences(printed: Number, board: Board, row: Row) -> str:
     found = [f"track {board.track}"] if board.track != "paper" else []
-    found += [f"{board.resolution} nodes, not {printed.nodes}"] if board.resolution != printed.nodes else []
+    found += (
+        [f"{board.resolution} nodes, not {printed.nodes}"]
+        if board.resolution != printed.nodes
+        else []
+    )
     found += [f"{board.sizes.get('train', 0)} training samples"]
     epochs = _epochs(row)
     found += [f"{epochs} epochs, not {EPOCHS}"] if epochs is not None and epochs != EPOCHS else []
@@ -154,7 +194,11 @@ def _epochs(row: Row) -> int | None:
     """How often training saw every sample, over all phases; None where the result does not say."""
     spec = row.done[0].spec
     batch, samples = spec.train_params.get("batch"), spec.sizes.get("train", 0)
-    return round(sum(spec.steps.values()) * batch / samples) if isinstance(batch, int) and samples else None
+    return (
+        round(sum(spec.steps.values()) * batch / samples)
+        if isinstance(batch, int) and samples
+        else None
+    )
 
 
 def _verdict(printed: float, ours: float, spread: tuple[float, float] | None) -> Verdict:

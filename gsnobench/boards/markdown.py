@@ -22,15 +22,22 @@ def track_page(track: Track, note: str = "") -> str:
 
 
 def overview(track: Track, page: str = "") -> str:
-    """Rows by tasks: mean error, best bold, second underlined; ° marks a row with fewer seeds than three. Links go to `page`."""
+    """Rows by tasks: mean error, best bold, second underlined; ° marks a row with fewer seeds than
+    three. Links go to `page`.
+    """
     boards = [board for board in track.boards if board.compared]
     tables = [{row.name: row for row in board.rows} for board in boards]
     podiums = [texts.podium([row.error for row in board.compared]) for board in boards]
     rows = []
     for name in track.rows:
-        cells = [_overview_cell(table.get(name), *best) for table, best in zip(tables, podiums, strict=True)]
+        cells = [
+            _overview_cell(table.get(name), *best)
+            for table, best in zip(tables, podiums, strict=True)
+        ]
         rows.append([plain(name), *cells])
-    return table(["row", *(f"[{plain(board.slug)}]({page}#{_anchor(board)})" for board in boards)], rows)
+    return table(
+        ["row", *(f"[{plain(board.slug)}]({page}#{_anchor(board)})" for board in boards)], rows
+    )
 
 
 def _overview_cell(row: Row | None, best: float, second: float) -> str:
@@ -39,7 +46,9 @@ def _overview_cell(row: Row | None, best: float, second: float) -> str:
     if not row.seeds:
         return row.state
     text = texts.number(row.error)
-    marked = f"**{text}**" if row.error == best else f"<u>{text}</u>" if row.error == second else text
+    marked = (
+        f"**{text}**" if row.error == best else f"<u>{text}</u>" if row.error == second else text
+    )
     return marked + ("°" if row.is_thin else "")
 
 
@@ -50,8 +59,10 @@ def _across(track: Track) -> str:
     order = sorted(zip(found.mean_ranks, found.rows, strict=True))
     listed = ", ".join(f"{plain(name)} {mean:.2f}" for mean, name in order)
     return (
-        f"° fewer than three seeds. Mean rank over {found.tasks} tasks: {listed}. Differences below "
-        f"{found.critical_difference:.2f} may be chance (Nemenyi, 5 %; Friedman p = {found.p_value:.2g})."
+        f"° fewer than three seeds. Mean rank over {found.tasks} tasks: {listed}. Differences "
+        "below "
+        f"{found.critical_difference:.2f} may be chance (Nemenyi, 5 %; Friedman p = "
+        f"{found.p_value:.2g})."
     )
 
 
@@ -63,12 +74,30 @@ def board_section(board: Board) -> str:
     """One board: what is asked, the table, the reasons of the rows without an error."""
     hashes = ", ".join(one[:12] for one in board.data if one)
     sizes = "/".join(str(board.sizes.get(split, 0)) for split in ("train", "valid", "test"))
-    facts = [f"{board.resolution} nodes", f"{sizes} samples (train/valid/test)", f"{board.origin} data, version {board.version}"]
+    facts = [
+        f"{board.resolution} nodes",
+        f"{sizes} samples (train/valid/test)",
+        f"{board.origin} data, version {board.version}",
+    ]
     facts += [f"data seed {board.data_seed}", f"data {hashes}"]
-    facts += [f"{board.outdated} results of older model revisions left out"] if board.outdated else []
-    header = ["rank", "row", "error", "95 % over seeds", "seeds", "raw", "published", *_COST_NAMES, "needs"]
+    facts += (
+        [f"{board.outdated} results of older model revisions left out"] if board.outdated else []
+    )
+    header = [
+        "rank",
+        "row",
+        "error",
+        "95 % over seeds",
+        "seeds",
+        "raw",
+        "published",
+        *_COST_NAMES,
+        "needs",
+    ]
     rows = [_board_row(row, board) for row in board.rows if row.seeds]
-    reasons = [f"- {plain(row.name)}: {row.state}, {plain(row.reason)}" for row in board.rows if row.reason]
+    reasons = [
+        f"- {plain(row.name)}: {row.state}, {plain(row.reason)}" for row in board.rows if row.reason
+    ]
     parts = [
         f"## {plain(board.slug)}",
         "; ".join(facts) + ".",
@@ -90,10 +119,24 @@ _COST_NAMES = ("parameters", "prepare s", "train CPU-s", "ms a sample", "peak MB
 
 def _board_row(row: Row, board: Board) -> list[str]:
     name = plain(row.name)
-    shown = f"*{name}*" if row.is_floor or row.is_variant else f"**{name}**" if row.rank and row.rank.low == 1 else name
+    shown = (
+        f"*{name}*"
+        if row.is_floor or row.is_variant
+        else f"**{name}**"
+        if row.rank and row.rank.low == 1
+        else name
+    )
     costs = texts.costs(row)
-    numbers = [texts.number(row.error), texts.interval(row), "exact" if row.is_exact else str(row.seeds)]
-    numbers += [texts.number(row.raw), texts.number(row.published), *(costs[one] for one in _COST_NAMES)]
+    numbers = [
+        texts.number(row.error),
+        texts.interval(row),
+        "exact" if row.is_exact else str(row.seeds),
+    ]
+    numbers += [
+        texts.number(row.raw),
+        texts.number(row.published),
+        *(costs[one] for one in _COST_NAMES),
+    ]
     return [texts.rank(row, board), shown, *numbers, row.needs]
 
 
@@ -108,4 +151,5 @@ def plain(text: str) -> str:
     one_line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     one_line = one_line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     escaped = re.sub(r"([\\`*_\[\]|~#!()])", r"\\\1", one_line)
-    return re.sub(r"(?i)(https?|ftp)(?=://)|(www)(?=\.)", r"\g<0>\\", escaped)  # code hosts make links of bare addresses
+    # code hosts make links of bare addresses
+    return re.sub(r"(?i)(https?|ftp)(?=://)|(www)(?=\.)", r"\g<0>\\", escaped)

@@ -1,4 +1,6 @@
-"""Scores that the GSNO paper printed, as data with their source: a column beside ours, never a target."""
+"""Scores that the GSNO paper printed, as data with their source: a column beside ours, never a
+target.
+"""
 
 from __future__ import annotations
 
@@ -58,4 +60,10 @@ def read_published() -> Published:
 def _number(row: Mapping[str, str]) -> Number:
     whole = {name: int(row[name]) if row[name] else None for name in ("t_in", "t_out", "n_nodes")}
     texts = {name: row[name] for name in ("table", "dataset", "model", "field", "metric")}
-    return Number(t_in=whole["t_in"], t_out=whole["t_out"], nodes=whole["n_nodes"], value=float(row["value"]), **texts)
+    return Number(
+        t_in=whole["t_in"],
+        t_out=whole["t_out"],
+        nodes=whole["n_nodes"],
+        value=float(row["value"]),
+        **texts,
+    )

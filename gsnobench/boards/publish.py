@@ -1,7 +1,9 @@
-"""Boards -> MLflow: one summary run a row and one run LEADERBOARD a board, so that MLflow's own pages compare models.
+"""Boards -> MLflow: one summary run a row and one run LEADERBOARD a board, so that MLflow's own
+pages compare models.
 
-Every run bears the digest of all it shows, written last: publishing again skips what is whole and current, replaces what has
-changed, and mends what a kill left half-written. MLflow takes no parameter or metric back, hence new runs for changed rows.
+Every run bears the digest of all it shows, written last: publishing again skips what is whole and
+current, replaces what has changed, and mends what a kill left half-written. MLflow takes no
+parameter or metric back, hence new runs for changed rows.
 """
 
 from __future__ import annotations
@@ -64,11 +66,17 @@ class Content:
 
     @property
     def digest(self) -> str:
-        return digest([self.name, self.state, dict(self.tags), dict(self.params), dict(self.metrics)])
+        return digest(
+            [self.name, self.state, dict(self.tags), dict(self.params), dict(self.metrics)]
+        )
 
 
-def publish(tracks: Sequence[Track], address: Address, report: Callable[[Shown], None] = lambda shown: None) -> list[Shown]:
-    """Bring all boards into a store; doing it twice changes nothing. Raises RunError if the store does not answer."""
+def publish(
+    tracks: Sequence[Track], address: Address, report: Callable[[Shown], None] = lambda shown: None
+) -> list[Shown]:
+    """Bring all boards into a store; doing it twice changes nothing. Raises RunError if the store
+    does not answer.
+    """
     done: list[Shown] = []
     with bounded_requests(), lock(address.home / f".publish-{address.id}.lock"):
         try:
@@ -78,7 +86,10 @@ def publish(tracks: Sequence[Track], address: Address, report: Callable[[Shown],
                     done.append(_publish(client, address, track, board))
                     report(done[-1])
         except Exception as error:
-            if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in STORES:
+            if (
+                not isinstance(error, OSError)
+                and type(error).__module__.partition(".")[0] not in STORES
+            ):
                 raise  # our own bug is no trouble of the store
             told = f"{address.label}: cannot take the leaderboards ({address.told(error)}); mend it and publish again"
             raise RunError(told) from error
@@ -86,11 +97,16 @@ def publish(tracks: Sequence[Track], address: Address, report: Callable[[Shown],
 
 
 def _publish(client: MlflowClient, address: Address, track: Track, board: Board) -> Shown:
-    # the name that training runs have for ordinary tasks; slugs keep boards apart that must not share a table
+    # the name that training runs have for ordinary tasks; slugs keep boards apart that must not
+    # share a table
     experiment = f"gsnobench/{safe_name(board.track)}/{board.slug}"
     place = experiment_id(client, address, experiment)
     there = list(_runs(client, place))
-    whole = {run.data.tags.get(DIGEST): str(run.info.run_id) for run in there if run.info.status != "RUNNING"}
+    whole = {
+        run.data.tags.get(DIGEST): str(run.info.run_id)
+        for run in there
+        if run.info.status != "RUNNING"
+    }
     now = int(time.time() * 1000)
     kept: list[str] = []  # one run a row
     written = 0
@@ -116,12 +132,14 @@ def _runs(client: MlflowClient, place: str) -> Iterator[Run]:
     """All runs of an experiment that publishing has made."""
     token = None
     while token != "":
-        found = client.search_runs([place], f"tags.`{KIND}` LIKE '%'", max_results=1000, page_token=token)
+        found = client.search_runs(
+            [place], f"tags.`{KIND}` LIKE '%'", max_results=1000, page_token=token
+        )
         yield from found
         token = found.token or ""
 
 
-# ------------------------------------------------------------------------------------------------------------ summaries
+# ---------------------------------------------------------------------------------------- summaries
 
 
 def _summary(board: Board, row: Row) -> Content:
@@ -143,7 +161,11 @@ def _summary(board: Board, row: Row) -> Content:
         "variant": str(row.is_variant).lower(),
         "keys": " ".join(entry.key[:12] for entry in row.entries),
     }
-    params = {safe_name(knob): value for knob, value in beginning(spec, Path(), {})["params"].items() if knob.startswith(KNOBS)}
+    params = {
+        safe_name(knob): value
+        for knob, value in beginning(spec, Path(), {})["params"].items()
+        if knob.startswith(KNOBS)
+    }
     short = {name: value[:TEXT] for name, value in tags.items() if value}
     return Content(row.name[:TEXT], row.state, short, params, _metrics(row))
 
@@ -152,7 +174,8 @@ def _metrics(row: Row) -> dict[str, float]:
     """Named as training runs name them, so that one chart shows both."""
     low, high = row.interval or (math.nan, math.nan)
     values = {
-        "board/error": row.error,  # the headline again: MLflow draws its sections by name, and this one comes first
+        # the headline again: MLflow draws its sections by name, and this one comes first
+        "board/error": row.error,
         "board/rank": row.rank.low if row.rank else math.nan,
         "board/seeds": row.seeds,
         "board/published": math.nan if row.published is None else row.published,
@@ -162,8 +185,18 @@ def _metrics(row: Row) -> dict[str, float]:
         "test/headline/rel_l2_raw": row.raw,
     }
     values |= {f"cost/{name}": row.cost(name) for name in COSTS}
-    names = sorted({(one, metric) for entry in row.done for one in entry.fields for metric in entry.scores.get(one, {})})
-    values |= {f"test/{safe_name(one)}/{safe_name(metric)}": row.score(one, metric) for one, metric in names}
+    names = sorted(
+        {
+            (one, metric)
+            for entry in row.done
+            for one in entry.fields
+            for metric in entry.scores.get(one, {})
+        }
+    )
+    values |= {
+        f"test/{safe_name(one)}/{safe_name(metric)}": row.score(one, metric)
+        for one, metric in names
+    }
     return {name: float(value) for name, value in values.items() if math.isfinite(value)}
 
 
@@ -175,19 +208,32 @@ def _write_row(client: MlflowClient, place: str, content: Content, when: int) ->
     return target.id
 
 
-def _new_run(client: MlflowClient, place: str, name: str, tags: Mapping[str, str], when: int) -> Target:
+def _new_run(
+    client: MlflowClient, place: str, name: str, tags: Mapping[str, str], when: int
+) -> Target:
     said = {**tags, "mlflow.source.name": "gsnobench leaderboard publish"}
     run = client.create_run(place, start_time=when, tags=said, run_name=name)
     return Target(client, run.info.run_id, set())
 
 
-# ---------------------------------------------------------------------------------------------------------- LEADERBOARD
+# -------------------------------------------------------------------------------------- LEADERBOARD
 
 
 def _write_leader(
-    client: MlflowClient, place: str, track: Track, board: Board, rows: Sequence[str], label: str, when: int
+    client: MlflowClient,
+    place: str,
+    track: Track,
+    board: Board,
+    rows: Sequence[str],
+    label: str,
+    when: int,
 ) -> str:
-    tags = {KIND: "leaderboard", "task": board.task[:TEXT], "track": board.track[:TEXT], NOTE: _note(board, place, rows)}
+    tags = {
+        KIND: "leaderboard",
+        "task": board.task[:TEXT],
+        "track": board.track[:TEXT],
+        NOTE: _note(board, place, rows),
+    }
     target = _new_run(client, place, NAME, tags, when)
     with TemporaryDirectory() as folder:
         for name, text in _files(track, board):
@@ -208,12 +254,22 @@ def _files(track: Track, board: Board) -> Iterator[tuple[str, str]]:
 
 
 def _note(board: Board, place: str, rows: Sequence[str]) -> str:
-    """The first rows, each with a link to its summary run: links inside the page are dead in MLflow's sandbox."""
+    """The first rows, each with a link to its summary run: links inside the page are dead in
+    MLflow's sandbox.
+    """
     cells: list[list[str]] = []
     for row, run in list(zip(board.rows, rows, strict=True))[:TOP]:
         link = f"[{markdown.plain(row.name)}](#/experiments/{place}/runs/{run})"
         error = texts.number(row.error) if row.seeds else row.state
-        cells.append([texts.rank(row, board), link, error, texts.interval(row), "exact" if row.is_exact else str(row.seeds)])
+        cells.append(
+            [
+                texts.rank(row, board),
+                link,
+                error,
+                texts.interval(row),
+                "exact" if row.is_exact else str(row.seeds),
+            ]
+        )
     left_out = f"{len(board.rows) - TOP} more rows are in {PAGE}." if len(board.rows) > TOP else ""
     table = markdown.table(["rank", "row", "error", "95 % over seeds", "seeds"], cells)
     promotion = markdown.plain(texts.promotion(board))
@@ -230,7 +286,17 @@ def _describe(client: MlflowClient, place: str, board: Board, leader: str) -> No
 
 
 def _appearance() -> str:
-    """Changes with the code that renders a board: an edited style reaches stores that hold the same numbers."""
+    """Changes with the code that renders a board: an edited style reaches stores that hold the same
+    numbers.
+    """
     folder = files("gsnobench.boards.site")
-    sources: list[Any] = [one for place in (folder, folder / "assets") if place.is_dir() for one in place.iterdir()]
-    return digest([one.read_text(encoding="utf-8") for one in sorted(sources, key=lambda one: one.name) if one.is_file()])
+    sources: list[Any] = [
+        one for place in (folder, folder / "assets") if place.is_dir() for one in place.iterdir()
+    ]
+    return digest(
+        [
+            one.read_text(encoding="utf-8")
+            for one in sorted(sources, key=lambda one: one.name)
+            if one.is_file()
+        ]
+    )

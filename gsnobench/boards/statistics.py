@@ -1,8 +1,10 @@
-"""What errors of several seeds and test samples allow us to say: intervals, separation, ranks, how many seeds are missing.
+"""What errors of several seeds and test samples allow us to say: intervals, separation, ranks, how
+many seeds are missing.
 
-Two rows are separated only if two tests agree: a paired bootstrap over test samples (would other samples have ordered them
-otherwise?) and a Welch t-test of the log error over seeds (would other seeds?). The larger of the two p-values counts, corrected
-by Holm's method over all pairs of a board. A closed form has no seed: its error is a fixed number to compare with.
+Two rows are separated only if two tests agree: a paired bootstrap over test samples (would other
+samples have ordered them otherwise?) and a Welch t-test of the log error over seeds (would other
+seeds?). The larger of the two p-values counts, corrected by Holm's method over all pairs of a
+board. A closed form has no seed: its error is a fixed number to compare with.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from gsnobench.data import Array
 
 LEVEL = 0.05
 DRAWS = 2000  # bootstrap draws
-FEW = 20  # draws on the other side: fewer do not tell a p-value, the normal tail of their spread does
+# draws on the other side: fewer do not tell a p-value, the normal tail of their spread does
+FEW = 20
 MOST_SEEDS = 30  # beyond this many, "needs more seeds" is no advice
 
 
@@ -55,7 +58,7 @@ def interval(errors: Array, level: float = LEVEL) -> tuple[float, float] | None:
     return float(np.exp(logs.mean() - half)), float(np.exp(logs.mean() + half))
 
 
-# ----------------------------------------------------------------------------------------------------------- separation
+# --------------------------------------------------------------------------------------- separation
 
 
 def separation(rows: Sequence[Scores], seed: int = 0) -> Array:
@@ -63,7 +66,8 @@ def separation(rows: Sequence[Scores], seed: int = 0) -> Array:
     count = len(rows)
     raw = np.maximum(_sample_p_values(rows, seed), _seed_p_values(rows))
     testable = np.array([row.is_testable for row in rows])
-    is_tested = np.triu(testable[:, None] & testable[None], 1)  # no test is made of a single seed, so none is corrected for
+    # no test is made of a single seed, so none is corrected for
+    is_tested = np.triu(testable[:, None] & testable[None], 1)
     corrected = np.ones((count, count))
     corrected[is_tested] = holm(raw[is_tested])
     return np.minimum(corrected, corrected.T)
@@ -73,7 +77,8 @@ def _sample_p_values(rows: Sequence[Scores], seed: int) -> Array:
     """Two-sided paired bootstrap over test samples of the difference of seed means, (R, R)."""
     table = np.stack([row.sample_means for row in rows])  # (R, S)
     size = table.shape[1]
-    weights = np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), DRAWS) / size  # (DRAWS, S)
+    # (DRAWS, S)
+    weights = np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), DRAWS) / size
     drawn = table @ weights.T  # (R, DRAWS): the same draw for all rows, which is what pairs them
     values = np.ones((len(rows), len(rows)))
     for one in range(1, len(rows)):
@@ -81,7 +86,9 @@ def _sample_p_values(rows: Sequence[Scores], seed: int) -> Array:
         crossing = np.minimum((gaps <= 0).sum(axis=1), (gaps >= 0).sum(axis=1))
         counted = np.minimum(1.0, 2 * (crossing + 1) / (DRAWS + 1))
         z = np.abs((table[:one] - table[one]).mean(axis=1)) / np.maximum(gaps.std(axis=1), 1e-300)
-        values[one, :one] = np.where(crossing < FEW, np.minimum(counted, 2 * stats.norm.sf(z)), counted)
+        values[one, :one] = np.where(
+            crossing < FEW, np.minimum(counted, 2 * stats.norm.sf(z)), counted
+        )
         values[:one, one] = values[one, :one]
     return values
 
@@ -117,7 +124,9 @@ def _two_sided(gap: float, parts: Sequence[float], counts: Sequence[int]) -> flo
     squared = sum(parts)
     if squared == 0:
         return 1.0 if gap == 0 else 0.0
-    freedom = squared**2 / sum(part**2 / (count - 1) for part, count in zip(parts, counts, strict=True))
+    freedom = squared**2 / sum(
+        part**2 / (count - 1) for part, count in zip(parts, counts, strict=True)
+    )
     return float(2 * stats.t.sf(gap / math.sqrt(squared), freedom))
 
 
@@ -132,28 +141,37 @@ def holm(p_values: Array | Sequence[float]) -> Array:
     return corrected
 
 
-# ---------------------------------------------------------------------------------------------------------------- ranks
+# -------------------------------------------------------------------------------------------- ranks
 
 
 @dataclass(frozen=True)
 class Rank:
-    """The places a row may hold: `low` is the rank it is given, shared by all that cannot be told apart."""
+    """The places a row may hold: `low` is the rank it is given, shared by all that cannot be told
+    apart.
+    """
 
     low: int
     high: int
 
 
 def ranks(rows: Sequence[Scores], p_values: Array) -> list[Rank | None]:
-    """One more than the rows surely better, and what the rows surely worse leave; a single seed gets no rank and takes none."""
+    """One more than the rows surely better, and what the rows surely worse leave; a single seed
+    gets no rank and takes none.
+    """
     means = np.array([row.mean for row in rows])
-    surely_better = (p_values < LEVEL) & (means[None] < means[:, None])  # [i, j]: j is better than i
+    # [i, j]: j is better than i
+    surely_better = (p_values < LEVEL) & (means[None] < means[:, None])
     count = sum(row.is_testable for row in rows)
     places = zip(surely_better.sum(axis=1), surely_better.sum(axis=0), rows, strict=True)
-    return [Rank(1 + int(better), count - int(worse)) if row.is_testable else None for better, worse, row in places]
+    return [
+        Rank(1 + int(better), count - int(worse)) if row.is_testable else None
+        for better, worse, row in places
+    ]
 
 
 def seeds_needed(row: Scores, better: Scores, pairs: int, seed: int = 0) -> int | None:
-    """More seeds, of both rows, that would separate a row from the one above it if nothing else changed; None: no number would.
+    """More seeds, of both rows, that would separate a row from the one above it if nothing else
+    changed; None: no number would.
 
     Held against the strictest level of Holm's correction, so rather too many than too few.
     """
@@ -172,12 +190,14 @@ def seeds_needed(row: Scores, better: Scores, pairs: int, seed: int = 0) -> int 
     return None
 
 
-# ------------------------------------------------------------------------------------------------------- across tasks
+# ------------------------------------------------------------------------------------- across tasks
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Mean ranks over tasks, and the difference that chance alone explains (Friedman, then Nemenyi)."""
+    """Mean ranks over tasks, and the difference that chance alone explains (Friedman, then
+    Nemenyi).
+    """
 
     rows: tuple[str, ...]
     mean_ranks: tuple[float, ...]
@@ -195,4 +215,10 @@ def across(table: Array, rows: Sequence[str]) -> Comparison | None:
     spread = stats.studentized_range.ppf(1 - LEVEL, count, np.inf) / math.sqrt(2)
     critical = spread * math.sqrt(count * (count + 1) / (6 * tasks))
     friedman = stats.friedmanchisquare(*table)
-    return Comparison(tuple(rows), tuple(float(one) for one in mean_ranks), tasks, float(friedman.pvalue), float(critical))
+    return Comparison(
+        tuple(rows),
+        tuple(float(one) for one in mean_ranks),
+        tasks,
+        float(friedman.pvalue),
+        float(critical),
+    )

@@ -1,4 +1,6 @@
-"""Boards as data: flat records, and from them CSV, JSON, parquet; and a LaTeX table as papers print it."""
+"""Boards as data: flat records, and from them CSV, JSON, parquet; and a LaTeX table as papers print
+it.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,11 @@ def to_csv(tracks: Iterable[Track]) -> str:
 
 def _inert(value: Any) -> Any:
     """A text that a spreadsheet would take for a formula gets an apostrophe before it."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    return (
+        f"'{value}"
+        if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r")
+        else value
+    )
 
 
 def write_parquet(tracks: Iterable[Track], path: Path) -> None:
@@ -80,24 +86,43 @@ def write_parquet(tracks: Iterable[Track], path: Path) -> None:
         parquet.write_table(pyarrow.Table.from_pylist(records(tracks)), part)
 
 
-# ---------------------------------------------------------------------------------------------------------------- LaTeX
+# -------------------------------------------------------------------------------------------- LaTeX
 
-SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\n": " "}
+SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "\n": " ",
+}
 SPECIAL |= {letter: f"\\{letter}" for letter in "&%$#_{}"}
-SPECIAL |= {letter: f"{{{letter}}}" for letter in "[]*"}  # else the end of the row before takes them for its own
+# else the end of the row before takes them for its own
+SPECIAL |= {letter: f"{{{letter}}}" for letter in "[]*"}
 
 
 def latex(track: Track) -> str:
-    """Rows by tasks, best bold and second underlined, and how far the best model is ahead; for \\usepackage{booktabs}."""
+    """Rows by tasks, best bold and second underlined, and how far the best model is ahead; for
+    \\usepackage{booktabs}.
+    """
     boards = [board for board in track.boards if len(board.compared) > 0]
-    body = [" & ".join(["Model", *(_escaped(board.slug) for board in boards)]) + r" \\", r"\midrule"]
+    body = [
+        " & ".join(["Model", *(_escaped(board.slug) for board in boards)]) + r" \\",
+        r"\midrule",
+    ]
     body += [" & ".join(cells) + r" \\" for cells in _cells(track, boards)]
     if any(board.promotion for board in boards):
         body += [r"\midrule", " & ".join(["Promotion", *map(_promotion, boards)]) + r" \\"]
-    lines = [rf"\begin{{tabular}}{{l{'r' * len(boards)}}}", r"\toprule", *body, r"\bottomrule", r"\end{tabular}"]
+    lines = [
+        rf"\begin{{tabular}}{{l{'r' * len(boards)}}}",
+        r"\toprule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
     about = [
-        f"% gsnobench, track {_escaped(track.name)}: relative L2 on the test split, mean over seeds",
-        "% Promotion: the best model below the next best one, floors left out; in parentheses where the two are not separated",
+        f"% gsnobench, track {_escaped(track.name)}: relative L2 on the test split, mean over "
+        "seeds",
+        "% Promotion: the best model below the next best one, floors left out; in parentheses "
+        "where the two are not separated",
     ]
     return "\n".join([*about, *lines]) + "\n"
 
@@ -107,7 +132,13 @@ def _cells(track: Track, boards: Sequence[Board]) -> Iterator[list[str]]:
     podiums = [podium([row.error for row in table.values()]) for table in errors]
     for name in track.rows:
         if any(name in table for table in errors):
-            yield [_escaped(name), *(_marked(table.get(name), *best) for table, best in zip(errors, podiums, strict=True))]
+            yield [
+                _escaped(name),
+                *(
+                    _marked(table.get(name), *best)
+                    for table, best in zip(errors, podiums, strict=True)
+                ),
+            ]
 
 
 def _promotion(board: Board) -> str:
@@ -121,7 +152,13 @@ def _marked(row: Row | None, best: float, second: float) -> str:
     if row is None or not math.isfinite(row.error):
         return NOTHING.replace("–", "--")
     text = number(row.error)
-    return rf"\textbf{{{text}}}" if row.error == best else rf"\underline{{{text}}}" if row.error == second else text
+    return (
+        rf"\textbf{{{text}}}"
+        if row.error == best
+        else rf"\underline{{{text}}}"
+        if row.error == second
+        else text
+    )
 
 
 def _escaped(text: str) -> str:

@@ -27,7 +27,18 @@ def _cell(row: Row | None) -> str:
 
 def board(chosen: Board) -> Table:
     """One board, rows with an error first."""
-    header = ["rank", "row", "error", "95 % over seeds", "seeds", "raw", "published", "parameters", "train CPU-s", "ms a sample"]
+    header = [
+        "rank",
+        "row",
+        "error",
+        "95 % over seeds",
+        "seeds",
+        "raw",
+        "published",
+        "parameters",
+        "train CPU-s",
+        "ms a sample",
+    ]
     rows = [_row(row, chosen) for row in chosen.rows]
     return [*header, "needs"], rows
 
@@ -36,7 +47,13 @@ def _row(row: Row, chosen: Board) -> list[str]:
     costs = texts.costs(row)
     error = texts.number(row.error) if row.seeds else row.state
     seeds = "exact" if row.is_exact else str(row.seeds)
-    numbers = [error, texts.interval(row), seeds, texts.number(row.raw), texts.number(row.published)]
+    numbers = [
+        error,
+        texts.interval(row),
+        seeds,
+        texts.number(row.raw),
+        texts.number(row.published),
+    ]
     spent = [costs[name] for name in ("parameters", "train CPU-s", "ms a sample")]
     return [texts.rank(row, chosen), printable(row.name), *numbers, *spent, row.needs]
 
@@ -54,7 +71,13 @@ def remarks(chosen: Board) -> Iterator[str]:
 def change(one: Change) -> list[str]:
     """A line of `leaderboard diff`."""
     names = [printable(name) for name in (one.track, one.board, one.row)]
-    return [*names, texts.number(one.before), texts.number(one.after), texts.number(one.p_value), one.verdict]
+    return [
+        *names,
+        texts.number(one.before),
+        texts.number(one.after),
+        texts.number(one.p_value),
+        one.verdict,
+    ]
 
 
 def printable(text: str) -> str:

@@ -9,9 +9,12 @@ from gsnobench.boards.board import Board, Row
 
 NOTHING = "–"
 HOW_TO_READ = (
-    "Error: mean over seeds of the headline (relative L2 of field - reference on the test split), with a 95 % t-interval over "
-    "seeds of its logarithm. Two rows are separated only if a paired bootstrap over test samples and a Welch test over seeds of "
-    "the log error both say so (Holm-corrected over the board); rows that are not separated share a rank. A row with a single "
+    "Error: mean over seeds of the headline (relative L2 of field - reference on the test split), "
+    "with a 95 % t-interval over "
+    "seeds of its logarithm. Two rows are separated only if a paired bootstrap over test samples "
+    "and a Welch test over seeds of "
+    "the log error both say so (Holm-corrected over the board); rows that are not separated share "
+    "a rank. A row with a single "
     "seed gets no rank; a closed form has none and needs none."
 )
 
@@ -41,7 +44,9 @@ def rank(row: Row, board: Board) -> str:
     """`2`, `2=` where it is shared, with the places it may hold: `2= (2-4)`."""
     if row.rank is None:
         return NOTHING
-    is_shared = sum(other.rank is not None and other.rank.low == row.rank.low for other in board.rows) > 1
+    is_shared = (
+        sum(other.rank is not None and other.rank.low == row.rank.low for other in board.rows) > 1
+    )
     places = f" ({row.rank.low}-{row.rank.high})" if row.rank.high > row.rank.low else ""
     return f"{row.rank.low}{'=' if is_shared else ''}{places}"
 
@@ -52,8 +57,10 @@ def kind(row: Row) -> str:
 
 OFFERED = ("row", "as it is", "seeds", "with features", "seeds", "ratio")
 WHAT_IS_OFFERED = (
-    "Features are inputs that are computed and not learned: distances to the boundaries, smoothed inputs, a linear propagator. "
-    "Where frames are given, most models then add to the propagator's trajectory, so compare with the floor modal. The knobs and "
+    "Features are inputs that are computed and not learned: distances to the boundaries, smoothed "
+    "inputs, a linear propagator. "
+    "Where frames are given, most models then add to the propagator's trajectory, so compare with "
+    "the floor modal. The knobs and "
     "steps of a row are the same with features and without."
 )
 
@@ -62,7 +69,9 @@ def offered(board: Board) -> list[list[str]]:
     """What computed inputs change: a line a row that was run with them and without."""
     lines = []
     for plain, with_them in board.offered:
-        errors = [text for row in (plain, with_them) for text in (number(row.error), str(row.seeds))]
+        errors = [
+            text for row in (plain, with_them) for text in (number(row.error), str(row.seeds))
+        ]
         lines.append([plain.name, *errors, f"{with_them.error / plain.error:.2f}"])
     return lines
 
@@ -88,6 +97,8 @@ def costs(row: Row) -> Mapping[str, str]:
 
 
 def podium(errors: Sequence[float]) -> tuple[float, float]:
-    """Best and second best error, not a number where there is none: what tables print bold and underlined."""
+    """Best and second best error, not a number where there is none: what tables print bold and
+    underlined.
+    """
     known = sorted({error for error in errors if math.isfinite(error)})
     return (*known, math.nan, math.nan)[:2]  # type: ignore[return-value]

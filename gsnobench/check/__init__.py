@@ -1,4 +1,5 @@
-"""The contract for models, datasets, metrics and executors: for the bundled plugins and for anybody's.
+"""The contract for models, datasets, metrics and executors: for the bundled plugins and for
+anybody's.
 
 An author writes one test: `gsnobench.check.assert_contract("model", "pointmlp")`.
 """
@@ -17,7 +18,9 @@ __all__ = ["Finding", "assert_contract", "check", "failed", "to_json"]
 
 
 def check(kind: Kind, name: str) -> list[Finding]:
-    """All rules of the plugin's kind; a plugin that does not load breaks P001, an unknown name is an error."""
+    """All rules of the plugin's kind; a plugin that does not load breaks P001, an unknown name is
+    an error.
+    """
     if name not in {entry.name for entry in plugins.listed(kind)}:
         plugins.provenance(kind, name)
     rule = "it loads: module, API version, hook, name"
@@ -42,6 +45,10 @@ def _findings(kind: Kind, name: str) -> list[Finding]:
 
 def assert_contract(kind: Kind, name: str) -> None:
     """For an author's test suite: fail with every broken rule."""
-    broken = [f"{finding.code} {finding.rule}: {finding.detail}" for finding in failed(check(kind, name))]
+    broken = [
+        f"{finding.code} {finding.rule}: {finding.detail}" for finding in failed(check(kind, name))
+    ]
     if broken:
-        raise AssertionError(f"{kind} {name} breaks {len(broken)} rules of the contract\n" + "\n".join(broken))
+        raise AssertionError(
+            f"{kind} {name} breaks {len(broken)} rules of the contract\n" + "\n".join(broken)
+        )

@@ -1,4 +1,6 @@
-"""The contract of a dataset: a complete declaration, and a solver whose samples are what the declaration says."""
+"""The contract of a dataset: a complete declaration, and a solver whose samples are what the
+declaration says.
+"""
 
 from __future__ import annotations
 
@@ -69,18 +71,24 @@ def make_tiny(dataset: Dataset) -> Made:
     started = time.process_time()
     setup = dataset.setup(dataset.params.make(where="data"), dataset.tiny.resolution, Cache())
     counts = dataset.tiny.splits()
-    samples = {split: list(dataset.generate(setup, SEED, split, range(counts[split]))) for split in SPLITS if counts[split]}
+    samples = {
+        split: list(dataset.generate(setup, SEED, split, range(counts[split])))
+        for split in SPLITS
+        if counts[split]
+    }
     return Made(dataset, setup, dataset.mesh(setup), samples, time.process_time() - started)
 
 
-# ---------------------------------------------------------------------------------------------------------- declaration
+# -------------------------------------------------------------------------------------- declaration
 
 
 def _is_complete(dataset: Dataset) -> None:
     everything = (*dataset.fields, *dataset.static, *dataset.scalars)
     names = [one.name for one in everything]
     missing = [track for track in TRACKS if track not in dataset.sizes]
-    required = {name: bool(getattr(dataset, name)) for name in ("title", "solver", "licence", "cites")}
+    required = {
+        name: bool(getattr(dataset, name)) for name in ("title", "solver", "licence", "cites")
+    }
     complaints(
         [
             (
@@ -88,18 +96,30 @@ def _is_complete(dataset: Dataset) -> None:
                 f"name {dataset.name!r}; expected lower-case letters and digits",
             ),
             (bool(dataset.fields), "fields are empty"),
-            (all(names) and len(set(names)) == len(names), f"names of fields, static and scalars are not unique: {names}"),
-            (all(one.unit for one in everything), "a field has no unit; write '1' for a pure number"),
+            (
+                all(names) and len(set(names)) == len(names),
+                f"names of fields, static and scalars are not unique: {names}",
+            ),
+            (
+                all(one.unit for one in everything),
+                "a field has no unit; write '1' for a pure number",
+            ),
             (not missing, f"sizes lack the tracks {', '.join(missing)}"),
             *((present, f"{name} is empty") for name, present in required.items()),
-            (min(dataset.tiny.train, dataset.tiny.valid, dataset.tiny.test) >= 1, "tiny needs a sample in train, valid and test"),
+            (
+                min(dataset.tiny.train, dataset.tiny.valid, dataset.tiny.test) >= 1,
+                "tiny needs a sample in train, valid and test",
+            ),
             (dataset.dim in (1, 2, 3), f"dim is {dataset.dim}"),
             (all(knob.help for knob in dataset.params.knobs()), "a knob has no help"),
             (dataset.revision >= 1, f"revision is {dataset.revision}; count from 1"),
         ]
     )
     for variant, values in dataset.variants.items():
-        require(bool(re.fullmatch("[a-z0-9]+", variant)), f"variant {variant!r}; expected lower-case letters and digits")
+        require(
+            bool(re.fullmatch("[a-z0-9]+", variant)),
+            f"variant {variant!r}; expected lower-case letters and digits",
+        )
         dataset.params.make(values, where=f"variant {variant}")
 
 
@@ -109,24 +129,36 @@ def _tags_are_known(dataset: Dataset) -> None:
         return used - set(dataset.tags)
 
     everything = (*dataset.fields, *dataset.static)
-    complaints([(not unknown(one), f"{one.name} names unknown tags {sorted(unknown(one))}") for one in everything])
+    complaints(
+        [
+            (not unknown(one), f"{one.name} names unknown tags {sorted(unknown(one))}")
+            for one in everything
+        ]
+    )
 
 
 def _times_are_consistent(dataset: Dataset) -> None:
     frames = len(dataset.times)
     complaints(
         [
-            (frames >= 1 and list(dataset.times) == sorted(set(dataset.times)), "times are not strictly increasing"),
-            (0 <= dataset.t_in < frames, f"t_in is {dataset.t_in}; expected 0..{frames - 1} of {frames} frames"),
             (
-                bool(dataset.starts) and all(0 <= start < frames - dataset.t_in for start in dataset.starts),
+                frames >= 1 and list(dataset.times) == sorted(set(dataset.times)),
+                "times are not strictly increasing",
+            ),
+            (
+                0 <= dataset.t_in < frames,
+                f"t_in is {dataset.t_in}; expected 0..{frames - 1} of {frames} frames",
+            ),
+            (
+                bool(dataset.starts)
+                and all(0 <= start < frames - dataset.t_in for start in dataset.starts),
                 "starts leave the frames",
             ),
         ]
     )
 
 
-# ------------------------------------------------------------------------------------------------------------ generated
+# ---------------------------------------------------------------------------------------- generated
 
 
 def _shapes_are_declared(made: Made) -> None:
@@ -145,13 +177,17 @@ def _shapes_are_declared(made: Made) -> None:
             got = np.shape(getattr(sample, name))
             require(got == shape, f"{place}: {name} is {got}; expected {shape}")
     for place, mesh in made.meshes():
-        require(mesh.dim == one.dim, f"{place}: the mesh has {mesh.dim} dimensions; declared {one.dim}")
+        require(
+            mesh.dim == one.dim, f"{place}: the mesh has {mesh.dim} dimensions; declared {one.dim}"
+        )
 
 
 def _values_are_finite(made: Made) -> None:
     for place, sample in made.labelled():
         for name in ("frames", "static", "scalars"):
-            require(bool(np.all(np.isfinite(getattr(sample, name)))), f"{place}: {name} are not finite")
+            require(
+                bool(np.all(np.isfinite(getattr(sample, name)))), f"{place}: {name} are not finite"
+            )
 
 
 def _fields_vary(made: Made) -> None:
@@ -185,14 +221,22 @@ def _samples_are_pure(made: Made) -> None:
             same = _hash(sample) == _hash(samples[index])
             require(same, f"{split} {index} differs when it is made in another order or chunk")
     (other,) = made.dataset.generate(made.setup, SEED + 1, "train", [0])
-    require(_hash(other) != _hash(made.samples["train"][0]), "another data seed gives the same sample")
+    require(
+        _hash(other) != _hash(made.samples["train"][0]), "another data seed gives the same sample"
+    )
 
 
 def _tags_exist(made: Made) -> None:
     for tag in made.dataset.tags:
         for place, mesh in made.meshes():
-            require(tag in mesh.tags, f"{place}: the declared tag {tag!r} is missing; the mesh has {sorted(mesh.tags)}")
-            require(np.shape(mesh.tags[tag]) == (mesh.size,), f"{place}: tag {tag!r} has the shape {np.shape(mesh.tags[tag])}")
+            require(
+                tag in mesh.tags,
+                f"{place}: the declared tag {tag!r} is missing; the mesh has {sorted(mesh.tags)}",
+            )
+            require(
+                np.shape(mesh.tags[tag]) == (mesh.size,),
+                f"{place}: tag {tag!r} has the shape {np.shape(mesh.tags[tag])}",
+            )
         used = any(bool(np.any(mesh.tags[tag])) for _, mesh in made.meshes())
         require(used, f"no node of any mesh carries the tag {tag!r}")
 
@@ -214,9 +258,15 @@ def _known_values_hold(made: Made) -> None:
         for channel, one in enumerate(made.dataset.fields):
             values: Array = np.asarray(sample.frames)[made.dataset.t_in :, :, channel]  # (t_out, N)
             for tag in (tag for tag, condition in one.boundary.items() if condition == "dirichlet"):
-                worst = float(np.abs(values[:, np.asarray(mesh.tags[tag], dtype=bool)]).max(initial=0.0))
+                worst = float(
+                    np.abs(values[:, np.asarray(mesh.tags[tag], dtype=bool)]).max(initial=0.0)
+                )
                 limit = 1e-5 * float(np.abs(values).max(initial=0.0))
-                require(worst <= limit, f"{place}: {one.name} reaches {worst:.3g} on the dirichlet tag {tag!r}; expected 0")
+                require(
+                    worst <= limit,
+                    f"{place}: {one.name} reaches {worst:.3g} on the dirichlet tag {tag!r}; "
+                    "expected 0",
+                )
 
 
 DECLARATION = (

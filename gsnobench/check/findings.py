@@ -58,7 +58,9 @@ def judge(rule: Rule[Subject], subjects: Mapping[str, Subject]) -> Finding:
     if broken:
         return Finding(rule.code, rule.sentence, False, _grouped(broken))
     if not details:
-        return Finding(rule.code, rule.sentence, True, skipped="; ".join(skipped) or "nothing to apply it to")
+        return Finding(
+            rule.code, rule.sentence, True, skipped="; ".join(skipped) or "nothing to apply it to"
+        )
     return Finding(rule.code, rule.sentence, True, _grouped(details))
 
 
@@ -71,8 +73,14 @@ def _grouped(texts: Mapping[str, Sequence[str]]) -> str:
 def describe(error: BaseException) -> str:
     """An exception in one line, with the innermost place outside the libraries that plugins use."""
     frames = list(traceback.walk_tb(error.__traceback__))
-    own = [place for place in frames if str(place[0].f_globals.get("__name__")).partition(".")[0] not in _LIBRARIES]
-    where = "".join(f" ({Path(frame.f_code.co_filename).name}:{line})" for frame, line in (own or frames)[-1:])
+    own = [
+        place
+        for place in frames
+        if str(place[0].f_globals.get("__name__")).partition(".")[0] not in _LIBRARIES
+    ]
+    where = "".join(
+        f" ({Path(frame.f_code.co_filename).name}:{line})" for frame, line in (own or frames)[-1:]
+    )
     return " ".join(f"{type(error).__name__}: {error}".split()) + where
 
 

@@ -1,4 +1,6 @@
-"""A model set up on one case the way a run sets it up: reference, normalisation, geometry, module, closed-form phases."""
+"""A model set up on one case the way a run sets it up: reference, normalisation, geometry, module,
+closed-form phases.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class Trial:
 
     def geometry(self, mesh: Mesh) -> Geometry:
         """The preprocessing of one mesh."""
-        return compute_geometry(self.model, self.params, self.task, mesh, reference=self.reference, cache=self.cache)
+        return compute_geometry(
+            self.model, self.params, self.task, mesh, reference=self.reference, cache=self.cache
+        )
 
     def loader(self, samples: Samples, geometries: Sequence[Geometry] | None = None) -> Loader:
         """Batches of these samples."""
@@ -49,15 +53,21 @@ class Trial:
             samples,
             task=self.task,
             normaliser=self.normaliser,
-            geometries=[self.geometry(mesh) for mesh in samples.meshes] if geometries is None else geometries,
+            geometries=[self.geometry(mesh) for mesh in samples.meshes]
+            if geometries is None
+            else geometries,
             device="cpu",
             impose_boundary=self.preset.impose_boundary,
         )
 
-    def batch(self, samples: Samples, indices: Sequence[int], geometries: Sequence[Geometry] | None = None) -> Batch:
+    def batch(
+        self, samples: Samples, indices: Sequence[int], geometries: Sequence[Geometry] | None = None
+    ) -> Batch:
         """The inputs of some samples, windows at frame 0."""
         chosen = torch.tensor(indices)
-        return self.loader(samples, geometries).batch(chosen, torch.zeros_like(chosen), self.horizon.steps)[0]
+        return self.loader(samples, geometries).batch(
+            chosen, torch.zeros_like(chosen), self.horizon.steps
+        )[0]
 
     def phases(self) -> tuple[Phase, ...]:
         return self.model.phases(self.task, self.params)
@@ -101,7 +111,9 @@ class Trial:
         return answer(self.module, self.inputs)
 
     def solved(self, seed: int) -> nn.Module:
-        """A fresh module in evaluation mode, its closed-form phases solved and its preparations done."""
+        """A fresh module in evaluation mode, its closed-form phases solved and its preparations
+        done.
+        """
         module = self.build(seed)
         fit = fit_view(self.job(module, folder=Path(), steps=1))
         with torch.random.fork_rng(devices=[]):
@@ -139,12 +151,16 @@ def answer(module: nn.Module, batch: Batch) -> torch.Tensor:
         return module(batch)
 
 
-# -------------------------------------------------------------------------------------------------- changes of numbering
+# ----------------------------------------------------------------------------- changes of numbering
 
 
 def permuted(samples: Samples, orders: Sequence[Array]) -> Samples:
-    """The same samples with nodes renumbered: new node i is old node order[i]; padding stays at the end."""
-    meshes = tuple(_permuted_mesh(mesh, order) for mesh, order in zip(samples.meshes, orders, strict=True))
+    """The same samples with nodes renumbered: new node i is old node order[i]; padding stays at the
+    end.
+    """
+    meshes = tuple(
+        _permuted_mesh(mesh, order) for mesh, order in zip(samples.meshes, orders, strict=True)
+    )
     frames, static = np.array(samples.frames[:]), np.array(samples.static[:])
     for index in range(len(samples)):
         order = orders[index % len(orders)]
@@ -155,11 +171,17 @@ def permuted(samples: Samples, orders: Sequence[Array]) -> Samples:
 
 def _permuted_mesh(mesh: Mesh, order: Array) -> Mesh:
     cells = None if mesh.cells is None else np.argsort(order)[mesh.cells]
-    return Mesh(mesh.points[order], cells, {tag: np.asarray(value)[order] for tag, value in mesh.tags.items()})
+    return Mesh(
+        mesh.points[order],
+        cells,
+        {tag: np.asarray(value)[order] for tag, value in mesh.tags.items()},
+    )
 
 
 def permuted_geometry(geometry: Geometry, order: Array) -> Geometry:
-    """The preprocessing carried along with the nodes instead of computed anew: a basis is only unique up to sign."""
+    """The preprocessing carried along with the nodes instead of computed anew: a basis is only
+    unique up to sign.
+    """
     return {name: _permuted_part(part, order) for name, part in geometry.items()}
 
 
@@ -179,5 +201,13 @@ def _permuted_part(part: Part, order: Array) -> Part:
 def placed(batch: Batch, device: torch.device | str) -> Batch:
     """The batch on another device."""
     mask = None if batch.mask is None else batch.mask.to(device)
-    moved = {name: getattr(batch, name).to(device) for name in ("window", "static", "scalars", "points", "tags")}
-    return replace(batch, mask=mask, geometry={name: value.to(device) for name, value in batch.geometry.items()}, **moved)
+    moved = {
+        name: getattr(batch, name).to(device)
+        for name in ("window", "static", "scalars", "points", "tags")
+    }
+    return replace(
+        batch,
+        mask=mask,
+        geometry={name: value.to(device) for name, value in batch.geometry.items()},
+        **moved,
+    )

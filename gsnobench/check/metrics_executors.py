@@ -20,7 +20,13 @@ def check_metric(metric: Metric) -> list[Finding]:
     """Declaration, then behaviour on every case."""
     declared = judge(Rule("X001", "the declaration is complete", _metric_is_complete), {"": metric})
     cases = {case.name: case for case in make_cases()}
-    return [declared, *(judge(Rule(code, text, lambda case: test(metric, case)), cases) for code, text, test in METRIC_RULES)]
+    return [
+        declared,
+        *(
+            judge(Rule(code, text, lambda case: test(metric, case)), cases)
+            for code, text, test in METRIC_RULES
+        ),
+    ]
 
 
 def check_executor(executor: Executor) -> list[Finding]:
@@ -40,20 +46,27 @@ def check_observer(name: str) -> list[Finding]:
 def _metric_is_complete(metric: Metric) -> None:
     complaints(
         [
-            (metric.better in ("lower", "higher"), f"better is {metric.better!r}; expected 'lower' or 'higher'"),
+            (
+                metric.better in ("lower", "higher"),
+                f"better is {metric.better!r}; expected 'lower' or 'higher'",
+            ),
             (bool(metric.help), "help is empty; say in a line what the metric measures"),
         ]
     )
 
 
 def _pair(case: Case) -> tuple[torch.Tensor, torch.Tensor, Batch]:
-    """A prediction that is wrong everywhere, the truth, and the batch: (B, t_out, N, C) in physical units."""
+    """A prediction that is wrong everywhere, the truth, and the batch: (B, t_out, N, C) in physical
+    units.
+    """
     task, samples = case.task, case.train
     meshes = samples.meshes
     frames = torch.as_tensor(np.asarray(samples.frames[:]), dtype=torch.float32)  # (S, T, N, C)
     nodes = frames.shape[2]
     points = np.stack([np.pad(mesh.points, ((0, nodes - mesh.size), (0, 0))) for mesh in meshes])
-    tags = np.stack([np.pad(mesh.tag_matrix(task.tags), ((0, nodes - mesh.size), (0, 0))) for mesh in meshes])
+    tags = np.stack(
+        [np.pad(mesh.tag_matrix(task.tags), ((0, nodes - mesh.size), (0, 0))) for mesh in meshes]
+    )
     real = torch.tensor([[node < mesh.size for node in range(nodes)] for mesh in meshes])
     batch = Batch(
         task=task,
@@ -73,22 +86,34 @@ def _pair(case: Case) -> tuple[torch.Tensor, torch.Tensor, Batch]:
 def _metric_shape(metric: Metric, case: Case) -> None:
     prediction, target, batch = _pair(case)
     value = metric.compute(prediction, target, batch)
-    require(tuple(value.shape) == (batch.size,), f"the score is {tuple(value.shape)}; expected (B,) = ({batch.size},)")
+    require(
+        tuple(value.shape) == (batch.size,),
+        f"the score is {tuple(value.shape)}; expected (B,) = ({batch.size},)",
+    )
 
 
 def _metric_finite(metric: Metric, case: Case) -> None:
     prediction, target, batch = _pair(case)
     for guess in (prediction, target):
-        require(bool(torch.isfinite(metric.compute(guess, target, batch)).all()), "a score is not finite")
+        require(
+            bool(torch.isfinite(metric.compute(guess, target, batch)).all()),
+            "a score is not finite",
+        )
 
 
 def _metric_best(metric: Metric, case: Case) -> None:
     prediction, target, batch = _pair(case)
     sign = 1.0 if metric.better == "lower" else -1.0
     perfect, wrong = (sign * metric.compute(guess, target, batch) for guess in (target, prediction))
-    require(bool((perfect < wrong).all()), "the truth itself does not score better than a wrong prediction")
+    require(
+        bool((perfect < wrong).all()),
+        "the truth itself does not score better than a wrong prediction",
+    )
     if metric.better == "lower":
-        require(bool((perfect.abs() <= 1e-6 * wrong.abs()).all()), f"the truth itself scores {float(perfect.max()):.3g}, not 0")
+        require(
+            bool((perfect.abs() <= 1e-6 * wrong.abs()).all()),
+            f"the truth itself scores {float(perfect.max()):.3g}, not 0",
+        )
 
 
 def _metric_padding(metric: Metric, case: Case) -> None:
@@ -97,15 +122,23 @@ def _metric_padding(metric: Metric, case: Case) -> None:
         return
     spoilt = torch.where(batch.mask[:, None, :, None], prediction, prediction + 1e3)
     before, after = (metric.compute(guess, target, batch) for guess in (prediction, spoilt))
-    require(torch.allclose(before, after, rtol=1e-5), "values on padding nodes change the score; use batch.mask")
+    require(
+        torch.allclose(before, after, rtol=1e-5),
+        "values on padding nodes change the score; use batch.mask",
+    )
 
 
 def _metric_independent(metric: Metric, case: Case) -> None:
     prediction, target, batch = _pair(case)
     changed = prediction.clone()
     changed[1:] += 10.0
-    before, after = (metric.compute(guess, target, replace(batch))[0] for guess in (prediction, changed))
-    require(torch.allclose(before, after, rtol=1e-5), "the score of a sample changes with its companions")
+    before, after = (
+        metric.compute(guess, target, replace(batch))[0] for guess in (prediction, changed)
+    )
+    require(
+        torch.allclose(before, after, rtol=1e-5),
+        "the score of a sample changes with its companions",
+    )
 
 
 def _executor_is_complete(executor: Executor) -> None:

@@ -1,4 +1,6 @@
-"""Tiny synthetic tasks on which every model is checked: all combinations that the one shape of data allows."""
+"""Tiny synthetic tasks on which every model is checked: all combinations that the one shape of data
+allows.
+"""
 
 from __future__ import annotations
 
@@ -50,16 +52,21 @@ _PLANS = (
 
 def make_cases() -> tuple[Case, ...]:
     """All cases; each is a pure function of its plan."""
-    return tuple(_case(plan, np.random.default_rng(position)) for position, plan in enumerate(_PLANS))
+    return tuple(
+        _case(plan, np.random.default_rng(position)) for position, plan in enumerate(_PLANS)
+    )
 
 
 def _case(plan: _Plan, draw: np.random.Generator) -> Case:
-    base = (13, 12) if plan.dim == 2 else (6, 7, 7)  # more than 64 inner nodes, room for the usual number of modes
+    # more than 64 inner nodes, room for the usual number of modes
+    base = (13, 12) if plan.dim == 2 else (6, 7, 7)
     task = _task(plan, resolution=math.prod(base))
     shared = (box_mesh(base, draw),)
 
     def samples(count: int, sizes: tuple[int, ...], fixed: tuple[Mesh, ...]) -> Samples:
-        return _samples(task, fixed if plan.fixed_mesh else _varied(plan, count, sizes, draw), count, draw)
+        return _samples(
+            task, fixed if plan.fixed_mesh else _varied(plan, count, sizes, draw), count, draw
+        )
 
     larger = tuple(size + 1 for size in base)
     train, valid = samples(TRAIN, base, shared), samples(FURTHER, base, shared)
@@ -72,19 +79,31 @@ def _case(plan: _Plan, draw: np.random.Generator) -> Case:
     return Case(plan.name, task, train, valid, elsewhere, frozenset(needs))
 
 
-def _varied(plan: _Plan, count: int, sizes: tuple[int, ...], draw: np.random.Generator) -> tuple[Mesh, ...]:
-    """One mesh a sample: the same nodes on bent domains, or other numbers of nodes, the last one largest."""
+def _varied(
+    plan: _Plan, count: int, sizes: tuple[int, ...], draw: np.random.Generator
+) -> tuple[Mesh, ...]:
+    """One mesh a sample: the same nodes on bent domains, or other numbers of nodes, the last one
+    largest.
+    """
     if plan.corresponds:
         like = box_mesh(sizes, np.random.default_rng(7))
         return tuple(_bent(like, draw.uniform(0.05, 0.3)) for _ in range(count))
-    shapes = [tuple(size - int(draw.integers(1, 5 - plan.dim)) for size in sizes) for _ in range(count - 1)]
-    return tuple(_bent(box_mesh(shape, draw), draw.uniform(0.05, 0.3)) for shape in [*shapes, sizes])
+    shapes = [
+        tuple(size - int(draw.integers(1, 5 - plan.dim)) for size in sizes)
+        for _ in range(count - 1)
+    ]
+    return tuple(
+        _bent(box_mesh(shape, draw), draw.uniform(0.05, 0.3)) for shape in [*shapes, sizes]
+    )
 
 
 def _task(plan: _Plan, resolution: int) -> Task:
     heat = Field("heat", unit="K", reference=2.0, boundary={"wall": "none"})
     potential = Field("potential", unit="V", boundary={"wall": "dirichlet"})
-    velocity = tuple(Field(name, unit="m/s", vector="velocity", boundary={"wall": "dirichlet"}) for name in ("u", "v"))
+    velocity = tuple(
+        Field(name, unit="m/s", vector="velocity", boundary={"wall": "dirichlet"})
+        for name in ("u", "v")
+    )
     pressure = Field("pressure", unit="Pa", support="wall")
     steady = (pressure,) if plan.dim == 3 else (potential,) if plan.fixed_mesh else (heat,)
     return Task(
@@ -118,7 +137,9 @@ def box_mesh(sizes: Sequence[int], draw: np.random.Generator) -> Mesh:
 def _simplices(sizes: Sequence[int]) -> Array:
     """Every grid cell cut along its diagonal, one simplex for each order of the axes, (M, d+1)."""
     number = np.arange(int(np.prod(sizes))).reshape(sizes)
-    corner = np.stack(np.meshgrid(*[np.arange(size - 1) for size in sizes], indexing="ij"), axis=-1).reshape(-1, len(sizes))
+    corner = np.stack(
+        np.meshgrid(*[np.arange(size - 1) for size in sizes], indexing="ij"), axis=-1
+    ).reshape(-1, len(sizes))
     cells = []
     for order in itertools.permutations(range(len(sizes))):
         steps = np.zeros((len(sizes) + 1, len(sizes)), dtype=np.int64)
@@ -135,7 +156,9 @@ def _bent(mesh: Mesh, amount: float) -> Mesh:
     return Mesh(points, mesh.cells, mesh.tags)
 
 
-def _samples(task: Task, meshes: tuple[Mesh, ...], count: int, draw: np.random.Generator) -> Samples:
+def _samples(
+    task: Task, meshes: tuple[Mesh, ...], count: int, draw: np.random.Generator
+) -> Samples:
     """Smooth random fields that decay in time and depend on the inputs; padding holds zeros."""
     nodes = max(mesh.size for mesh in meshes)
     frames = np.zeros((count, len(task.times), nodes, len(task.fields)))

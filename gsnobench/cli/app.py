@@ -1,4 +1,6 @@
-"""The verbs; no logic. Nothing heavy is imported before a verb needs it, so that `--help` and `list` answer at once."""
+"""The verbs; no logic. Nothing heavy is imported before a verb needs it, so that `--help` and
+`list` answer at once.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-data_app = typer.Typer(help="Generate, import, verify and export data.", no_args_is_help=True, rich_markup_mode=None)
+data_app = typer.Typer(
+    help="Generate, import, verify and export data.", no_args_is_help=True, rich_markup_mode=None
+)
 plugin_app = typer.Typer(help="Write your own plugin.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(bench_app)
 app.add_typer(sweep_app)
@@ -35,7 +39,8 @@ app.add_typer(plugin_app, name="plugin")
 
 Kinds = Literal["datasets", "models", "tracks", "executors", "metrics", "observers"]
 INTERRUPTED = 130
-CommandLineError: Any = typer.BadParameter.__mro__[2]  # click's ClickException, wherever this typer keeps its click
+# click's ClickException, wherever this typer keeps its click
+CommandLineError: Any = typer.BadParameter.__mro__[2]
 
 
 def main() -> None:
@@ -62,11 +67,14 @@ def _print_json(value: object) -> None:
     print(json.dumps(value))
 
 
-# ---------------------------------------------------------------------------------------------------------------- look
+# --------------------------------------------------------------------------------------------- look
 
 
 @app.command("list")
-def list_(kind: Annotated[Kinds | None, typer.Argument(help="What to list.")] = None, as_json: Json = False) -> None:
+def list_(
+    kind: Annotated[Kinds | None, typer.Argument(help="What to list.")] = None,
+    as_json: Json = False,
+) -> None:
     """List plugins and tracks, from metadata alone: nothing is imported."""
     from gsnobench.cli.console import print_table
     from gsnobench.plugins import listed
@@ -75,7 +83,9 @@ def list_(kind: Annotated[Kinds | None, typer.Argument(help="What to list.")] = 
     plugins = [one for one in listed() if kind in (None, f"{one.kind}s")]
     tracks = list(read_registry().tracks.values()) if kind in (None, "tracks") else []
     if as_json:
-        _print_json({"plugins": [vars(one) for one in plugins], "tracks": [vars(one) for one in tracks]})
+        _print_json(
+            {"plugins": [vars(one) for one in plugins], "tracks": [vars(one) for one in tracks]}
+        )
         return
     if plugins:
         rows = [[one.name, one.kind, one.origin, one.problem or "ok"] for one in plugins]
@@ -86,9 +96,16 @@ def list_(kind: Annotated[Kinds | None, typer.Argument(help="What to list.")] = 
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="A model, a dataset, a NetCDF file, or a run (key prefix or folder).")],
-    card: Annotated[bool, typer.Option("--card", help="A model's whole card, as Markdown.")] = False,
-    results: Annotated[Path | None, typer.Option(help="Folder of result files for the card's last table.")] = None,
+    name: Annotated[
+        str,
+        typer.Argument(help="A model, a dataset, a NetCDF file, or a run (key prefix or folder)."),
+    ],
+    card: Annotated[
+        bool, typer.Option("--card", help="A model's whole card, as Markdown.")
+    ] = False,
+    results: Annotated[
+        Path | None, typer.Option(help="Folder of result files for the card's last table.")
+    ] = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -112,28 +129,50 @@ def show(
 def run(
     context: typer.Context,
     model: Annotated[str, typer.Option(help="Model plugin, see `list models`.")] = "",
-    dataset: Annotated[str, typer.Option(help="Task (swe, swe@10-41, darcy_threshold) or a NetCDF file.")] = "",
+    dataset: Annotated[
+        str, typer.Option(help="Task (swe, swe@10-41, darcy_threshold) or a NetCDF file.")
+    ] = "",
     track: Track = "laptop",
-    preset: Annotated[str | None, typer.Option(help="Configuration of the model; NAME+features adds computed inputs.")] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(help="Configuration of the model; NAME+features adds computed inputs."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Training seed.")] = 0,
     t_in: Annotated[int | None, typer.Option(help="Frames given.")] = None,
     t_out: Annotated[int | None, typer.Option(help="Frames to find (else the rest).")] = None,
-    samples: Annotated[int | None, typer.Option(help="Training samples (else as the track says).")] = None,
+    samples: Annotated[
+        int | None, typer.Option(help="Training samples (else as the track says).")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1.")] = "auto",
     jobs: Jobs = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run; refuse if there is none.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with an interrupted run; refuse if there is none."),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Repeat a finished run.")] = False,
-    floors: Annotated[bool, typer.Option("--floors/--no-floors", help="Also run the floor models of the task.")] = True,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen: time, disk, memory.")] = False,
-    bundle: Annotated[bool, typer.Option("--bundle", help="Also write bundle.zip: weights and test predictions.")] = False,
-    gif: Annotated[bool, typer.Option("--gif", help="Also animate the median test sample.")] = False,
+    floors: Annotated[
+        bool, typer.Option("--floors/--no-floors", help="Also run the floor models of the task.")
+    ] = True,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would happen: time, disk, memory.")
+    ] = False,
+    bundle: Annotated[
+        bool, typer.Option("--bundle", help="Also write bundle.zip: weights and test predictions.")
+    ] = False,
+    gif: Annotated[
+        bool, typer.Option("--gif", help="Also animate the median test sample.")
+    ] = False,
     home: Home = None,
     as_json: Json = False,
-    wants_help: Annotated[bool, typer.Option("--help", help="This text; with --model, also its knobs.")] = False,
+    wants_help: Annotated[
+        bool, typer.Option("--help", help="This text; with --model, also its knobs.")
+    ] = False,
 ) -> None:
-    """Train a model on a task and score it: data, training, errors beside the floors, a picture, a tracked run.
+    """Train a model on a task and score it: data, training, errors beside the floors, a picture, a
+    tracked run.
 
-    Knobs are options too: --model.k_s 16 --train.lr 0.002 --train.epochs 100 --data.seed 1 --data.resolution 1830.
+    Knobs are options too: --model.k_s 16 --train.lr 0.002 --train.epochs 100 --data.seed 1
+    --data.resolution 1830.
     """
     if wants_help:
         print(context.get_help())
@@ -145,7 +184,10 @@ def run(
     from gsnobench.cli.verbs import RunOptions, run_model
 
     if not model or not dataset:
-        raise ParamError("run: needs --model and --dataset; for example: gsnobench run --model gsno --dataset swe")
+        raise ParamError(
+            "run: needs --model and --dataset; for example: gsnobench run --model gsno --dataset "
+            "swe"
+        )
     knobs, own = knobs_of(context.args)
     wanted = {
         "track": track,
@@ -164,9 +206,12 @@ def run(
 @app.command()
 def predict(
     run: Annotated[str, typer.Argument(help="Run: key prefix or folder.")],
-    inputs: Annotated[Path | None, typer.Option(help="NetCDF file with the inputs (its test split is used).")] = None,
+    inputs: Annotated[
+        Path | None, typer.Option(help="NetCDF file with the inputs (its test split is used).")
+    ] = None,
     mesh: Annotated[
-        int | None, typer.Option(help="Instead: the run's own test samples on its dataset's mesh of N nodes.")
+        int | None,
+        typer.Option(help="Instead: the run's own test samples on its dataset's mesh of N nodes."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the predictions here, as NetCDF.")] = None,
     split: Annotated[str, typer.Option(help="Split of the inputs.")] = "test",
@@ -175,11 +220,23 @@ def predict(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Predict with a finished run on new inputs or on another mesh, and score where the truth is known."""
+    """Predict with a finished run on new inputs or on another mesh, and score where the truth is
+    known.
+    """
     from gsnobench.cli.verbs import predict_run
 
     raise typer.Exit(
-        predict_run(run, inputs=inputs, mesh=mesh, out=out, split=split, device=device, jobs=jobs, home=home, as_json=as_json)
+        predict_run(
+            run,
+            inputs=inputs,
+            mesh=mesh,
+            out=out,
+            split=split,
+            device=device,
+            jobs=jobs,
+            home=home,
+            as_json=as_json,
+        )
     )
 
 
@@ -188,7 +245,9 @@ def check(
     name: Annotated[str, typer.Argument(help="A plugin of any kind.")],
     as_json: Json = False,
 ) -> None:
-    """Hold a plugin against the contract: a code, pass or fail, and why; exit 1 if a rule is broken."""
+    """Hold a plugin against the contract: a code, pass or fail, and why; exit 1 if a rule is
+    broken.
+    """
     from gsnobench.cli.verbs import check_plugin
 
     raise typer.Exit(check_plugin(name, as_json=as_json))
@@ -196,9 +255,15 @@ def check(
 
 @app.command()
 def doctor(
-    gpu: Annotated[bool, typer.Option("--gpu", help="CPU/GPU parity, AMP, compile, throughput, peak memory.")] = False,
-    replay: Annotated[bool, typer.Option("--replay", help="Send what the tracking server missed.")] = False,
-    clean: Annotated[bool, typer.Option("--clean", help="Remove left-over temporary files; never results.")] = False,
+    gpu: Annotated[
+        bool, typer.Option("--gpu", help="CPU/GPU parity, AMP, compile, throughput, peak memory.")
+    ] = False,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Send what the tracking server missed.")
+    ] = False,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Remove left-over temporary files; never results.")
+    ] = False,
     device: Annotated[str, typer.Option(help="Device for --gpu.")] = "cuda",
     home: Home = None,
     as_json: Json = False,
@@ -206,13 +271,17 @@ def doctor(
     """Look at the installation, the home folder and the tracking store."""
     from gsnobench.cli.verbs import examine
 
-    raise typer.Exit(examine(gpu=gpu, replay=replay, clean=clean, device=device, home=home, as_json=as_json))
+    raise typer.Exit(
+        examine(gpu=gpu, replay=replay, clean=clean, device=device, home=home, as_json=as_json)
+    )
 
 
 @app.command()
 def ui(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1.")] = 5000,
-    opens_browser: Annotated[bool, typer.Option("--open", help="Also open the first leaderboard in a browser.")] = False,
+    opens_browser: Annotated[
+        bool, typer.Option("--open", help="Also open the first leaderboard in a browser.")
+    ] = False,
     home: Home = None,
 ) -> None:
     """Serve the MLflow UI: leaderboards of all results at hand, and this machine's runs."""
@@ -221,7 +290,7 @@ def ui(
     raise typer.Exit(serve_ui(port, opens_browser=opens_browser, home=home))
 
 
-# ---------------------------------------------------------------------------------------------------------------- data
+# --------------------------------------------------------------------------------------------- data
 
 
 @data_app.command("generate", context_settings=KNOBS)
@@ -234,7 +303,9 @@ def data_generate(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Generate a task's data with its solver, in parallel; cut and repeated, it goes on where it stopped."""
+    """Generate a task's data with its solver, in parallel; cut and repeated, it goes on where it
+    stopped.
+    """
     from gsnobench.cli.verbs import generate_data
 
     knobs, own = knobs_of(context.args)
@@ -243,7 +314,9 @@ def data_generate(
 
 
 @data_app.command("verify")
-def data_verify(file: Annotated[Path, typer.Argument(help="NetCDF file.")], as_json: Json = False) -> None:
+def data_verify(
+    file: Annotated[Path, typer.Argument(help="NetCDF file.")], as_json: Json = False
+) -> None:
     """Recompute the checksum of a data file."""
     from gsnobench.cli.verbs import verify_data
 
@@ -254,7 +327,9 @@ def data_verify(file: Annotated[Path, typer.Argument(help="NetCDF file.")], as_j
 def data_import(
     source: Annotated[Path, typer.Argument(help="An .npz file, see docs/data-format.md.")],
     out: Annotated[Path, typer.Argument(help="The NetCDF file to write.")],
-    task: Annotated[Path, typer.Option(help="JSON file that describes the task, see docs/data-format.md.")],
+    task: Annotated[
+        Path, typer.Option(help="JSON file that describes the task, see docs/data-format.md.")
+    ],
     as_json: Json = False,
 ) -> None:
     """Turn plain arrays into a data file that `run --dataset FILE.nc` takes."""
@@ -263,13 +338,15 @@ def data_import(
     raise typer.Exit(import_data(source, out, task, as_json=as_json))
 
 
-# -------------------------------------------------------------------------------------------------------------- plugins
+# ------------------------------------------------------------------------------------------ plugins
 
 
 @plugin_app.command("new")
 def plugin_new(
     name: Annotated[str, typer.Argument(help="Lower-case letters and digits.")],
-    kind: Annotated[Literal["model", "dataset", "metric"], typer.Option(help="What it offers.")] = "model",
+    kind: Annotated[
+        Literal["model", "dataset", "metric"], typer.Option(help="What it offers.")
+    ] = "model",
     folder: Annotated[Path, typer.Option(help="Where the package folder is made.")] = Path("."),
 ) -> None:
     """Write a package that installs and passes `gsnobench check NAME`."""

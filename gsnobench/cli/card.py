@@ -1,4 +1,6 @@
-"""The card of a model: one Markdown page from its declaration, its parameter counts and the results on record."""
+"""The card of a model: one Markdown page from its declaration, its parameter counts and the results
+on record.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ from gsnobench.plugins import kind_of, listed, load
 from gsnobench.records import RunResult
 from gsnobench.runs.plan import Plan, Request, make_plan
 
-COSTS = {"parameters": "{:,.0f}", "prepare_s": "{:.1f}", "train_cpu_s": "{:.0f}", "inference_s": "{:.3f}", "peak_mb": "{:.0f}"}
+COSTS = {
+    "parameters": "{:,.0f}",
+    "prepare_s": "{:.1f}",
+    "train_cpu_s": "{:.0f}",
+    "inference_s": "{:.3f}",
+    "peak_mb": "{:.0f}",
+}
 
 
 def card(name: str, results: Path | None = None) -> str:
@@ -32,7 +40,9 @@ def card(name: str, results: Path | None = None) -> str:
 def _heading(model: Model) -> str:
     module = inspect.getmodule(model.params)
     text = inspect.cleandoc(module.__doc__ or "") if module is not None else ""
-    return f"# {model.name}: {model.title}\n\n```text\n{text}\n```\n\nCite: {model.cites or 'nothing'}"
+    return (
+        f"# {model.name}: {model.title}\n\n```text\n{text}\n```\n\nCite: {model.cites or 'nothing'}"
+    )
 
 
 def _capabilities(model: Model) -> str:
@@ -44,10 +54,14 @@ def _presets(model: Model) -> str:
     """What every preset sets, one column a preset; `-` is the default."""
     columns = {name: _settings_of(model, name) for name in model.presets}
     names = list(dict.fromkeys(knob for column in columns.values() for knob in column))
-    rows = [[f"`{knob}`", *(str(column.get(knob, "-")) for column in columns.values())] for knob in names]
+    rows = [
+        [f"`{knob}`", *(str(column.get(knob, "-")) for column in columns.values())]
+        for knob in names
+    ]
     text = "## Presets\n\n" + _table(("setting", *columns), rows)
     own = [
-        f"- `{task}`, `{preset}`: " + ", ".join(f"`{knob}` {value}" for knob, value in knobs.items())
+        f"- `{task}`, `{preset}`: "
+        + ", ".join(f"`{knob}` {value}" for knob, value in knobs.items())
         for task, presets in model.settings.items()
         for preset, knobs in presets.items()
     ]
@@ -69,7 +83,10 @@ def _parameters(model: Model) -> str:
     rows = []
     for entry in listed("dataset"):
         try:
-            cells = [_count(make_plan(Request(model.name, entry.name, track="paper", preset=name))) for name in model.presets]
+            cells = [
+                _count(make_plan(Request(model.name, entry.name, track="paper", preset=name)))
+                for name in model.presets
+            ]
         except GsnobenchError as error:
             cells = [str(error)] * len(model.presets)
         rows.append([entry.name, *cells])
@@ -85,17 +102,26 @@ def _count(plan: Plan) -> str:
     if plan.declined is not None:
         return f"declined: {plan.declined}"
     with torch.device("meta"):
-        module = plan.model.build(plan.task.narrowed(plan.horizon.window, plan.horizon.steps), plan.params)
+        module = plan.model.build(
+            plan.task.narrowed(plan.horizon.window, plan.horizon.steps), plan.params
+        )
     return f"{count_parameters(module):,}"
 
 
 def _differences(model: Model) -> str:
-    return "## Differs\n\n" + "\n".join(f"- {text}" for text in model.differs) if model.differs else ""
+    return (
+        "## Differs\n\n" + "\n".join(f"- {text}" for text in model.differs) if model.differs else ""
+    )
 
 
 def _knobs(params: type[Params]) -> str:
-    rows = [[f"`--model.{knob.name}`", str(knob.default), knob.range, knob.help] for knob in params.knobs()]
-    return "## Knobs\n\n" + _table(("knob", "default", "values", "what it does"), rows) if rows else ""
+    rows = [
+        [f"`--model.{knob.name}`", str(knob.default), knob.range, knob.help]
+        for knob in params.knobs()
+    ]
+    return (
+        "## Knobs\n\n" + _table(("knob", "default", "values", "what it does"), rows) if rows else ""
+    )
 
 
 def _records(model: Model, results: Path | None) -> str:
@@ -107,11 +133,25 @@ def _records(model: Model, results: Path | None) -> str:
             result.spec.preset,
             str(result.spec.seed),
             f"{result.headline:.4f}",
-            *(form.format(result.costs[cost]) if cost in result.costs else "-" for cost, form in COSTS.items()),
+            *(
+                form.format(result.costs[cost]) if cost in result.costs else "-"
+                for cost, form in COSTS.items()
+            ),
         ]
         for result in _evidence(model.name, results)
     ]
-    header = ("track", "task", "preset", "seed", "rel. L2", "parameters", "prepare s", "train CPU-s", "inference s", "peak MB")
+    header = (
+        "track",
+        "task",
+        "preset",
+        "seed",
+        "rel. L2",
+        "parameters",
+        "prepare s",
+        "train CPU-s",
+        "inference s",
+        "peak MB",
+    )
     return "## On record\n\n" + _table(header, rows) if rows else ""
 
 
@@ -120,9 +160,13 @@ def _evidence(name: str, results: Path | None) -> Iterator[RunResult]:
         return
     found = (RunResult.load(path) for path in results.glob(f"*/*/{name}@*/*.json"))
     done = [result for result in found if result.status == "done"]
-    yield from sorted(done, key=lambda one: (one.spec.track, one.spec.task, one.spec.preset, one.spec.seed))
+    yield from sorted(
+        done, key=lambda one: (one.spec.track, one.spec.task, one.spec.preset, one.spec.seed)
+    )
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+    )

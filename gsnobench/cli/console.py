@@ -1,4 +1,6 @@
-"""What a person sees: rich tables and progress in a terminal, plain lines elsewhere. Everything here goes to stderr or stdout."""
+"""What a person sees: rich tables and progress in a terminal, plain lines elsewhere. Everything
+here goes to stderr or stdout.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,12 @@ if TYPE_CHECKING:
     from gsnobench.runs.stages import Report
 
 
-def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, mark: int | None = None) -> None:
-    """A table on stdout; tab-separated lines where stdout is not a terminal. `mark` emphasises one row."""
+def print_table(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, mark: int | None = None
+) -> None:
+    """A table on stdout; tab-separated lines where stdout is not a terminal. `mark` emphasises one
+    row.
+    """
     if not sys.stdout.isatty():
         print(title)
         for row in (header, *rows):
@@ -26,7 +32,12 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
     from rich.text import Text
 
     table = Table(
-        title=Text(title), title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD, pad_edge=False
+        title=Text(title),
+        title_justify="left",
+        title_style="bold",
+        header_style="bold",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
     )
     for position, name in enumerate(header):
         is_number = all(row[position][:1] in "-0123456789" for row in rows)
@@ -53,7 +64,9 @@ def print_facts(facts: Mapping[str, Any], as_json: bool) -> None:
 
 @contextmanager
 def progress(*, quiet: bool = False) -> Iterator[Report]:
-    """Progress of one run: bars with a rate and an ETA in a terminal, a line now and then elsewhere, nothing if quiet."""
+    """Progress of one run: bars with a rate and an ETA in a terminal, a line now and then
+    elsewhere, nothing if quiet.
+    """
     from gsnobench.runs.stages import Report
 
     if quiet:
@@ -124,7 +137,12 @@ def _bars() -> Iterator[Report]:
             bars.update(bar, completed=done, total=total, note="samples")
 
         def step(done: int, total: int, best: float) -> None:
-            bars.update(bar, completed=done, total=total, note=f"best validation {best:.4g}" if best < 1e9 else "")
+            bars.update(
+                bar,
+                completed=done,
+                total=total,
+                note=f"best validation {best:.4g}" if best < 1e9 else "",
+            )
 
         def warn_above(text: str) -> None:
             console.print(f"gsnobench: warning: {text}", markup=False, highlight=False)

@@ -1,4 +1,6 @@
-"""What the owner of a GPU runs first: does a training step there give the CPU's numbers, and what does it cost."""
+"""What the owner of a GPU runs first: does a training step there give the CPU's numbers, and what
+does it cost.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ from gsnobench.training.loader import Loader
 
 MODEL = "gsno"
 CASES = ("steady", "unsteady")
-PARITY, HALF_PARITY = 1e-4, 5e-2  # largest relative difference from float64: single precision, bfloat16
+# largest relative difference from float64: single precision, bfloat16
+PARITY, HALF_PARITY = 1e-4, 5e-2
 SIDE, SAMPLES, WARM_UP, STEPS = 45, 8, 2, 5  # of the throughput measurement: 45 x 45 nodes
 Answer = tuple[torch.Tensor, torch.Tensor]  # output, gradient
 
@@ -54,19 +57,25 @@ class Bout:
             geometry={name: move(value) for name, value in batch.geometry.items()},
         )
         module = copy.deepcopy(self.module).to(device)
-        return Bout(module.double() if kind == torch.float64 else module.float(), moved, move(self.target))
+        return Bout(
+            module.double() if kind == torch.float64 else module.float(), moved, move(self.target)
+        )
 
     def step(self) -> Answer:
         """Output and gradient of one training step, on the CPU in double precision."""
         self.module.zero_grad(set_to_none=True)
         output = self.module(self.batch)
         (output.float() - self.target).square().mean().backward()
-        gradients = [one.grad.reshape(-1) for one in self.module.parameters() if one.grad is not None]
+        gradients = [
+            one.grad.reshape(-1) for one in self.module.parameters() if one.grad is not None
+        ]
         return output.detach().double().cpu(), torch.cat(gradients).double().cpu()
 
 
 def measure(device_name: str, *, compiled: bool = True) -> dict[str, Any]:
-    """Parity in single precision, in bfloat16 and compiled, then throughput and memory; `ok` and `amp_ok` sum it up."""
+    """Parity in single precision, in bfloat16 and compiled, then throughput and memory; `ok` and
+    `amp_ok` sum it up.
+    """
     device = _device(device_name)
     model = plugins.load("model", MODEL)
     cases = {case.name: case for case in make_cases()}
@@ -79,10 +88,14 @@ def measure(device_name: str, *, compiled: bool = True) -> dict[str, Any]:
     bout = _bout(make_trial(model, best, cases["unsteady"], Cache()), cases["unsteady"].train, 2)
     compilation = _compilation(bout, device) if compiled else {}
     trial = make_trial(model, best, _large(cases["unsteady"]), Cache())
-    speed = _throughput(_bout(trial, trial.case.train, SAMPLES).placed(device, torch.float32), device)
+    speed = _throughput(
+        _bout(trial, trial.case.train, SAMPLES).placed(device, torch.float32), device
+    )
     return {
         "ok": all(one["single"] < PARITY for one in parity.values()),
-        "amp_ok": all(isinstance(one["half"], float) and one["half"] < HALF_PARITY for one in parity.values()),
+        "amp_ok": all(
+            isinstance(one["half"], float) and one["half"] < HALF_PARITY for one in parity.values()
+        ),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
@@ -95,12 +108,16 @@ def measure(device_name: str, *, compiled: bool = True) -> dict[str, Any]:
 def _device(name: str) -> torch.device:
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise RunError(
-            "device: this machine has no CUDA device that torch can use; run it where there is one, or use --device cpu"
+            "device: this machine has no CUDA device that torch can use; run it where there is "
+            "one, or use --device cpu"
         )
     try:
         return torch.empty(0, device=name).device
     except RuntimeError as error:
-        raise RunError(f"device: {name!r} cannot be used ({str(error).splitlines()[0]}); expected cuda, cuda:0 or cpu") from error
+        raise RunError(
+            f"device: {name!r} cannot be used ({str(error).splitlines()[0]}); expected cuda, "
+            "cuda:0 or cpu"
+        ) from error
 
 
 def _bout(trial: Trial, samples: Samples, size: int) -> Bout:
@@ -115,7 +132,8 @@ def _parity(bout: Bout, device: torch.device) -> dict[str, Any]:
     exact = bout.placed(torch.device("cpu"), torch.float64).step()
     here = bout.placed(device, torch.float32)
     found: dict[str, Any] = {"single": _difference(here.step(), exact)}
-    plain = torch.backends.mkldnn.flags(enabled=device.type != "cpu")  # oneDNN's bfloat16 dies where AMX is named but barred
+    # oneDNN's bfloat16 dies where AMX is named but barred
+    plain = torch.backends.mkldnn.flags(enabled=device.type != "cpu")
     with plain, torch.autocast(device.type, dtype=torch.bfloat16):
         found["half"] = _tried(here.step, exact)
     return found
@@ -132,7 +150,9 @@ def _compilation(bout: Bout, device: torch.device) -> dict[str, Any]:
 
 
 def _tried(step: Callable[[], Answer], exact: Answer) -> float | str:
-    """The difference, or why this device cannot do it: not every one has bfloat16 kernels or a compiler."""
+    """The difference, or why this device cannot do it: not every one has bfloat16 kernels or a
+    compiler.
+    """
     try:
         return _difference(step(), exact)
     except Exception as error:
@@ -140,15 +160,22 @@ def _tried(step: Callable[[], Answer], exact: Answer) -> float | str:
 
 
 def _difference(found: Answer, exact: Answer) -> float:
-    ratios = [float((mine - right).norm() / right.norm()) for mine, right in zip(found, exact, strict=True)]
+    ratios = [
+        float((mine - right).norm() / right.norm())
+        for mine, right in zip(found, exact, strict=True)
+    ]
     return float(f"{max(ratios):.3g}")
 
 
 def _large(case: Case) -> Case:
-    """The case on a mesh of the size that the workstation track uses; its fields are noise, only their cost counts."""
+    """The case on a mesh of the size that the workstation track uses; its fields are noise, only
+    their cost counts.
+    """
     draw = np.random.default_rng(0)
     mesh = box_mesh((SIDE, SIDE), draw)
-    frames = draw.normal(size=(SAMPLES, case.task.t_in + case.task.t_out, mesh.size, len(case.task.fields)))
+    frames = draw.normal(
+        size=(SAMPLES, case.task.t_in + case.task.t_out, mesh.size, len(case.task.fields))
+    )
     static = draw.normal(size=(SAMPLES, mesh.size, len(case.task.static)))
     scalars = draw.normal(size=(SAMPLES, len(case.task.scalars)))
     samples = Samples(case.task, (mesh,), frames, static, scalars)
@@ -167,7 +194,13 @@ def _throughput(bout: Bout, device: torch.device) -> dict[str, float]:
         bout.step()  # copies its gradient to the CPU, so the clock sees the device's work
     seconds = (time.perf_counter() - started) / STEPS
     peak = (
-        torch.cuda.max_memory_allocated(device) / 2**20 if is_cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+        torch.cuda.max_memory_allocated(device) / 2**20
+        if is_cuda
+        else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     )
     numbers = {"samples_per_s": SAMPLES / seconds, "step_ms": 1000 * seconds, "peak_mb": peak}
-    return {"nodes": SIDE**2, "batch": SAMPLES, **{name: float(f"{value:.4g}") for name, value in numbers.items()}}
+    return {
+        "nodes": SIDE**2,
+        "batch": SAMPLES,
+        **{name: float(f"{value:.4g}") for name, value in numbers.items()},
+    }

@@ -1,4 +1,6 @@
-"""The matrix as a person sees it: a grid of rows and tasks, alive in a terminal, a line a finished cell elsewhere."""
+"""The matrix as a person sees it: a grid of rows and tasks, alive in a terminal, a line a finished
+cell elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,17 @@ LOOKING = 0.05  # of a core at most, however many cells there are
 
 
 def grid(cells: Sequence[Cell]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows: a row a model@preset, a column a task, in each field the states of its seeds."""
+    """Header and rows: a row a model@preset, a column a task, in each field the states of its
+    seeds.
+    """
     tasks = list(dict.fromkeys(cell.spec.task for cell in cells))
     names = list(dict.fromkeys(cell.spec.row for cell in cells))
     places: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         places.setdefault((cell.spec.row, cell.spec.task), []).append(cell)
-    return ["model", *tasks], [[name, *(_field(places.get((name, task), [])) for task in tasks)] for name in names]
+    return ["model", *tasks], [
+        [name, *(_field(places.get((name, task), [])) for task in tasks)] for name in names
+    ]
 
 
 def _field(cells: Sequence[Cell]) -> str:
@@ -37,12 +43,16 @@ def _field(cells: Sequence[Cell]) -> str:
     if set(states) == {"done"}:
         scores = [cell.result.headline for cell in cells if cell.result is not None]
         return f"{sum(scores) / len(scores):.4f} ({len(cells)})"
-    return ", ".join(state if len(cells) == 1 else f"{count} {state}" for state, count in states.items())
+    return ", ".join(
+        state if len(cells) == 1 else f"{count} {state}" for state, count in states.items()
+    )
 
 
 def summary(cells: Sequence[Cell]) -> str:
     """`12 done, 3 missing`."""
-    return ", ".join(f"{count} {state}" for state, count in Counter(cell.state for cell in cells).most_common())
+    return ", ".join(
+        f"{count} {state}" for state, count in Counter(cell.state for cell in cells).most_common()
+    )
 
 
 def remarks(cells: Sequence[Cell]) -> list[str]:
@@ -50,8 +60,13 @@ def remarks(cells: Sequence[Cell]) -> list[str]:
     texts: dict[str, list[int]] = {}
     for cell in cells:
         if cell.reason:
-            texts.setdefault(f"{cell.spec.row} on {cell.spec.task}: {cell.state}, {cell.reason}", []).append(cell.spec.seed)
-    return [text if len(seeds) < 2 else f"{text} (seeds {', '.join(map(str, seeds))})" for text, seeds in texts.items()]
+            texts.setdefault(
+                f"{cell.spec.row} on {cell.spec.task}: {cell.state}, {cell.reason}", []
+            ).append(cell.spec.seed)
+    return [
+        text if len(seeds) < 2 else f"{text} (seeds {', '.join(map(str, seeds))})"
+        for text, seeds in texts.items()
+    ]
 
 
 def describe_end(cell: Cell, done: int, total: int) -> str:
@@ -66,12 +81,18 @@ def describe_end(cell: Cell, done: int, total: int) -> str:
 
 
 @contextmanager
-def live(look: Callable[[], Sequence[Cell]], *, quiet: bool = False) -> Iterator[Callable[[Cell, int, int], None]]:
-    """A callback for finished cells; in a terminal the whole grid is drawn meanwhile, from `look`, once a second."""
+def live(
+    look: Callable[[], Sequence[Cell]], *, quiet: bool = False
+) -> Iterator[Callable[[Cell, int, int], None]]:
+    """A callback for finished cells; in a terminal the whole grid is drawn meanwhile, from `look`,
+    once a second.
+    """
     if quiet:
         yield lambda cell, done, total: None
     elif not sys.stderr.isatty():
-        yield lambda cell, done, total: print(describe_end(cell, done, total), file=sys.stderr, flush=True)
+        yield lambda cell, done, total: print(
+            describe_end(cell, done, total), file=sys.stderr, flush=True
+        )
     else:
         yield from _drawn(look)
 
@@ -94,7 +115,9 @@ def _drawn(look: Callable[[], Sequence[Cell]]) -> Iterator[Callable[[Cell, int, 
         painter = threading.Thread(target=draw, daemon=True)
         painter.start()
         try:
-            yield lambda cell, done, total: console.print(describe_end(cell, done, total), markup=False, highlight=False)
+            yield lambda cell, done, total: console.print(
+                describe_end(cell, done, total), markup=False, highlight=False
+            )
         finally:
             is_over.set()
             painter.join()
@@ -106,7 +129,13 @@ def _table(cells: Sequence[Cell]) -> Table:
     from rich.text import Text
 
     header, rows = grid(cells)
-    table = Table(title=summary(cells), title_justify="left", header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=summary(cells),
+        title_justify="left",
+        header_style="bold",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
     for name in header:
         table.add_column(name)
     for row in rows:

@@ -9,8 +9,13 @@ import typer
 
 from gsnobench.errors import ParamError
 
-Home = Annotated[Path | None, typer.Option("--home", help="Folder for data, runs and records (else $GSNOBENCH_HOME).")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")]
+Home = Annotated[
+    Path | None,
+    typer.Option("--home", help="Folder for data, runs and records (else $GSNOBENCH_HOME)."),
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")
+]
 Track = Annotated[str, typer.Option(help="Budget: smoke, laptop, workstation or paper.")]
 Jobs = Annotated[int, typer.Option(help="Processes that generate data; 0 is one a core.")]
 KNOBS = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -31,14 +36,19 @@ def numbers_of(text: str, name: str) -> list[int]:
 
 
 def knobs_of(words: list[str]) -> tuple[dict[str, str], dict[str, Any]]:
-    """--section.name value (or =value) pairs; --data.seed and --data.resolution belong to the request, not to a plugin."""
+    """--section.name value (or =value) pairs; --data.seed and --data.resolution belong to the
+    request, not to a plugin.
+    """
     knobs: dict[str, str] = {}
     rest = list(words)
     while rest:
         word = rest.pop(0)
         name, has_value, value = word.removeprefix("--").partition("=")
         if not word.startswith("--") or "." not in name:
-            raise ParamError(f"{word}: unknown option; knobs are written --model.NAME, --train.NAME or --data.NAME")
+            raise ParamError(
+                f"{word}: unknown option; knobs are written --model.NAME, --train.NAME or "
+                "--data.NAME"
+            )
         if not has_value:
             if not rest:
                 raise ParamError(f"{word}: needs a value; write {word} VALUE")

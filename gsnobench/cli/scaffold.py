@@ -1,4 +1,6 @@
-"""A new plugin package: it installs, loads and passes `gsnobench check` before its author changes a line."""
+"""A new plugin package: it installs, loads and passes `gsnobench check` before its author changes a
+line.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def create(name: str, kind: Offer, folder: Path) -> Path:
         os.chmod(part, 0o755)  # mkdtemp makes private folders; a package is meant to be shared
         part.rename(target)
     except OSError as error:
-        raise DataError(f"{target}: cannot be written ({error.strerror}); choose a writable folder") from error
+        raise DataError(
+            f"{target}: cannot be written ({error.strerror}); choose a writable folder"
+        ) from error
     finally:
         if part is not None:
             shutil.rmtree(part, ignore_errors=True)
@@ -44,7 +48,9 @@ def _check_name(name: str, kind: Offer) -> None:
     if kind not in get_args(Offer):
         raise ParamError(f"kind: {kind!r} is unknown; expected {', '.join(get_args(Offer))}")
     if not re.fullmatch("[a-z][a-z0-9]*", name) or name == "plugins":  # gsnobench_plugins is ours
-        raise ParamError(f"name: {name!r} is not allowed; expected lower-case letters and digits, a letter first")
+        raise ParamError(
+            f"name: {name!r} is not allowed; expected lower-case letters and digits, a letter first"
+        )
     for entry in plugins.listed(kind):
         if entry.name == name and entry.package != f"gsnobench-{name}":
             raise PluginError(f"{name}: is already a {kind} of {entry.origin}; choose another name")
@@ -55,7 +61,9 @@ def _files(name: str, kind: Offer) -> dict[str, str]:
     module = {"model": _MODEL, "dataset": _DATASET, "metric": _METRIC}[kind]
     texts = {
         "pyproject.toml": _PYPROJECT,
-        "README.md": _README + {"model": _TRY_MODEL, "dataset": _TRY_DATASET, "metric": _TRY_METRIC}[kind] + _LICENCE,
+        "README.md": _README
+        + {"model": _TRY_MODEL, "dataset": _TRY_DATASET, "metric": _TRY_METRIC}[kind]
+        + _LICENCE,
         f"gsnobench_{name}.py": module,
         "tests/test_contract.py": _TEST,
     }

@@ -27,7 +27,10 @@ class Described:
     tables: dict[str, tuple[Sequence[str], list[list[str]]]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        tables = {title: [dict(zip(header, row, strict=True)) for row in rows] for title, (header, rows) in self.tables.items()}
+        tables = {
+            title: [dict(zip(header, row, strict=True)) for row in rows]
+            for title, (header, rows) in self.tables.items()
+        }
         return {"name": self.name, **self.facts, **tables}
 
     def print(self) -> None:
@@ -61,7 +64,10 @@ def describe(name: str, home: Path | None) -> Described:
 
 def knob_rows(params: type[Params], prefix: str) -> list[list[str]]:
     """One row a knob, as the command line spells it."""
-    return [[f"--{prefix}.{knob.name}", str(knob.default), knob.range, knob.help] for knob in params.knobs()]
+    return [
+        [f"--{prefix}.{knob.name}", str(knob.default), knob.range, knob.help]
+        for knob in params.knobs()
+    ]
 
 
 def _model(model: Model) -> Described:
@@ -70,7 +76,8 @@ def _model(model: Model) -> Described:
         "title": model.title,
         **provenance("model", model.name),
         "revision": model.revision,
-        "presets": ", ".join(model.presets) + ("" if model.is_floor else "; each also as NAME+features"),
+        "presets": ", ".join(model.presets)
+        + ("" if model.is_floor else "; each also as NAME+features"),
         "can do": ", ".join(sorted(one.value for one in model.capabilities)),
         "cite": model.cites,
         **{f"differs {number}": text for number, text in enumerate(model.differs, 1)},
@@ -84,9 +91,14 @@ def _dataset(dataset: Dataset) -> Described:
         "title": dataset.title,
         **provenance("dataset", dataset.name),
         "revision": dataset.revision,
-        "tasks": ", ".join([dataset.name, *(f"{dataset.name}_{variant}" for variant in dataset.variants)]),
+        "tasks": ", ".join(
+            [dataset.name, *(f"{dataset.name}_{variant}" for variant in dataset.variants)]
+        ),
         "fields": ", ".join(f"{one.name} [{one.unit}]" for one in dataset.fields),
-        "inputs": ", ".join(f"{one.name} [{one.unit}]" for one in (*dataset.static, *dataset.scalars)) or "the window",
+        "inputs": ", ".join(
+            f"{one.name} [{one.unit}]" for one in (*dataset.static, *dataset.scalars)
+        )
+        or "the window",
         "frames": len(dataset.times),
         "meshes": ", ".join(str(size) for size in dataset.resolutions) or "any size",
         "solver": dataset.solver,
@@ -94,11 +106,21 @@ def _dataset(dataset: Dataset) -> Described:
         "cite": dataset.cites,
     }
     rows = [
-        [track, *(str(getattr(sizes, name)) for name in ("train", "valid", "test", "test_ood", "resolution"))]
+        [
+            track,
+            *(
+                str(getattr(sizes, name))
+                for name in ("train", "valid", "test", "test_ood", "resolution")
+            ),
+        ]
         for track, sizes in dataset.sizes.items()
     ]
     sizes = (("track", "train", "valid", "test", "test_ood", "nodes"), rows)
-    return Described(dataset.name, facts, {"Sizes": sizes, "Knobs": (KNOB_HEADER, knob_rows(dataset.params, "data"))})
+    return Described(
+        dataset.name,
+        facts,
+        {"Sizes": sizes, "Knobs": (KNOB_HEADER, knob_rows(dataset.params, "data"))},
+    )
 
 
 def _file(path: Path) -> Described:
@@ -109,7 +131,9 @@ def _file(path: Path) -> Described:
     missing = problems(path)
     if missing:
         rows = [[text] for text in missing]
-        return Described(str(path), {"kind": "file", "usable": "no"}, {"What is missing": (("problem",), rows)})
+        return Described(
+            str(path), {"kind": "file", "usable": "no"}, {"What is missing": (("problem",), rows)}
+        )
     with open_file(path) as opened:
         task = opened.task
         facts = {
@@ -126,7 +150,9 @@ def _file(path: Path) -> Described:
 
 def _run(folder: Path) -> Described:
     if not (folder / "result.json").exists():
-        return Described(folder.name, {"kind": "run", "status": "interrupted; repeat its command to go on"})
+        return Described(
+            folder.name, {"kind": "run", "status": "interrupted; repeat its command to go on"}
+        )
     result = RunResult.load(folder / "result.json")
     facts = {
         "kind": "run",

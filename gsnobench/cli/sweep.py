@@ -11,11 +11,17 @@ from gsnobench.cli.options import KNOBS, Home, Json, Track, knobs_of, numbers_of
 from gsnobench.errors import ParamError
 
 app = typer.Typer()
-study_app = typer.Typer(help="Fixed sets of runs that end in a table and a figure.", no_args_is_help=True, rich_markup_mode=None)
+study_app = typer.Typer(
+    help="Fixed sets of runs that end in a table and a figure.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 app.add_typer(study_app, name="study")
 
 STORAGE_VARIABLE = "GSNOBENCH_STORAGE"
-Preset = Annotated[str | None, typer.Option(help="Configuration of the model; NAME+features adds computed inputs.")]
+Preset = Annotated[
+    str | None, typer.Option(help="Configuration of the model; NAME+features adds computed inputs.")
+]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda.")]
 
 
@@ -24,15 +30,26 @@ def sweep(
     context: typer.Context,
     model: Annotated[str, typer.Option(help="Model plugin, see `list models`.")] = "",
     dataset: Annotated[str, typer.Option(help="Task (nse, swe@10-41) or a NetCDF file.")] = "",
-    over: Annotated[str, typer.Option(help="Knobs by commas: model.k_s, model.k_s=4..64 or model.k_s=4:8:16.")] = "",
+    over: Annotated[
+        str, typer.Option(help="Knobs by commas: model.k_s, model.k_s=4..64 or model.k_s=4:8:16.")
+    ] = "",
     trials: Annotated[int, typer.Option(help="Points to try.")] = 30,
     track: Track = "laptop",
     preset: Preset = None,
     seed: Annotated[int, typer.Option(help="Training seed of the trials.")] = 0,
     sampler: Annotated[str, typer.Option(help="tpe, grid, random or gp.")] = "tpe",
-    pruner: Annotated[str, typer.Option(help="none, median or hyperband: end poor trials early.")] = "none",
-    minimise: Annotated[str, typer.Option(help="error; or error,seconds or error,parameters for a Pareto front.")] = "error",
-    storage: Annotated[str, typer.Option(help=f"sqlite:///FILE or postgresql+psycopg://... (else ${STORAGE_VARIABLE}).")] = "",
+    pruner: Annotated[
+        str, typer.Option(help="none, median or hyperband: end poor trials early.")
+    ] = "none",
+    minimise: Annotated[
+        str, typer.Option(help="error; or error,seconds or error,parameters for a Pareto front.")
+    ] = "error",
+    storage: Annotated[
+        str,
+        typer.Option(
+            help=f"sqlite:///FILE or postgresql+psycopg://... (else ${STORAGE_VARIABLE})."
+        ),
+    ] = "",
     name: Annotated[str, typer.Option(help="Name of the study (else from what is searched).")] = "",
     workers: Annotated[int, typer.Option(min=1, help="Processes that try points.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="Threads a process.")] = 1,
@@ -42,13 +59,18 @@ def sweep(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Search knobs on validation, refit the best with several seeds, and score the winner on test, once.
+    """Search knobs on validation, refit the best with several seeds, and score the winner on test,
+    once.
 
-    The same command goes on where it stopped; on another host with the same --storage and --name it joins in. Other knobs are
-    fixed by options: --train.steps 500 --model.width 40 --data.resolution 450.
+    The same command goes on where it stopped; on another host with the same --storage and --name it
+    joins in. Other knobs are fixed by options: --train.steps 500 --model.width 40 --data.resolution
+    450.
     """
     if not model or not dataset:
-        raise ParamError("sweep: needs --model and --dataset; for example: gsnobench sweep --model gsno --dataset nse")
+        raise ParamError(
+            "sweep: needs --model and --dataset; for example: gsnobench sweep --model gsno "
+            "--dataset nse"
+        )
     knobs, own = knobs_of(context.args)
     from gsnobench.cli.verbs_sweep import SweepOptions
     from gsnobench.cli.verbs_sweep import sweep as run_sweep
@@ -84,7 +106,9 @@ def sensitivity(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Error over the retained modes: k_s in 4,6,8,16,32 at k_t = 8, and k_t in 4,6,8,12,16 at k_s = 8."""
+    """Error over the retained modes: k_s in 4,6,8,16,32 at k_t = 8, and k_t in 4,6,8,12,16 at k_s =
+    8.
+    """
     knobs, own = knobs_of(context.args)
     chosen = tuple(dict.fromkeys(numbers_of(seeds, "seeds")))
     from gsnobench.cli.verbs_sweep import sensitivity as run_sensitivity

@@ -1,4 +1,6 @@
-"""What the verbs of the command line do; each returns its exit code and prints either text or one JSON document."""
+"""What the verbs of the command line do; each returns its exit code and prints either text or one
+JSON document.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,13 @@ class RunOptions:
 
 
 def run_model(
-    model: str, dataset: str, wanted: Mapping[str, Any], options: RunOptions, *, home: Path | None, as_json: bool
+    model: str,
+    dataset: str,
+    wanted: Mapping[str, Any],
+    options: RunOptions,
+    *,
+    home: Path | None,
+    as_json: bool,
 ) -> int:
     """`run`: one model, beside the floors of its task."""
     plan = make_plan(Request(model=model, dataset=dataset, **wanted))
@@ -52,11 +60,15 @@ def run_model(
     place = open_home(home)
     if options.resume and not is_interrupted(plan, place):
         state = "is finished" if finished(plan, place) else "has not been started"
-        raise RunError(f"run {plan.spec.key[:12]}: nothing to resume, it {state}; leave --resume out")
+        raise RunError(
+            f"run {plan.spec.key[:12]}: nothing to resume, it {state}; leave --resume out"
+        )
     if options.dry_run:
         return _dry_run(plan, place, as_json)
     with progress(quiet=as_json) as report:
-        where = Where(place, choose_device(options.device), options.jobs, report=report, gif=options.gif)
+        where = Where(
+            place, choose_device(options.device), options.jobs, report=report, gif=options.gif
+        )
         beside = _run_floors(model, dataset, wanted, where) if options.floors else []
         result = execute(plan, where, force=options.force)
         folder = place.run_folder(plan.spec.key)
@@ -74,12 +86,18 @@ def run_model(
     return 0 if result.status in ("done", "declined", "pruned") else 3
 
 
-def _extras(plan: Plan, result: RunResult, where: Where, folder: Path, options: RunOptions) -> dict[str, Path]:
-    """The bundle and the animation, where they were asked for; also of a run that was finished before."""
+def _extras(
+    plan: Plan, result: RunResult, where: Where, folder: Path, options: RunOptions
+) -> dict[str, Path]:
+    """The bundle and the animation, where they were asked for; also of a run that was finished
+    before.
+    """
     written: dict[str, Path] = {}
     if result.status != "done":
         if options.bundle or options.gif:
-            where.report.warn(f"{plan.spec.row}: ended {result.status}; there is nothing to bundle or to animate")
+            where.report.warn(
+                f"{plan.spec.row}: ended {result.status}; there is nothing to bundle or to animate"
+            )
         return written
     if options.bundle:
         from gsnobench.runs.bundle import write_bundle
@@ -87,7 +105,8 @@ def _extras(plan: Plan, result: RunResult, where: Where, folder: Path, options: 
         written["bundle"] = write_bundle(folder, plan, where)
     if options.gif:
         written["gif"] = gif_path(folder)
-        if not written["gif"].exists():  # a run that was finished before, or a floor: those are not drawn
+        # a run that was finished before, or a floor: those are not drawn
+        if not written["gif"].exists():
             _animate_finished(plan, where, folder)
     return written
 
@@ -99,36 +118,67 @@ def _animate_finished(plan: Plan, where: Where, folder: Path) -> None:
     trained = load_run(folder, home=where.home.root, device=str(where.device))
     with open_file(data_path(plan, where), plan.task) as opened:
         samples = opened.split("test")
-        animate_median(folder, plan, trained.setup.module, trained.loader(samples), trained.score(samples))
+        animate_median(
+            folder, plan, trained.setup.module, trained.loader(samples), trained.score(samples)
+        )
 
 
-def _run_floors(model: str, dataset: str, wanted: Mapping[str, Any], where: Where) -> list[RunResult]:
+def _run_floors(
+    model: str, dataset: str, wanted: Mapping[str, Any], where: Where
+) -> list[RunResult]:
     """The floor models of the same task beside `model`, each a result of its own."""
-    data_knobs = {name: value for name, value in (wanted.get("knobs") or {}).items() if name.startswith("data.")}
+    data_knobs = {
+        name: value
+        for name, value in (wanted.get("knobs") or {}).items()
+        if name.startswith("data.")
+    }
     results = []
     known = {one.name for one in listed("model") if one.problem is None}
     for floor in read_registry().floors:
         if floor in known and floor != model:
-            plan = make_plan(Request(model=floor, dataset=dataset, **{**wanted, "preset": None, "knobs": data_knobs}))
+            plan = make_plan(
+                Request(
+                    model=floor, dataset=dataset, **{**wanted, "preset": None, "knobs": data_knobs}
+                )
+            )
             if plan.declined is None:
                 results.append(execute(plan, where))
     return results
 
 
-def _print_results(plan: Plan, result: RunResult, beside: Sequence[RunResult], folder: Path, extras: Mapping[str, Path]) -> None:
-    rows = sorted((result, *beside), key=lambda one: one.headline if math.isfinite(one.headline) else math.inf)
+def _print_results(
+    plan: Plan,
+    result: RunResult,
+    beside: Sequence[RunResult],
+    folder: Path,
+    extras: Mapping[str, Path],
+) -> None:
+    rows = sorted(
+        (result, *beside), key=lambda one: one.headline if math.isfinite(one.headline) else math.inf
+    )
     names = list(plan.task.scored)
     field = names[0] if len(names) == 1 else "headline"
     reference = plan.task.fields[0].reference if len(names) == 1 else 0.0
     label = f"{field} - {reference:g}" if reference else field
-    header = ["model", f"rel L2 of {label}", "valid", "raw", "RMSE", "parameters", "train CPU-s", "ms a sample"]
+    header = [
+        "model",
+        f"rel L2 of {label}",
+        "valid",
+        "raw",
+        "RMSE",
+        "parameters",
+        "train CPU-s",
+        "ms a sample",
+    ]
     cells = [_row(one, field) for one in rows]
     title = f"{plan.task.id}, {plan.task.resolution} nodes, track {plan.spec.track}, test errors (lower is better)"
     print_table(title, header, cells, mark=rows.index(result))
     if result.status != "done":
         print(f"{result.spec.row}: {result.status}, {result.reason}")
     if not plan.is_calibrated:
-        print(f"note: {plan.spec.row} has no calibrated step count on this track; it used the default")
+        print(
+            f"note: {plan.spec.row} has no calibrated step count on this track; it used the default"
+        )
     picture = folder / PICTURE
     if picture.exists():
         print(f"picture  {picture}")
@@ -161,7 +211,11 @@ def _dry_run(plan: Plan, place: Home, as_json: bool) -> int:
         "task": plan.task.id,
         "row": plan.spec.row,
         "key": plan.spec.key[:12],
-        "state": "finished" if finished(plan, place) else "interrupted" if is_interrupted(plan, place) else "new",
+        "state": "finished"
+        if finished(plan, place)
+        else "interrupted"
+        if is_interrupted(plan, place)
+        else "new",
         "samples": dict(plan.task.sizes),
         "nodes": plan.task.resolution,
         "steps": dict(plan.spec.steps),
@@ -179,14 +233,26 @@ def run_help(model: str, dataset: str) -> None:
     from gsnobench.training.optimisation import TrainParams
 
     declared = load("model", model)
-    print_table(f"Knobs of {model} (presets: {', '.join(declared.presets)})", KNOB_HEADER, knob_rows(declared.params, "model"))
-    print_table("Training (also --train.epochs or --train.steps)", KNOB_HEADER, knob_rows(TrainParams, "train"))
+    print_table(
+        f"Knobs of {model} (presets: {', '.join(declared.presets)})",
+        KNOB_HEADER,
+        knob_rows(declared.params, "model"),
+    )
+    print_table(
+        "Training (also --train.epochs or --train.steps)",
+        KNOB_HEADER,
+        knob_rows(TrainParams, "train"),
+    )
     if dataset:
         data = load("dataset", dataset_of(dataset, [one.name for one in listed("dataset")]))
-        print_table(f"Data of {data.name} (also --data.seed, --data.resolution)", KNOB_HEADER, knob_rows(data.params, "data"))
+        print_table(
+            f"Data of {data.name} (also --data.seed, --data.resolution)",
+            KNOB_HEADER,
+            knob_rows(data.params, "data"),
+        )
 
 
-# ------------------------------------------------------------------------------------------------------------- predict
+# ------------------------------------------------------------------------------------------ predict
 
 
 def predict_run(
@@ -201,7 +267,9 @@ def predict_run(
     home: Path | None,
     as_json: bool,
 ) -> int:
-    """`predict`: a finished run on other inputs, or its own test samples solved on another mesh of the domain."""
+    """`predict`: a finished run on other inputs, or its own test samples solved on another mesh of
+    the domain.
+    """
     from gsnobench.runs.predictions import write_predictions
     from gsnobench.runs.trained import load as load_run
 
@@ -210,12 +278,24 @@ def predict_run(
     if split not in SPLITS:
         raise ParamError(f"split: {split!r} is unknown; {did_you_mean(split, SPLITS)}")
     trained = load_run(run, home=home, device=device)
-    facts: dict[str, Any] = {"run": trained.plan.spec.key[:12], "row": trained.plan.spec.row, "task": trained.plan.task.id}
+    facts: dict[str, Any] = {
+        "run": trained.plan.spec.key[:12],
+        "row": trained.plan.spec.row,
+        "task": trained.plan.task.id,
+    }
     with progress(quiet=as_json) as report:
         where = replace(trained.where, jobs=jobs, report=report)
-        samples = _read(inputs, split) if inputs is not None else _solved_on(trained.plan, mesh or 0, split, where)
+        samples = (
+            _read(inputs, split)
+            if inputs is not None
+            else _solved_on(trained.plan, mesh or 0, split, where)
+        )
         evaluation = trained.score(samples)
-        facts |= {"samples": len(samples), "nodes": samples.task.resolution, "rel_l2": evaluation.scores()["headline"]["rel_l2"]}
+        facts |= {
+            "samples": len(samples),
+            "nodes": samples.task.resolution,
+            "rel_l2": evaluation.scores()["headline"]["rel_l2"],
+        }
         if mesh is not None and trained.plan.task.fixed_mesh:
             own = _solved_on(trained.plan, trained.plan.task.resolution, split, where)
             facts["rel_l2_own_mesh"] = trained.score(own).scores()["headline"]["rel_l2"]
@@ -247,12 +327,21 @@ def _solved_on(plan: Plan, nodes: int, split: str, where: Where) -> Samples:
         known = ", ".join(str(size) for size in dataset.resolutions)
         raise ParamError(f"mesh: {dataset.name} has no mesh of {nodes} nodes; known: {known}")
     spec = plan.spec
-    task = replace(plan.task, resolution=nodes, sizes={split: spec.sizes[split]}, data=spec.data, data_seed=spec.data_seed)
+    task = replace(
+        plan.task,
+        resolution=nodes,
+        sizes={split: spec.sizes[split]},
+        data=spec.data,
+        data_seed=spec.data_seed,
+    )
     where.report.stage(f"data of {task.id} on {nodes} nodes")
-    return _whole(ensure(dataset, task, home=where.home.root, jobs=where.jobs, progress=where.report.data), split)
+    return _whole(
+        ensure(dataset, task, home=where.home.root, jobs=where.jobs, progress=where.report.data),
+        split,
+    )
 
 
-# ---------------------------------------------------------------------------------------------------------------- others
+# ------------------------------------------------------------------------------------------- others
 
 
 def check_plugin(name: str, *, as_json: bool) -> int:
@@ -264,14 +353,21 @@ def check_plugin(name: str, *, as_json: bool) -> int:
         print(to_json(findings))
     else:
         rows = [
-            [one.code, "skip" if one.skipped else "ok" if one.passed else "FAIL", one.rule, one.skipped or one.detail]
+            [
+                one.code,
+                "skip" if one.skipped else "ok" if one.passed else "FAIL",
+                one.rule,
+                one.skipped or one.detail,
+            ]
             for one in findings
         ]
         print_table(f"Contract of {name}", ["code", "state", "rule", "detail"], rows)
     return 1 if failed(findings) else 0
 
 
-def examine(*, gpu: bool, replay: bool, clean: bool, device: str, home: Path | None, as_json: bool) -> int:
+def examine(
+    *, gpu: bool, replay: bool, clean: bool, device: str, home: Path | None, as_json: bool
+) -> int:
     """`doctor`: a report, or one of its treatments."""
     from gsnobench.cli import doctor
 
@@ -279,7 +375,9 @@ def examine(*, gpu: bool, replay: bool, clean: bool, device: str, home: Path | N
     if gpu:
         print(json.dumps(doctor.gpu(device), indent=None if as_json else 2))
         return 0
-    found = doctor.replay(place) if replay else doctor.clean(place) if clean else doctor.report(place)
+    found = (
+        doctor.replay(place) if replay else doctor.clean(place) if clean else doctor.report(place)
+    )
     print_facts(found, as_json)
     return 0
 
@@ -291,17 +389,30 @@ def serve_ui(port: int, *, opens_browser: bool, home: Path | None) -> int:
 
     place = open_home(home)
     folders = evidence_folders(place)
-    return serve(place.root, port, lambda text: print(text, flush=True), evidence=folders, opens_browser=opens_browser)
+    return serve(
+        place.root,
+        port,
+        lambda text: print(text, flush=True),
+        evidence=folders,
+        opens_browser=opens_browser,
+    )
 
 
-def generate_data(task: str, wanted: Mapping[str, Any], *, jobs: int, home: Path | None, as_json: bool) -> int:
+def generate_data(
+    task: str, wanted: Mapping[str, Any], *, jobs: int, home: Path | None, as_json: bool
+) -> int:
     """`data generate`: the file of a task."""
     dataset, resolved = resolved_task(task, wanted)
     with progress(quiet=as_json) as report:
         report.stage(f"data of {resolved.id}")
         path = ensure(dataset, resolved, home=open_home(home).root, jobs=jobs, progress=report.data)
     with open_file(path, resolved) as opened:
-        facts = {"task": resolved.id, "file": str(path), "samples": dict(resolved.sizes), "content_hash": opened.content_hash}
+        facts = {
+            "task": resolved.id,
+            "file": str(path),
+            "samples": dict(resolved.sizes),
+            "content_hash": opened.content_hash,
+        }
     print_facts(facts, as_json)
     return 0
 
@@ -335,8 +446,13 @@ def import_data(source: Path, out: Path, task_file: Path, *, as_json: bool) -> i
     try:
         text = task_file.read_text(encoding="utf-8")
     except OSError as error:
-        raise DataError(f"{task_file}: cannot be read ({error.strerror}); expected the task as JSON") from error
+        raise DataError(
+            f"{task_file}: cannot be read ({error.strerror}); expected the task as JSON"
+        ) from error
     splits = import_npz(source, task_from_json(text))
     write(out, splits, provenance={"title": source.stem, "source": f"imported from {source.name}"})
-    print_facts({"file": str(out), "samples": {split: len(samples) for split, samples in splits.items()}}, as_json)
+    print_facts(
+        {"file": str(out), "samples": {split: len(samples) for split, samples in splits.items()}},
+        as_json,
+    )
     return 0

@@ -1,4 +1,6 @@
-"""What `bench` and `status` do; each returns its exit code and prints either text or one JSON document."""
+"""What `bench` and `status` do; each returns its exit code and prints either text or one JSON
+document.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ from gsnobench.home import Home, open_home
 from gsnobench.runs.run import choose_device
 from gsnobench.runs.stages import Where
 
-SHARED_DISK = ("local", "pool")  # executors whose cells see this home: their data are made beforehand, by all cores
+# executors whose cells see this home: their data are made beforehand, by all cores
+SHARED_DISK = ("local", "pool")
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,12 @@ def bench(choice: Choice, options: BenchOptions, *, home: Path | None, as_json: 
 
 
 def _run(
-    cells: Sequence[Cell], wanted: Sequence[Cell], options: BenchOptions, limits: Limits, place: Home, as_json: bool
+    cells: Sequence[Cell],
+    wanted: Sequence[Cell],
+    options: BenchOptions,
+    limits: Limits,
+    place: Home,
+    as_json: bool,
 ) -> list[Cell]:
     ended: list[Cell] = []
     with live(lambda: [cell_of(cell.plan, place) for cell in cells], quiet=as_json) as tell:
@@ -100,13 +108,22 @@ def _dry_run(cells: Sequence[Cell], place: Home, options: BenchOptions, as_json:
         print(json.dumps({**facts, "cells": told}))
         return 0
     rows = [
-        [cell.spec.row, cell.spec.task, str(cell.spec.seed), cell.state, _number(one.cpu_s), _number(one.memory_mb)]
+        [
+            cell.spec.row,
+            cell.spec.task,
+            str(cell.spec.seed),
+            cell.state,
+            _number(one.cpu_s),
+            _number(one.memory_mb),
+        ]
         for cell, one in zip(cells, needs, strict=True)
     ]
     print_table("Cells to run", ["model", "task", "seed", "state", "CPU-s", "MB"], rows)
     unknown = f", and {facts['unknown']} cells nobody has timed" if facts["unknown"] else ""
     total = sum(known)
-    print(f"about {f'{total:.0f} CPU-seconds' if total < 120 else f'{total / 60:.0f} CPU-minutes'}{unknown}")
+    print(
+        f"about {f'{total:.0f} CPU-seconds' if total < 120 else f'{total / 60:.0f} CPU-minutes'}{unknown}"
+    )
     return 0
 
 
@@ -141,10 +158,22 @@ def _print_differences(place: Home, against: Path, as_json: bool) -> int:
         print(json.dumps([one.to_dict() for one in found]))
         return 0
     rows = [
-        [one.spec.track, one.spec.task, one.spec.row, str(one.spec.seed), one.spec.key[:12], _score(one.here), _score(one.there)]
+        [
+            one.spec.track,
+            one.spec.task,
+            one.spec.row,
+            str(one.spec.seed),
+            one.spec.key[:12],
+            _score(one.here),
+            _score(one.there),
+        ]
         for one in found
     ]
-    print_table(f"Evidence here and in {against}", ["track", "task", "model", "seed", "key", "here", "there"], rows)
+    print_table(
+        f"Evidence here and in {against}",
+        ["track", "task", "model", "seed", "key", "here", "there"],
+        rows,
+    )
     return 0
 
 
@@ -152,7 +181,7 @@ def _score(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
-# ---------------------------------------------------------------------------------------------------------- calibration
+# -------------------------------------------------------------------------------------- calibration
 
 
 def calibrate_pairs(choice: Choice, *, device: str, home: Path | None, as_json: bool) -> int:

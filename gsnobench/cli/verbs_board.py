@@ -1,4 +1,6 @@
-"""What `leaderboard` does; each verb returns its exit code and prints either text or one JSON document."""
+"""What `leaderboard` does; each verb returns its exit code and prints either text or one JSON
+document.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ Format = Literal["text", "markdown", "csv", "json", "latex", "parquet"]
 def _folders(results: Sequence[Path], home: Path | None) -> list[Path]:
     found = [folder.resolve() for folder in results] or evidence_folders(open_home(home))
     if not found:
-        raise DataError("leaderboard: no results yet; run a model first, or name a folder with --results")
+        raise DataError(
+            "leaderboard: no results yet; run a model first, or name a folder with --results"
+        )
     return found
 
 
@@ -37,13 +41,19 @@ def _warn(problems: Sequence[str]) -> int:
     return 3 if problems else 0
 
 
-def build_boards(results: Sequence[Path], target: Target, *, check: bool, home: Path | None, as_json: bool) -> int:
+def build_boards(
+    results: Sequence[Path], target: Target, *, check: bool, home: Path | None, as_json: bool
+) -> int:
     """`leaderboard build`: the rendered files; with `check`, only whether they are up to date."""
     out = target.out
     roots = _folders(results or ([out / "results"] if (out / "results").is_dir() else []), home)
     if check:
         old = [str(path) for path in stale(roots, target)]
-        print(json.dumps({"stale": old}) if as_json else "\n".join(old) or "all rendered files are up to date")
+        print(
+            json.dumps({"stale": old})
+            if as_json
+            else "\n".join(old) or "all rendered files are up to date"
+        )
         return 3 if old else 0
     built = build(roots, target)
     if as_json:
@@ -51,18 +61,33 @@ def build_boards(results: Sequence[Path], target: Target, *, check: bool, home: 
     elif built.was_fresh:
         print(f"{out}: nothing new")
     else:
-        print(f"{out}: {len(built.written)} files written, {len(built.removed)} removed; open {out / 'site' / 'index.html'}")
+        print(
+            f"{out}: {len(built.written)} files written, {len(built.removed)} removed; open "
+            f"{out / 'site' / 'index.html'}"
+        )
     return _warn(built.problems)
 
 
-def show_boards(results: Sequence[Path], *, track: str, task: str, form: Format, out: Path | None, home: Path | None) -> int:
-    """`leaderboard show`: a track's overview, or one board, on the terminal or in a format for elsewhere."""
+def show_boards(
+    results: Sequence[Path],
+    *,
+    track: str,
+    task: str,
+    form: Format,
+    out: Path | None,
+    home: Path | None,
+) -> int:
+    """`leaderboard show`: a track's overview, or one board, on the terminal or in a format for
+    elsewhere.
+    """
     from gsnobench.boards import markdown, tables
 
     tracks, problems = read_tracks(_folders(results, home))
     chosen = [one for one in tracks if one.name == track]
     if not chosen:
-        raise ParamError(f"track: no results on {track!r}; {did_you_mean(track, [one.name for one in tracks])}")
+        raise ParamError(
+            f"track: no results on {track!r}; {did_you_mean(track, [one.name for one in tracks])}"
+        )
     if form == "parquet":
         if out is None:
             raise ParamError("parquet: is no text; name a file with --out")
@@ -92,13 +117,17 @@ def _print_track(track: Track, task: str) -> None:
 
     if not task:
         header, rows = terminal.overview(track)
-        title = terminal.printable(f"Track {track.name}: mean test error over seeds (° fewer than three)")
+        title = terminal.printable(
+            f"Track {track.name}: mean test error over seeds (° fewer than three)"
+        )
         print_table(title, header, rows)
         print("one board: gsnobench leaderboard show --task NAME")
         return
     boards = {board.slug: board for board in track.boards}
     if task not in boards:
-        raise ParamError(f"task: no board {task!r} on track {track.name}; {did_you_mean(task, boards)}")
+        raise ParamError(
+            f"task: no board {task!r} on track {track.name}; {did_you_mean(task, boards)}"
+        )
     header, rows = terminal.board(boards[task])
     print_table(terminal.printable(boards[task].title), header, rows)
     for line in terminal.remarks(boards[task]):
@@ -106,19 +135,28 @@ def _print_track(track: Track, task: str) -> None:
 
 
 def publish_boards(results: Sequence[Path], *, home: Path | None, as_json: bool) -> int:
-    """`leaderboard publish`: the boards into the tracking store; nothing changes where nothing is new."""
+    """`leaderboard publish`: the boards into the tracking store; nothing changes where nothing is
+    new.
+    """
     from gsnobench.boards.publish import publish
 
     place = open_home(home)
     address = Address.of(place.root)
     if address is None:
-        raise RunError("publish: tracking is turned off; set GSNOBENCH_TRACKING_URI to the store, or unset it for SQLite")
+        raise RunError(
+            "publish: tracking is turned off; set GSNOBENCH_TRACKING_URI to the store, or unset it "
+            "for SQLite"
+        )
     tracks, problems = read_tracks(_folders(results, home))
     shown = publish(
         tracks,
         address,
         lambda one: (
-            None if as_json else print(f"{one.experiment}: {one.written} runs written, {one.removed} removed", flush=True)
+            None
+            if as_json
+            else print(
+                f"{one.experiment}: {one.written} runs written, {one.removed} removed", flush=True
+            )
         ),
     )
     if as_json:

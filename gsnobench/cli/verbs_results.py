@@ -31,7 +31,14 @@ PASSED, IMPOSSIBLE, FAILED = 0, 2, 3
 
 
 def score_file(
-    path: Path, dataset: str, wanted: Mapping[str, Any], *, split: str, jobs: int, home: Path | None, as_json: bool
+    path: Path,
+    dataset: str,
+    wanted: Mapping[str, Any],
+    *,
+    split: str,
+    jobs: int,
+    home: Path | None,
+    as_json: bool,
 ) -> int:
     """`score`: anybody's predictions by the metrics of every run."""
     if split not in SPLITS:
@@ -44,11 +51,29 @@ def score_file(
         with _named_truth(dataset, wanted, where) as opened:
             truth = in_memory(opened, chosen)
             evaluation = score_predictions(read_predictions(path, truth), truth, str(path))
-            facts = {"task": truth.task.id, "split": split, "samples": len(truth), "truth": opened.content_hash}
+            facts = {
+                "task": truth.task.id,
+                "split": split,
+                "samples": len(truth),
+                "truth": opened.content_hash,
+            }
     if as_json:
-        print(json.dumps(plain({**facts, "scores": evaluation.scores(), "per_sample": evaluation.sample_table(truth.task)})))
+        print(
+            json.dumps(
+                plain(
+                    {
+                        **facts,
+                        "scores": evaluation.scores(),
+                        "per_sample": evaluation.sample_table(truth.task),
+                    }
+                )
+            )
+        )
         return PASSED
-    _print_scores(evaluation, f"{path.name} on {truth.task.id}, {len(truth)} {split} samples (lower is better)")
+    _print_scores(
+        evaluation,
+        f"{path.name} on {truth.task.id}, {len(truth)} {split} samples (lower is better)",
+    )
     print(f"truth    content hash {opened.content_hash}")
     return PASSED
 
@@ -56,46 +81,84 @@ def score_file(
 def _named_truth(dataset: str, wanted: Mapping[str, Any], where: Where) -> Opened:
     if dataset.endswith(".nc"):
         if not Path(dataset).is_file():
-            raise DataError(f"{dataset}: no such file; expected a NetCDF file or a task such as 'swe'")
+            raise DataError(
+                f"{dataset}: no such file; expected a NetCDF file or a task such as 'swe'"
+            )
         if wanted["knobs"]:
-            raise ParamError(f"--{next(iter(wanted['knobs']))}: a file has no data knobs; drop the option")
+            raise ParamError(
+                f"--{next(iter(wanted['knobs']))}: a file has no data knobs; drop the option"
+            )
         verify_file(Path(dataset))
         return open_file(Path(dataset))
     declared, task = resolved_task(dataset, wanted)
     where.report.stage(f"data of {task.id}")
-    return open_file(ensure(declared, task, home=where.home.root, jobs=where.jobs, progress=where.report.data), task)
+    return open_file(
+        ensure(declared, task, home=where.home.root, jobs=where.jobs, progress=where.report.data),
+        task,
+    )
 
 
 def _print_scores(evaluation: Evaluation, title: str) -> None:
     scores = evaluation.scores()
     headline = scores.pop("headline")["rel_l2"]
-    boundaries = sorted({metric for table in scores.values() for metric in table if metric.startswith("boundary_")})
+    boundaries = sorted(
+        {metric for table in scores.values() for metric in table if metric.startswith("boundary_")}
+    )
     columns = (*METRICS, *boundaries)
     rows = [["headline", f"{headline:.4g}", *["-"] * (len(columns) - 1)]]
     for name, table in scores.items():
-        rows.append([name, *(f"{table[metric]:.4g}" if metric in table else "-" for metric in columns)])
+        rows.append(
+            [name, *(f"{table[metric]:.4g}" if metric in table else "-" for metric in columns)]
+        )
     print_table(title, ["field", *columns], rows, mark=0)
 
 
-def verify_result(subject: str, tier: int, *, data: Path | None, device: str, jobs: int, home: Path | None, as_json: bool) -> int:
+def verify_result(
+    subject: str,
+    tier: int,
+    *,
+    data: Path | None,
+    device: str,
+    jobs: int,
+    home: Path | None,
+    as_json: bool,
+) -> int:
     """`verify`: every check up to a tier, line by line."""
     with progress(quiet=as_json) as report:
         where = Where(open_home(home), choose_device(device), jobs, report=report)
         checks = verify(subject, tier, where, data=data)
     code = _verdict(checks, tier)
     if as_json:
-        print(json.dumps({"subject": subject, "tier": tier, "passed": code == PASSED, "checks": [asdict(one) for one in checks]}))
+        print(
+            json.dumps(
+                {
+                    "subject": subject,
+                    "tier": tier,
+                    "passed": code == PASSED,
+                    "checks": [asdict(one) for one in checks],
+                }
+            )
+        )
         return code
     for number in sorted({one.tier for one in checks}):
         own = [one for one in checks if one.tier == number]
-        print_table(f"tier {number}: {TIERS[number]}", ["check", "state", "detail"], [[c.what, c.state, c.detail] for c in own])
-    count = {state: sum(one.state == state for one in checks) for state in ("pass", "FAIL", "not possible")}
+        print_table(
+            f"tier {number}: {TIERS[number]}",
+            ["check", "state", "detail"],
+            [[c.what, c.state, c.detail] for c in own],
+        )
+    count = {
+        state: sum(one.state == state for one in checks)
+        for state in ("pass", "FAIL", "not possible")
+    }
     print(f"{subject}: " + ", ".join(f"{number} {state}" for state, number in count.items()))
     return code
 
 
 def _verdict(checks: Sequence[Check], tier: int) -> int:
-    """A failure counts before all; a lower tier may be impossible (a result alone has no weights), the asked one not."""
+    """A failure counts before all; a lower tier may be impossible (a result alone has no weights),
+    the asked one not.
+    """
     if any(one.state == "FAIL" for one in checks):
         return FAILED
     is_done = any(one.tier == tier and one.state == "pass" for one in checks)

@@ -1,4 +1,6 @@
-"""What `sweep` and `study` do; each returns its exit code and prints either text or one JSON document."""
+"""What `sweep` and `study` do; each returns its exit code and prints either text or one JSON
+document.
+"""
 
 from __future__ import annotations
 
@@ -49,22 +51,36 @@ class SweepOptions:
 
 
 def sweep(request: Request, options: SweepOptions, *, home: Path | None, as_json: bool) -> int:
-    """`sweep`: go on until all trials and refits are made, then show the answer; exit 3 if there is none."""
+    """`sweep`: go on until all trials and refits are made, then show the answer; exit 3 if there is
+    none.
+    """
     place = open_home(home)
     search = options.search(request)
     device = choose_device(options.device)
     trials = open_trials(search, place, options.storage)
     parent = parent_id(trials)
     with progress(quiet=as_json) as report:
-        where = Where(place, device, jobs=options.threads, tags=tags_of(search, parent), report=report)
+        where = Where(
+            place, device, jobs=options.threads, tags=tags_of(search, parent), report=report
+        )
         if is_complete(search, trials) and (search.folder(place) / "result.json").exists():
             found = answer(search, trials, where)
         else:
-            data_path(search.plan({}), replace(where, jobs=0))  # once, by all cores, before workers wait for it
+            # once, by all cores, before workers wait for it
+            data_path(search.plan({}), replace(where, jobs=0))
             with recorded(search, trials, place) as record:
-                spread = Place(place.root, options.storage, options.device, options.workers, options.threads, where.tags)
+                spread = Place(
+                    place.root,
+                    options.storage,
+                    options.device,
+                    options.workers,
+                    options.threads,
+                    where.tags,
+                )
                 report.stage(f"sweep {search.name}")
-                run_workers(search, spread, _Listener(search, trials, record, report, is_quiet=as_json).hear)
+                run_workers(
+                    search, spread, _Listener(search, trials, record, report, is_quiet=as_json).hear
+                )
                 found = answer(search, trials, where)
                 _keep(search, trials, place, found)
                 record.finish(found)
@@ -83,12 +99,17 @@ def _keep(search: Search, trials: Trials, place: Home, found: dict[str, Any]) ->
 class _Listener:
     """Turns what workers tell into a line on stderr, a bar, and the curve of the sweep's record."""
 
-    def __init__(self, search: Search, trials: Trials, record: Record, report: Report, *, is_quiet: bool) -> None:
+    def __init__(
+        self, search: Search, trials: Trials, record: Record, report: Report, *, is_quiet: bool
+    ) -> None:
         self.search, self.record, self.report, self.is_quiet = search, record, report, is_quiet
         grid = grid_points(search.axes, search.plan({})) if search.sampler == "grid" else []
         told = trials.answered()
         self.total, self.done = wanted(search, grid), len(told)
-        self.best = min((one.values[0] for one in told if one.values and one.state.name == "COMPLETE"), default=math.inf)
+        self.best = min(
+            (one.values[0] for one in told if one.values and one.state.name == "COMPLETE"),
+            default=math.inf,
+        )
 
     def hear(self, event: str, content: Mapping[str, Any]) -> None:
         if event == "trial":
@@ -106,8 +127,13 @@ class _Listener:
         if values is not None:
             self.best = min(self.best, values[0])
             self.record.trial(int(content["number"]), {"error": values[0], "best": self.best})
-        told = content["status"] if values is None else ", ".join(f"{value:.4g}" for value in values)
-        self._line(f"[{self.done}/{self.total}] {describe(content['point'])}: {told} ({content['seconds']:.1f} s)")
+        told = (
+            content["status"] if values is None else ", ".join(f"{value:.4g}" for value in values)
+        )
+        self._line(
+            f"[{self.done}/{self.total}] {describe(content['point'])}: {told} "
+            f"({content['seconds']:.1f} s)"
+        )
         self.report.step(self.done, self.total, self.best)
 
     def _line(self, text: str) -> None:
@@ -117,7 +143,10 @@ class _Listener:
 
 def describe(point: Mapping[str, Any]) -> str:
     """A point as a person reads it."""
-    return ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in point.items())
+    return ", ".join(
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in point.items()
+    )
 
 
 def _print(found: Mapping[str, Any], folder: Path, as_json: bool) -> None:
@@ -130,7 +159,10 @@ def _print(found: Mapping[str, Any], folder: Path, as_json: bool) -> None:
         print(found["reason"])
         return
     if "pareto" in found:
-        rows = [[describe(one["point"]), *(f"{value:.4g}" for value in one["values"])] for one in found["pareto"]]
+        rows = [
+            [describe(one["point"]), *(f"{value:.4g}" for value in one["values"])]
+            for one in found["pareto"]
+        ]
         print_table("Pareto front", ["point", *found["minimise"]], rows)
     else:
         _print_refits(found)
@@ -142,24 +174,39 @@ def _print_refits(found: Mapping[str, Any]) -> None:
     for one in found["refits"]:
         is_winner = one["point"] == found["winner"]["point"]
         test = f"{found['winner']['test_mean']:.4g}" if is_winner else "-"
-        seeds = " ".join("?" if error is None else f"{error:.4g}" for error in one["seeds"].values())
+        seeds = " ".join(
+            "?" if error is None else f"{error:.4g}" for error in one["seeds"].values()
+        )
         rows.append([describe(one["point"]), seeds, f"{one['mean']:.4g}", test])
     mark = next((n for n, row in enumerate(rows) if row[3] != "-"), None)
     header = ["point", "validation by seed", "mean", "test mean (winner only)"]
-    print_table("Refits of the best points; the winner is chosen on validation", header, rows, mark=mark)
+    print_table(
+        "Refits of the best points; the winner is chosen on validation", header, rows, mark=mark
+    )
 
 
-# ---------------------------------------------------------------------------------------------------------------- study
+# -------------------------------------------------------------------------------------------- study
 
 
-def sensitivity(request: Request, seeds: Sequence[int], *, jobs: int, home: Path | None, as_json: bool) -> int:
-    """`study sensitivity`: the paper's two tables of k_s and k_t; exit 3 if a run failed or diverged."""
+def sensitivity(
+    request: Request, seeds: Sequence[int], *, jobs: int, home: Path | None, as_json: bool
+) -> int:
+    """`study sensitivity`: the paper's two tables of k_s and k_t; exit 3 if a run failed or
+    diverged.
+    """
     from gsnobench.cli.matrix_view import live
     from gsnobench.studies.sensitivity import run_study
 
     place = open_home(home)
     with progress(quiet=as_json) as report:
-        study = run_study(request, seeds, jobs=jobs, home=place, report=report, live=lambda look: live(look, quiet=as_json))
+        study = run_study(
+            request,
+            seeds,
+            jobs=jobs,
+            home=place,
+            report=report,
+            live=lambda look: live(look, quiet=as_json),
+        )
     if as_json:
         print(json.dumps(plain(study.to_dict())))
     else:

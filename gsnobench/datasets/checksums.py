@@ -1,4 +1,6 @@
-"""Checksums and rounded statistics of a set of samples, fed block by block so that no file has to fit in memory."""
+"""Checksums and rounded statistics of a set of samples, fed block by block so that no file has to
+fit in memory.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,20 @@ class Variable:
         """More rows; `is_real` marks the entries that are not padding."""
         block = np.ascontiguousarray(block, dtype=block.dtype.newbyteorder("<"))
         self.sha.update(block.tobytes())
-        self.dtype, self.rows, self.tail = block.dtype.str, self.rows + block.shape[0], block.shape[1:]
+        self.dtype, self.rows, self.tail = (
+            block.dtype.str,
+            self.rows + block.shape[0],
+            block.shape[1:],
+        )
         values = block if is_real is None else block[is_real]
         self.count += values.size
         self.total += float(values.sum(dtype=np.float64))
         self.squares += float(np.square(values, dtype=np.float64).sum())
 
     def moments(self) -> tuple[float, float]:
-        """Mean and standard deviation to four digits of the larger one; a spread at round-off level is none."""
+        """Mean and standard deviation to four digits of the larger one; a spread at round-off level
+        is none.
+        """
         mean = self.total / max(self.count, 1)
         deviation = math.sqrt(max(self.squares / max(self.count, 1) - mean * mean, 0.0))
         deviation = deviation if deviation > 1e-6 * abs(mean) else 0.0
@@ -52,9 +60,11 @@ def _rounded(value: float, scale: float) -> float:
 
 
 class Ledger:
-    """What identifies the samples of a file: one hash of all arrays, one of each split, and a fingerprint that machines share.
+    """What identifies the samples of a file: one hash of all arrays, one of each split, and a
+    fingerprint that machines share.
 
-    It refuses what must not be in a file: numbers that are not finite, and a sample that is in two splits.
+    It refuses what must not be in a file: numbers that are not finite, and a sample that is in two
+    splits.
     """
 
     def __init__(self, subject: str) -> None:
@@ -63,16 +73,25 @@ class Ledger:
         self._splits: dict[str, Any] = {}
         self._owners: dict[bytes, tuple[str, int]] = {}
 
-    def add(self, name: str, block: Array, *, split: str, first: int, counts: Array | None = None) -> None:
-        """Rows of one variable, the samples `first` onwards of a split; `counts` (rows,) are real nodes, on the last axis."""
-        is_real = None if counts is None else np.arange(block.shape[-1]) < counts.reshape(-1, *(1,) * (block.ndim - 1))
+    def add(
+        self, name: str, block: Array, *, split: str, first: int, counts: Array | None = None
+    ) -> None:
+        """Rows of one variable, the samples `first` onwards of a split; `counts` (rows,) are real
+        nodes, on the last axis.
+        """
+        is_real = (
+            None
+            if counts is None
+            else np.arange(block.shape[-1]) < counts.reshape(-1, *(1,) * (block.ndim - 1))
+        )
         is_real = None if is_real is None else np.broadcast_to(is_real, block.shape)
         if block.dtype.kind == "f":
             is_bad = ~(np.abs(block) < UNWRITTEN)
             if is_bad.any():
                 row, *place = np.argwhere(is_bad)[0].tolist()
                 raise DataError(
-                    f"{self._subject}: {name} holds {float(block[(row, *place)])!r} in {split} sample {first + row}; "
+                    f"{self._subject}: {name} holds {float(block[(row, *place)])!r} in {split} "
+                    f"sample {first + row}; "
                     "only finite numbers can be trained on; mend or drop this sample"
                 )
         self._variables.setdefault(name, Variable()).add(block, is_real)
@@ -91,7 +110,8 @@ class Ledger:
         owner, position = self._owners.setdefault(sha.digest(), (split, index))
         if owner != split:
             raise DataError(
-                f"{self._subject}: {split} sample {index} is the same as {owner} sample {position}; "
+                f"{self._subject}: {split} sample {index} is the same as {owner} sample "
+                f"{position}; "
                 "splits must not overlap; remove it from one of them"
             )
         self._splits.setdefault(split, hashlib.sha256()).update(sha.digest())
@@ -99,7 +119,10 @@ class Ledger:
     @property
     def content_hash(self) -> str:
         """Over names, types, shapes and bytes of all arrays, in the order of their names."""
-        lines = [f"{name} {one.dtype} {(one.rows, *one.tail)} {one.sha.hexdigest()}" for name, one in self._variables.items()]
+        lines = [
+            f"{name} {one.dtype} {(one.rows, *one.tail)} {one.sha.hexdigest()}"
+            for name, one in self._variables.items()
+        ]
         return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
 
     @property
@@ -111,4 +134,10 @@ class Ledger:
     def fingerprint(self) -> str:
         """JSON of {variable: [mean, standard deviation]} for what the solver computed."""
         solved = ("field_", "static_", "scalar_")
-        return json.dumps({name: self._variables[name].moments() for name in sorted(self._variables) if name.startswith(solved)})
+        return json.dumps(
+            {
+                name: self._variables[name].moments()
+                for name in sorted(self._variables)
+                if name.startswith(solved)
+            }
+        )

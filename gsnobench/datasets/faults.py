@@ -11,14 +11,24 @@ from gsnobench.errors import DataError
 
 
 def structure_faults(handle: Handle) -> list[str]:
-    """What is missing or misshapen; values are not read. A file that cannot be opened raises a DataError."""
+    """What is missing or misshapen; values are not read. A file that cannot be opened raises a
+    DataError.
+    """
     if "gsnobench_task" not in handle.file.ncattrs():
-        return ["has no attribute gsnobench_task; it must hold the task as JSON with id, fields, dim (see docs/data-format.md)"]
+        return [
+            "has no attribute gsnobench_task; it must hold the task as JSON with id, fields, dim "
+            "(see docs/data-format.md)"
+        ]
     try:
         task = task_from_json(str(handle.file.getncattr("gsnobench_task")))
     except DataError as error:
         return [str(error)]
-    return [*_split_faults(handle), *_data_faults(handle, task), *_mesh_faults(handle, task), *_window_faults(handle, task)]
+    return [
+        *_split_faults(handle),
+        *_data_faults(handle, task),
+        *_mesh_faults(handle, task),
+        *_window_faults(handle, task),
+    ]
 
 
 def _split_faults(handle: Handle) -> Iterator[str]:
@@ -59,7 +69,9 @@ def _mesh_faults(handle: Handle, task: Task) -> Iterator[str]:
             yield fault
     for role in ("face_node_connectivity", "volume_node_connectivity"):
         named = getattr(variables.get("mesh"), role, "mesh_cells")
-        if named != "mesh_cells" or ("mesh" in variables and hasattr(variables["mesh"], role) and named not in variables):
+        if named != "mesh_cells" or (
+            "mesh" in variables and hasattr(variables["mesh"], role) and named not in variables
+        ):
             yield f"keeps its cells in {named!r}; expected the variable mesh_cells(cell, vertex)"
 
 
@@ -67,13 +79,21 @@ def _window_faults(handle: Handle, task: Task) -> Iterator[str]:
     if "frame" not in handle.file.dimensions:
         return
     frames = int(handle.file.dimensions["frame"].size)
-    fault = _shape_fault(handle, "time", ("frame",), kinds="fiu") if "time" in handle.file.variables else None
+    fault = (
+        _shape_fault(handle, "time", ("frame",), kinds="fiu")
+        if "time" in handle.file.variables
+        else None
+    )
     if fault:
         yield fault
     if "time" not in handle.file.variables and len(task.times) != frames:
         yield f"has {frames} frames but no variable time, and the task names {len(task.times)} times; add time(frame)"
     last = max(task.starts, default=0)
-    if min((task.t_in, *task.starts)) < 0 or task.t_out < 1 or last + task.t_in + task.t_out > frames:
+    if (
+        min((task.t_in, *task.starts)) < 0
+        or task.t_out < 1
+        or last + task.t_in + task.t_out > frames
+    ):
         window = f"t_in {task.t_in} + t_out {task.t_out} frames from frame {last}"
         yield f"asks for {window} in gsnobench_task, but holds {frames} frames"
 
@@ -86,4 +106,6 @@ def _shape_fault(handle: Handle, name: str, dims: tuple[str, ...], kinds: str = 
     if tuple(variable.dimensions) != dims:
         return f"has {name}({', '.join(variable.dimensions)}); expected {expected}"
     kind = getattr(variable.dtype, "kind", "O")
-    return None if kind in kinds else f"variable {name} is of type {variable.dtype}; expected numbers"
+    return (
+        None if kind in kinds else f"variable {name} is of type {variable.dtype}; expected numbers"
+    )

@@ -1,4 +1,6 @@
-"""Import of NumPy files (one .npz, or a folder of .npy) as samples; nothing in them is ever unpickled."""
+"""Import of NumPy files (one .npz, or a folder of .npy) as samples; nothing in them is ever
+unpickled.
+"""
 
 from __future__ import annotations
 
@@ -12,76 +14,126 @@ import numpy as np
 from gsnobench.data import SPLITS, Array, Mesh, Samples, Split, Task
 from gsnobench.errors import DataError, did_you_mean
 
-KEYS = ("frames", "times", "static", "scalars", "points", "cells", "node_count", "cell_count", "split")
+KEYS = (
+    "frames",
+    "times",
+    "static",
+    "scalars",
+    "points",
+    "cells",
+    "node_count",
+    "cell_count",
+    "split",
+)
 
 
 def import_npz(path: Path, task: Task) -> dict[Split, Samples]:
     """The samples of a NumPy file by split, ready for `store.write`.
 
-    Keys: frames (S,T,N,C), points (N,d) or (S,N,d), split (S,) of names or 0..3; optional times (T,), static (S,N,F),
-    scalars (S,P), cells (M,k) or (S,M,k), tag_NAME (N,) or (S,N), and node_count, cell_count (S,) where meshes are padded.
+    Keys: frames (S,T,N,C), points (N,d) or (S,N,d), split (S,) of names or 0..3; optional times
+    (T,), static (S,N,F), scalars (S,P), cells (M,k) or (S,M,k), tag_NAME (N,) or (S,N), and
+    node_count, cell_count (S,) where meshes are padded.
     """
     arrays = _arrays(path)
     for name in arrays:
         if name not in KEYS and not name.startswith("tag_"):
-            raise DataError(f"{path}: the key {name!r} is unknown; {did_you_mean(name, (*KEYS, 'tag_NAME'))}")
+            raise DataError(
+                f"{path}: the key {name!r} is unknown; {did_you_mean(name, (*KEYS, 'tag_NAME'))}"
+            )
     for name in ("frames", "points", "split"):
         if name not in arrays:
-            raise DataError(f"{path}: the key {name!r} is missing; expected at least frames, points and split")
+            raise DataError(
+                f"{path}: the key {name!r} is missing; expected at least frames, points and split"
+            )
     frames = arrays["frames"]
     if frames.ndim != 4:
-        raise DataError(f"{path}: frames has the shape {frames.shape}; expected (samples, frames, nodes, fields)")
+        raise DataError(
+            f"{path}: frames has the shape {frames.shape}; expected (samples, frames, nodes, "
+            "fields)"
+        )
     count, length, nodes, _ = frames.shape
     times = tuple(np.asarray(arrays.get("times", task.times), dtype=np.float64).tolist())
     if len(times) != length:
-        raise DataError(f"{path}: frames holds {length} frames, but there are {len(times)} times; add the key 'times'")
+        raise DataError(
+            f"{path}: frames holds {length} frames, but there are {len(times)} times; add the key "
+            "'times'"
+        )
     whole = replace(task, times=times, fixed_mesh=arrays["points"].ndim == 2)
     static = arrays.get("static", np.zeros((count, nodes, 0), dtype="f4"))
     scalars = arrays.get("scalars", np.zeros((count, 0), dtype="f4"))
     codes = _codes(path, arrays["split"])
     for name, array in (("static", static), ("scalars", scalars), ("split", codes)):
         if len(array) != count:
-            raise DataError(f"{path}: {name} holds {len(array)} samples, frames {count}; expected equal numbers")
+            raise DataError(
+                f"{path}: {name} holds {len(array)} samples, frames {count}; expected equal numbers"
+            )
     samples = Samples(whole, _meshes(path, arrays, count), frames, static, scalars)
-    return {split: samples.take(np.flatnonzero(codes == code)) for code, split in enumerate(SPLITS) if (codes == code).any()}
+    return {
+        split: samples.take(np.flatnonzero(codes == code))
+        for code, split in enumerate(SPLITS)
+        if (codes == code).any()
+    }
 
 
 def _arrays(path: Path) -> Mapping[str, Any]:
     try:
         if path.is_dir():
-            return {file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in sorted(path.glob("*.npy"))}
+            return {
+                file.stem: np.load(file, mmap_mode="r", allow_pickle=False)
+                for file in sorted(path.glob("*.npy"))
+            }
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except (OSError, ValueError, EOFError, AttributeError, TypeError) as error:
         reason = " ".join(str(error).split())
-        raise DataError(f"{path}: not an .npz file or a folder of .npy files with plain arrays ({reason})") from error
+        raise DataError(
+            f"{path}: not an .npz file or a folder of .npy files with plain arrays ({reason})"
+        ) from error
 
 
 def _codes(path: Path, split: Array) -> Array:
-    known = {name: code for code, name in enumerate(SPLITS)} | {code: code for code in range(len(SPLITS))}
+    known = {name: code for code, name in enumerate(SPLITS)} | {
+        code: code for code in range(len(SPLITS))
+    }
     values = split.tolist()
     unknown = sorted({str(value) for value in values if value not in known})
     if unknown:
-        raise DataError(f"{path}: split holds {', '.join(unknown)}; expected 0 to {len(SPLITS) - 1} or {', '.join(SPLITS)}")
+        raise DataError(
+            f"{path}: split holds {', '.join(unknown)}; expected 0 to {len(SPLITS) - 1} or "
+            f"{', '.join(SPLITS)}"
+        )
     return np.array([known[value] for value in values], dtype=np.int64)
 
 
 def _meshes(path: Path, arrays: Mapping[str, Array], count: int) -> tuple[Mesh, ...]:
     points = np.asarray(arrays["points"], dtype=np.float64)
     tags = {
-        name.removeprefix("tag_"): np.asarray(values, dtype=bool) for name, values in arrays.items() if name.startswith("tag_")
+        name.removeprefix("tag_"): np.asarray(values, dtype=bool)
+        for name, values in arrays.items()
+        if name.startswith("tag_")
     }
     cells = np.asarray(arrays["cells"], dtype=np.int64) if "cells" in arrays else None
     if points.ndim == 2:
         return (Mesh(points, cells, tags),)
     if points.ndim != 3 or len(points) != count:
-        raise DataError(f"{path}: points has the shape {points.shape}; expected (nodes, dim) or ({count}, nodes, dim)")
+        raise DataError(
+            f"{path}: points has the shape {points.shape}; expected (nodes, dim) or ({count}, "
+            "nodes, dim)"
+        )
     nodes = arrays.get("node_count", np.full(count, points.shape[1]))
     counts = arrays.get("cell_count", np.full(count, 0 if cells is None else cells.shape[-2]))
 
     def own(index: int) -> Mesh:
-        size, faces = int(nodes[index]), None if cells is None else (cells[index] if cells.ndim == 3 else cells)
-        members = {tag: (values[index] if values.ndim == 2 else values)[:size] for tag, values in tags.items()}
-        return Mesh(points[index, :size], None if faces is None else faces[: int(counts[index])], members)
+        size, faces = (
+            int(nodes[index]),
+            None if cells is None else (cells[index] if cells.ndim == 3 else cells),
+        )
+        members = {
+            tag: (values[index] if values.ndim == 2 else values)[:size]
+            for tag, values in tags.items()
+        }
+        return Mesh(
+            points[index, :size], None if faces is None else faces[: int(counts[index])], members
+        )
 
     return tuple(own(index) for index in range(count))

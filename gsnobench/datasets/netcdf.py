@@ -1,4 +1,6 @@
-"""The NetCDF layout of samples (CF-1.11, UGRID-1.0), and calls into the library that fail with one line."""
+"""The NetCDF layout of samples (CF-1.11, UGRID-1.0), and calls into the library that fail with one
+line.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ AXES = ("x", "y", "z")
 
 @dataclass(frozen=True)
 class Layout:
-    """The dimensions of a file; without a shared mesh every mesh variable has the sample dimension in front."""
+    """The dimensions of a file; without a shared mesh every mesh variable has the sample dimension
+    in front.
+    """
 
     task: Task
     sizes: Mapping[Split, int]  # split -> samples, in the order of data.SPLITS
@@ -39,7 +43,12 @@ class Layout:
     def dimensions(self) -> dict[str, int]:
         """Size of each dimension that is in use."""
         mesh = {"cell": self.cells, "vertex": self.vertices} if self.cells else {}
-        return {"sample": sum(self.sizes.values()), "frame": len(self.task.times), "node": self.nodes, **mesh}
+        return {
+            "sample": sum(self.sizes.values()),
+            "frame": len(self.task.times),
+            "node": self.nodes,
+            **mesh,
+        }
 
     @property
     def is_solid(self) -> bool:
@@ -74,41 +83,86 @@ def columns(layout: Layout) -> tuple[Column, ...]:
 def _sample_columns(layout: Layout) -> Iterator[Column]:
     flags = {"flag_values": np.arange(len(SPLITS), dtype="i1"), "flag_meanings": " ".join(SPLITS)}
     yield Column("split", ("sample",), "i1", {"long_name": "split of the sample", **flags})
-    yield Column("time", ("frame",), "f8", {"long_name": "time since the start", "units": layout.time_unit, "axis": "T"})
+    yield Column(
+        "time",
+        ("frame",),
+        "f8",
+        {"long_name": "time since the start", "units": layout.time_unit, "axis": "T"},
+    )
     if not layout.task.fixed_mesh:
-        yield Column("node_count", ("sample",), "i4", {"long_name": "nodes of the sample; the rest is padding", "units": "1"})
+        yield Column(
+            "node_count",
+            ("sample",),
+            "i4",
+            {"long_name": "nodes of the sample; the rest is padding", "units": "1"},
+        )
         if layout.cells:
-            yield Column("cell_count", ("sample",), "i4", {"long_name": "cells of the sample", "units": "1"})
+            yield Column(
+                "cell_count", ("sample",), "i4", {"long_name": "cells of the sample", "units": "1"}
+            )
 
 
 def _mesh_columns(layout: Layout) -> Iterator[Column]:
     own = () if layout.task.fixed_mesh else ("sample",)
     role = "volume_node_connectivity" if layout.is_solid else "face_node_connectivity"
-    topology: dict[str, Any] = {"long_name": "nodes and cells", "node_coordinates": _coordinates(layout.task)}
+    topology: dict[str, Any] = {
+        "long_name": "nodes and cells",
+        "node_coordinates": _coordinates(layout.task),
+    }
     if layout.is_ugrid:
-        topology |= {"cf_role": "mesh_topology", "topology_dimension": np.int32(3 if layout.is_solid else 2), role: "mesh_cells"}
+        topology |= {
+            "cf_role": "mesh_topology",
+            "topology_dimension": np.int32(3 if layout.is_solid else 2),
+            role: "mesh_cells",
+        }
         topology |= {"volume_shape_type": "mesh_shapes"} if layout.is_solid else {}
     yield Column("mesh", (), "i4", topology)
     for axis in AXES[: layout.task.dim]:
-        yield Column(f"node_{axis}", (*own, "node"), "f8", {"long_name": f"{axis} of the node", "units": layout.length_unit})
+        yield Column(
+            f"node_{axis}",
+            (*own, "node"),
+            "f8",
+            {"long_name": f"{axis} of the node", "units": layout.length_unit},
+        )
     if layout.cells:
-        connectivity = {"long_name": "nodes of the cell", "start_index": np.int32(0), **({"cf_role": role} if not own else {})}
+        connectivity = {
+            "long_name": "nodes of the cell",
+            "start_index": np.int32(0),
+            **({"cf_role": role} if not own else {}),
+        }
         yield Column("mesh_cells", (*own, "cell", "vertex"), "i4", connectivity)
     if layout.is_ugrid and layout.is_solid:
         kinds = {"flag_values": np.array([0], dtype="i1"), "flag_meanings": "tetrahedron"}
-        yield Column("mesh_shapes", ("cell",), "i1", {"long_name": "shape of the cell", "cf_role": "volume_shape_type", **kinds})
+        yield Column(
+            "mesh_shapes",
+            ("cell",),
+            "i1",
+            {"long_name": "shape of the cell", "cf_role": "volume_shape_type", **kinds},
+        )
     for tag in layout.tags:
         flags = {"flag_values": np.array([0, 1], dtype="i1"), "flag_meanings": f"elsewhere {tag}"}
-        yield Column(f"tag_{tag}", (*own, "node"), "i1", {"long_name": f"node is on {tag}", **flags, **_location(layout)})
+        yield Column(
+            f"tag_{tag}",
+            (*own, "node"),
+            "i1",
+            {"long_name": f"node is on {tag}", **flags, **_location(layout)},
+        )
 
 
 def _data_columns(layout: Layout) -> Iterator[Column]:
     nodes = _coordinates(layout.task)
     for one in layout.task.fields:
         where = {**_location(layout), "coordinates": f"time {nodes}"}
-        yield Column(f"field_{one.name}", ("sample", "frame", "node"), "f4", {**_meaning(one), **where})
+        yield Column(
+            f"field_{one.name}", ("sample", "frame", "node"), "f4", {**_meaning(one), **where}
+        )
     for one in layout.task.static:
-        yield Column(f"static_{one.name}", ("sample", "node"), "f4", {**_meaning(one), **_location(layout), "coordinates": nodes})
+        yield Column(
+            f"static_{one.name}",
+            ("sample", "node"),
+            "f4",
+            {**_meaning(one), **_location(layout), "coordinates": nodes},
+        )
     for one in layout.task.scalars:
         yield Column(f"scalar_{one.name}", ("sample",), "f4", _meaning(one))
 
@@ -126,7 +180,9 @@ def _meaning(one: Field) -> dict[str, str]:
 
 
 def chunks(column: Column, dimensions: Mapping[str, int]) -> tuple[int, ...]:
-    """Whole samples, about a quarter of a megabyte of them; a larger sample is cut along time, into even pieces."""
+    """Whole samples, about a quarter of a megabyte of them; a larger sample is cut along time, into
+    even pieces.
+    """
     shape = [max(dimensions[name], 1) for name in column.dims]
     sizes = []
     for axis, length in enumerate(shape):
@@ -136,7 +192,7 @@ def chunks(column: Column, dimensions: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-# ---------------------------------------------------------------------------------------------------------------- writing
+# ------------------------------------------------------------------------------------------ writing
 
 
 @contextmanager
@@ -147,8 +203,11 @@ def create(part: Path, path: Path) -> Iterator[netCDF4.Dataset]:
         file = netCDF4.Dataset(str(part), "w", format="NETCDF4")
         yield file
         file.close()
-    except (RuntimeError, OSError) as error:  # a full disk is a RuntimeError "NetCDF: HDF error" here
-        raise DataError(f"{path}: cannot be written ({error}); free some space or choose another --home") from error
+    # a full disk is a RuntimeError "NetCDF: HDF error" here
+    except (RuntimeError, OSError) as error:
+        raise DataError(
+            f"{path}: cannot be written ({error}); free some space or choose another --home"
+        ) from error
     finally:
         with suppress(RuntimeError, OSError):
             if file is not None and file.isopen():
@@ -163,18 +222,24 @@ def add_columns(file: netCDF4.Dataset, layout: Layout, *, level: int) -> None:
         settings: dict[str, Any] = {}
         if column.dims:
             settings |= {"chunksizes": chunks(column, layout.dimensions)}
-            settings |= {"compression": "zlib", "complevel": level, "shuffle": True} if level else {}
+            settings |= (
+                {"compression": "zlib", "complevel": level, "shuffle": True} if level else {}
+            )
         fill = -1 if column.name == "mesh_cells" else False
-        variable = file.createVariable(column.name, column.dtype, column.dims, fill_value=fill, **settings)
+        variable = file.createVariable(
+            column.name, column.dtype, column.dims, fill_value=fill, **settings
+        )
         variable.set_auto_maskandscale(False)
         variable.setncatts(column.attributes)
 
 
-# ---------------------------------------------------------------------------------------------------------------- reading
+# ------------------------------------------------------------------------------------------ reading
 
 
 class Handle:
-    """A file open for reading; each process that uses it (a fork, an unpickled copy) opens it for itself."""
+    """A file open for reading; each process that uses it (a fork, an unpickled copy) opens it for
+    itself.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -189,7 +254,9 @@ class Handle:
     def file(self) -> netCDF4.Dataset:
         """The open file."""
         if self._is_closed:
-            raise DataError(f"{self.path}: the file was closed; read what is needed before closing it")
+            raise DataError(
+                f"{self.path}: the file was closed; read what is needed before closing it"
+            )
         if self._file is None or self._process != os.getpid():
             self._file, self._process = self._open(), os.getpid()
         return self._file
@@ -205,7 +272,8 @@ class Handle:
         except (OSError, RuntimeError) as error:
             reason = getattr(error, "strerror", None) or error
             raise DataError(
-                f"{self.path}: not a readable NetCDF file ({reason}); it is truncated or of another format; make it again"
+                f"{self.path}: not a readable NetCDF file ({reason}); it is truncated or of "
+                "another format; make it again"
             ) from error
 
     def read(self, name: str, rows: Any = slice(None)) -> Array:
@@ -216,7 +284,9 @@ class Handle:
             with LIBRARY:
                 return np.asarray(self.file.variables[name][rows])
         except (OSError, RuntimeError) as error:
-            raise DataError(f"{self.path}: {name} cannot be read ({error}); the file is damaged; make it again") from error
+            raise DataError(
+                f"{self.path}: {name} cannot be read ({error}); the file is damaged; make it again"
+            ) from error
 
     def close(self) -> None:
         """Free the file; what was read stays valid."""
@@ -228,19 +298,23 @@ class Handle:
 
 def without_padding(block: Array, counts: Array) -> Array:
     """(S, ..., N, C) with zeros where a sample has no node, whatever stood there; counts (S,)."""
-    is_node = np.arange(block.shape[-2]) < counts.reshape(-1, *(1,) * (block.ndim - 2))  # (S, ..., N)
+    # (S, ..., N)
+    is_node = np.arange(block.shape[-2]) < counts.reshape(-1, *(1,) * (block.ndim - 2))
     return np.where(is_node[..., None], block, np.zeros((), dtype=block.dtype))
 
 
 @dataclass(frozen=True, eq=False)
 class LazyArray:
-    """Variables of a file as one array (rows, *tail, variables) of float32 that is read when it is indexed."""
+    """Variables of a file as one array (rows, *tail, variables) of float32 that is read when it is
+    indexed.
+    """
 
     handle: Handle
     names: tuple[str, ...]
     rows: Array  # rows of the file that belong to the split
     tail: tuple[int, ...]
-    counts: Array | None = None  # nodes of every row of the file, where the last axis of `tail` is padded
+    # nodes of every row of the file, where the last axis of `tail` is padded
+    counts: Array | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -278,4 +352,8 @@ class LazyArray:
                     block[start:stop, ..., channel] = self.handle.read(name, run)
         if self.counts is not None:
             block = without_padding(block, self.counts[wanted])
-        return block if len(wanted) == len(rows) and (positions == np.arange(len(rows))).all() else block[positions]
+        return (
+            block
+            if len(wanted) == len(rows) and (positions == np.arange(len(rows))).all()
+            else block[positions]
+        )

@@ -1,4 +1,6 @@
-"""Samples <-> NetCDF: one file holds all splits, its mesh, its task and where it came from, and is checked when it is made."""
+"""Samples <-> NetCDF: one file holds all splits, its mesh, its task and where it came from, and is
+checked when it is made.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,21 @@ from gsnobench.datasets.task_json import task_from_json, task_to_json
 from gsnobench.errors import DataError
 from gsnobench.files import atomic
 
-__all__ = ["Opened", "import_npz", "open_file", "problems", "task_from_json", "task_to_json", "verify", "write"]
+__all__ = [
+    "Opened",
+    "import_npz",
+    "open_file",
+    "problems",
+    "task_from_json",
+    "task_to_json",
+    "verify",
+    "write",
+]
 
 FORMAT = 1
 NEEDED: tuple[Split, ...] = ("train", "valid", "test")
 
-# -------------------------------------------------------------------------------------------------------------- writing
+# ------------------------------------------------------------------------------------------ writing
 
 
 def write(
@@ -38,7 +49,9 @@ def write(
     length_unit: str = "1",
     level: int = 2,
 ) -> str:
-    """Write all splits to one file, atomically, and return its content hash; `level` is that of the compression."""
+    """Write all splits to one file, atomically, and return its content hash; `level` is that of the
+    compression.
+    """
     layout = layout_of(path, samples_by_split, time_unit=time_unit, length_unit=length_unit)
     ledger = Ledger(str(path))
     with atomic(path) as part, create(part, path) as file:
@@ -66,7 +79,7 @@ def _attributes(layout: Layout, ledger: Ledger, provenance: Mapping[str, str]) -
     }
 
 
-# -------------------------------------------------------------------------------------------------------------- reading
+# ------------------------------------------------------------------------------------------ reading
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +99,10 @@ class Opened:
         rows = np.flatnonzero(codes == SPLITS.index(name))
         if not len(rows):
             held = ", ".join(f"{split} {size}" for split, size in self.task.sizes.items())
-            raise DataError(f"{self.path}: holds no {name} split; it has {held}; mark samples as {name} in `split`")
+            raise DataError(
+                f"{self.path}: holds no {name} split; it has {held}; mark samples as {name} in "
+                "`split`"
+            )
         return _samples(self.handle, self.task, rows)
 
     def close(self) -> None:
@@ -101,15 +117,19 @@ class Opened:
 
 
 def open_file(path: Path, task: Task | None = None) -> Opened:
-    """Open a file of ours or a user's own; `task` asks another question of the same data (another window).
+    """Open a file of ours or a user's own; `task` asks another question of the same data (another
+    window).
 
-    A file that was not written by `write` is read through once, to hash it and to refuse what cannot be trained on.
+    A file that was not written by `write` is read through once, to hash it and to refuse what
+    cannot be trained on.
     """
     handle = Handle(Path(path))
     try:
         faults = structure_faults(handle)
         if faults:
-            more = f" (and {len(faults) - 1} more: `gsnobench show {path}`)" if len(faults) > 1 else ""
+            more = (
+                f" (and {len(faults) - 1} more: `gsnobench show {path}`)" if len(faults) > 1 else ""
+            )
             raise DataError(f"{path}: {faults[0]}{more}")
         return _opened(handle, task)
     except BaseException:
@@ -129,7 +149,10 @@ def _opened(handle: Handle, asked: Task | None) -> Opened:
     for kind in ("fields", "static", "scalars"):
         names = [[one.name for one in getattr(task, kind)] for task in (asked or held, held)]
         if names[0] != names[1]:
-            raise DataError(f"{handle.path}: its {kind} are {names[1]}; the task asks for {names[0]}; make the file again")
+            raise DataError(
+                f"{handle.path}: its {kind} are {names[1]}; the task asks for {names[0]}; make the "
+                "file again"
+            )
     task = replace(asked or held, sizes=held.sizes, split_hashes=hashes, fixed_mesh=held.fixed_mesh)
     return Opened(handle.path, task, attributes, content, fingerprint, handle)
 
@@ -155,8 +178,12 @@ def _samples(handle: Handle, task: Task, rows: Array) -> Samples:
     return Samples(
         task=task,
         meshes=_meshes(handle, task, rows),
-        frames=LazyArray(handle, tuple(f"field_{one.name}" for one in task.fields), rows, (frames, nodes), counts),
-        static=LazyArray(handle, tuple(f"static_{one.name}" for one in task.static), rows, (nodes,), counts),
+        frames=LazyArray(
+            handle, tuple(f"field_{one.name}" for one in task.fields), rows, (frames, nodes), counts
+        ),
+        static=LazyArray(
+            handle, tuple(f"static_{one.name}" for one in task.static), rows, (nodes,), counts
+        ),
         scalars=LazyArray(handle, tuple(f"scalar_{one.name}" for one in task.scalars), rows, ()),
     )
 
@@ -169,19 +196,37 @@ def _meshes(handle: Handle, task: Task, rows: Array) -> tuple[Mesh, ...]:
         values = handle.read(name, where)
         return values[None] if task.fixed_mesh else values
 
-    points = np.stack([per_mesh(f"node_{axis}") for axis in AXES[: task.dim]], axis=-1).astype(np.float64)  # (1 or S, N, d)
+    # (1 or S, N, d)
+    points = np.stack([per_mesh(f"node_{axis}") for axis in AXES[: task.dim]], axis=-1).astype(
+        np.float64
+    )
     cells = per_mesh("mesh_cells") if "mesh_cells" in handle.file.variables else None
-    first = int(getattr(handle.file.variables["mesh_cells"], "start_index", 0)) if cells is not None else 0
+    first = (
+        int(getattr(handle.file.variables["mesh_cells"], "start_index", 0))
+        if cells is not None
+        else 0
+    )
     tags = {name.removeprefix("tag_"): per_mesh(name).astype(bool) for name in names}
     nodes = np.full(1, points.shape[1]) if task.fixed_mesh else handle.read("node_count")[rows]
     if nodes.min() < 1 or nodes.max() > points.shape[1]:
-        raise DataError(f"{handle.path}: node_count holds {nodes.min()} to {nodes.max()}; expected 1 to {points.shape[1]}")
+        raise DataError(
+            f"{handle.path}: node_count holds {nodes.min()} to {nodes.max()}; expected 1 to "
+            f"{points.shape[1]}"
+        )
     counts = np.full(1, cells.shape[1]) if cells is not None else nodes
-    counts = handle.read("cell_count")[rows] if cells is not None and not task.fixed_mesh else counts
+    counts = (
+        handle.read("cell_count")[rows] if cells is not None and not task.fixed_mesh else counts
+    )
 
     def mesh(index: int, count: int) -> Mesh:
         own = None if cells is None else cells[index, : counts[index]].astype(np.int64) - first
-        return bare_mesh(Mesh(points[index, :count], own, {tag: member[index, :count] for tag, member in tags.items()}))
+        return bare_mesh(
+            Mesh(
+                points[index, :count],
+                own,
+                {tag: member[index, :count] for tag, member in tags.items()},
+            )
+        )
 
     return tuple(mesh(index, count) for index, count in enumerate(nodes.tolist()))
 
@@ -192,7 +237,12 @@ def _scan(handle: Handle, task: Task) -> Ledger:
     splits = {split: np.flatnonzero(codes == code) for code, split in enumerate(SPLITS)}
     samples = {split: _samples(handle, task, rows) for split, rows in splits.items() if len(rows)}
     ledger = Ledger(str(handle.path))
-    feed(samples, layout_of(handle.path, samples, time_unit="s", length_unit="1"), ledger, lambda name, row, values: None)
+    feed(
+        samples,
+        layout_of(handle.path, samples, time_unit="s", length_unit="1"),
+        ledger,
+        lambda name, row, values: None,
+    )
     return ledger
 
 
@@ -200,7 +250,9 @@ def verify(path: Path) -> None:
     """Read everything and compare with the hashes in the file; a DataError says what is wrong."""
     with open_file(path) as opened:
         ledger = _scan(opened.handle, opened.task)
-        if ledger.content_hash != opened.content_hash or dict(ledger.split_hashes) != dict(opened.task.split_hashes):
+        if ledger.content_hash != opened.content_hash or dict(ledger.split_hashes) != dict(
+            opened.task.split_hashes
+        ):
             raise DataError(
                 f"{path}: its content has the hash {ledger.content_hash[:12]}, its attribute says "
                 f"{opened.content_hash[:12]}; it was changed after it was made; make it again"
@@ -215,7 +267,11 @@ def problems(path: Path) -> list[str]:
         if not faults:
             with open_file(path) as opened:
                 held = opened.task.sizes
-                faults = [f"no sample is marked as {split} in `split`; a run needs it" for split in NEEDED if split not in held]
+                faults = [
+                    f"no sample is marked as {split} in `split`; a run needs it"
+                    for split in NEEDED
+                    if split not in held
+                ]
                 _scan(opened.handle, opened.task)
         return faults
     except DataError as error:

@@ -14,8 +14,12 @@ from gsnobench.errors import DataError, did_you_mean
 NEEDED = ("id", "fields", "dim")
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(("id", "dataset"), ((str,), "a text")),
-    **dict.fromkeys(("fields", "static", "scalars", "tags", "times", "starts"), ((list,), "a list")),
-    **dict.fromkeys(("dim", "t_in", "t_out", "resolution", "version", "data_seed"), ((int,), "a whole number")),
+    **dict.fromkeys(
+        ("fields", "static", "scalars", "tags", "times", "starts"), ((list,), "a list")
+    ),
+    **dict.fromkeys(
+        ("dim", "t_in", "t_out", "resolution", "version", "data_seed"), ((int,), "a whole number")
+    ),
     **dict.fromkeys(("corresponds", "fixed_mesh"), ((bool,), "true or false")),
     **dict.fromkeys(("sizes", "data", "split_hashes"), ((dict,), "an object")),
 }
@@ -28,7 +32,11 @@ _ITEMS: dict[str, tuple[tuple[type, ...], str]] = {
 
 def task_to_json(task: Task) -> str:
     """Everything about a task but its sizes and hashes, which the file itself holds."""
-    plain = {one.name: _plain(getattr(task, one.name)) for one in fields(Task) if one.name not in ("sizes", "split_hashes")}
+    plain = {
+        one.name: _plain(getattr(task, one.name))
+        for one in fields(Task)
+        if one.name not in ("sizes", "split_hashes")
+    }
     return json.dumps(plain, sort_keys=True)
 
 
@@ -45,14 +53,26 @@ def task_from_json(text: str) -> Task:
     try:
         plain = json.loads(text)
     except ValueError as error:
-        raise DataError(f"gsnobench_task: not JSON ({error}); expected an object with {', '.join(NEEDED)}") from error
+        raise DataError(
+            f"gsnobench_task: not JSON ({error}); expected an object with {', '.join(NEEDED)}"
+        ) from error
     if not isinstance(plain, dict):
-        raise DataError(f"gsnobench_task: {plain!r} is not an object; expected {', '.join(NEEDED)} and what else a task has")
+        raise DataError(
+            f"gsnobench_task: {plain!r} is not an object; expected {', '.join(NEEDED)} and what "
+            "else a task has"
+        )
     missing = [name for name in NEEDED if name not in plain]
     if missing:
-        raise DataError(f"gsnobench_task: {', '.join(missing)} missing; a task needs at least {', '.join(NEEDED)}")
+        raise DataError(
+            f"gsnobench_task: {', '.join(missing)} missing; a task needs at least "
+            f"{', '.join(NEEDED)}"
+        )
     _check_kinds(plain)
-    quantities = {name: tuple(map(_field, plain[name])) for name in ("fields", "static", "scalars") if name in plain}
+    quantities = {
+        name: tuple(map(_field, plain[name]))
+        for name in ("fields", "static", "scalars")
+        if name in plain
+    }
     sequences = {name: tuple(plain[name]) for name in _ITEMS if name in plain}
     task = Task(**{"dataset": plain["id"].split("@")[0], **plain, **quantities, **sequences})
     check_names(task, "gsnobench_task")
@@ -62,12 +82,16 @@ def task_from_json(text: str) -> Task:
 def _check_kinds(plain: Mapping[str, Any]) -> None:
     for name, value in plain.items():
         if name not in _KINDS:
-            raise DataError(f"gsnobench_task: no entry is called {name!r}; {did_you_mean(name, _KINDS)}")
+            raise DataError(
+                f"gsnobench_task: no entry is called {name!r}; {did_you_mean(name, _KINDS)}"
+            )
         kinds, wanted = _KINDS[name]
         if not _is_a(value, kinds):
             raise DataError(f"gsnobench_task: {name} is {value!r}; expected {wanted}")
         if name in _ITEMS and not all(_is_a(item, _ITEMS[name][0]) for item in value):
-            raise DataError(f"gsnobench_task: {name} is {value!r}; expected a list of {_ITEMS[name][1]}")
+            raise DataError(
+                f"gsnobench_task: {name} is {value!r}; expected a list of {_ITEMS[name][1]}"
+            )
     if not 1 <= plain["dim"] <= 3:
         raise DataError(f"gsnobench_task: dim is {plain['dim']!r}; expected 1, 2 or 3")
 
@@ -79,25 +103,52 @@ def _is_a(value: Any, kinds: tuple[type, ...]) -> bool:
 def _field(plain: Any) -> Field:
     named = {"name": plain} if isinstance(plain, str) else plain
     known = {one.name for one in fields(Field)}
-    if not isinstance(named, dict) or not isinstance(named.get("name"), str) or not set(named) <= known:
-        raise DataError(f"gsnobench_task: {plain!r} is not a field; expected a name, or an object of {', '.join(sorted(known))}")
+    if (
+        not isinstance(named, dict)
+        or not isinstance(named.get("name"), str)
+        or not set(named) <= known
+    ):
+        raise DataError(
+            f"gsnobench_task: {plain!r} is not a field; expected a name, or an object of "
+            f"{', '.join(sorted(known))}"
+        )
     conditions = named.get("boundary", {})
     allowed = get_args(Boundary)
-    if not isinstance(conditions, dict) or not all(condition in allowed for condition in conditions.values()):
-        raise DataError(f"gsnobench_task: boundary of {named['name']} is {conditions!r}; expected TAG: {' | '.join(allowed)}")
+    if not isinstance(conditions, dict) or not all(
+        condition in allowed for condition in conditions.values()
+    ):
+        raise DataError(
+            f"gsnobench_task: boundary of {named['name']} is {conditions!r}; expected TAG: "
+            f"{' | '.join(allowed)}"
+        )
     if not _is_a(named.get("reference", 0.0), (int, float)):
-        raise DataError(f"gsnobench_task: reference of {named['name']} is {named['reference']!r}; expected a number")
+        raise DataError(
+            f"gsnobench_task: reference of {named['name']} is {named['reference']!r}; expected a "
+            "number"
+        )
     return Field(**named)
 
 
 def check_names(task: Task, subject: str) -> None:
-    """Names become names of variables and of folders: refuse what cannot be one, and what is there twice."""
+    """Names become names of variables and of folders: refuse what cannot be one, and what is there
+    twice.
+    """
     if not re.fullmatch(r"[A-Za-z0-9]\w*(@\d+-\d+)?", task.id):
-        raise DataError(f"{subject}: id is {task.id!r}; expected letters, digits and _, then perhaps @T_IN-T_OUT")
+        raise DataError(
+            f"{subject}: id is {task.id!r}; expected letters, digits and _, then perhaps "
+            "@T_IN-T_OUT"
+        )
     if not task.fields:
         raise DataError(f"{subject}: fields is empty; expected at least one field to predict")
     for kind in ("fields", "static", "scalars"):
         names = [one.name for one in getattr(task, kind)]
-        wrong = [name for name in names if not re.fullmatch(r"[A-Za-z]\w*", name) or names.count(name) > 1]
+        wrong = [
+            name
+            for name in names
+            if not re.fullmatch(r"[A-Za-z]\w*", name) or names.count(name) > 1
+        ]
         if wrong:
-            raise DataError(f"{subject}: {kind} holds the name {wrong[0]!r}; expected letters, digits and _, each name once")
+            raise DataError(
+                f"{subject}: {kind} holds the name {wrong[0]!r}; expected letters, digits and _, "
+                "each name once"
+            )

@@ -1,4 +1,6 @@
-"""Task -> data on disk: what a task id means, and its samples made once, in parallel, resumable, the same on every machine."""
+"""Task -> data on disk: what a task id means, and its samples made once, in parallel, resumable,
+the same on every machine.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gsnobench.data import Task
-from gsnobench.datasets.generate import Maker, Progress, discard_shards, generate_shards, join_shards
+from gsnobench.datasets.generate import (
+    Maker,
+    Progress,
+    discard_shards,
+    generate_shards,
+    join_shards,
+)
 from gsnobench.datasets.store import FORMAT, write
 from gsnobench.declare import Dataset, Sizes
 from gsnobench.errors import ParamError, PluginError, did_you_mean
@@ -20,7 +28,9 @@ TINY = "tiny"  # the track of `Dataset.tiny`, for checks
 
 
 def dataset_of(text: str, known_names: Iterable[str]) -> str:
-    """The dataset that a task id names: the longest known name that is the id, or is followed by `_` or `@`."""
+    """The dataset that a task id names: the longest known name that is the id, or is followed by
+    `_` or `@`.
+    """
     base, known = text.split("@")[0], sorted(known_names)
     matching = [name for name in known if base == name or base.startswith(f"{name}_")]
     if not matching:
@@ -40,14 +50,20 @@ def resolve(
     knobs: Mapping[str, object] | None = None,
     data_seed: int = 0,
 ) -> Task:
-    """The task of an id `dataset[_variant][@t_in-t_out]` and of options; every mistake in them is one line.
+    """The task of an id `dataset[_variant][@t_in-t_out]` and of options; every mistake in them is
+    one line.
 
-    `samples` is the number of training samples; the other splits stay those of the track, so that scores compare.
+    `samples` is the number of training samples; the other splits stay those of the track, so that
+    scores compare.
     """
     variant, window = _matched(dataset, text)
     declared = _track(dataset, track)
-    given = {"resolution": declared.resolution if resolution is None else resolution, **(knobs or {})}
-    nodes = _resolution(dataset, given.pop("resolution"))  # every dataset has this one: --data.resolution
+    given = {
+        "resolution": declared.resolution if resolution is None else resolution,
+        **(knobs or {}),
+    }
+    # every dataset has this one: --data.resolution
+    nodes = _resolution(dataset, given.pop("resolution"))
     params = dataset.params.make(dataset.variants.get(variant, {}), given, where="data")
     variant = _named(dataset, params.to_dict(), variant)
     task = Task(
@@ -67,7 +83,9 @@ def resolve(
         data=params.to_dict(),
         data_seed=int(Knob("seed", int, 0, "", low=0).check(data_seed, "data")),
     )
-    return _with_window(dataset, dataset.adjust(task, params), _window(dataset, text, window, t_in, t_out))
+    return _with_window(
+        dataset, dataset.adjust(task, params), _window(dataset, text, window, t_in, t_out)
+    )
 
 
 def _with_window(dataset: Dataset, task: Task, window: tuple[int, int]) -> Task:
@@ -91,7 +109,9 @@ def _track(dataset: Dataset, track: str) -> Sizes:
 
 def _sizes(declared: Sizes, samples: int | None) -> dict[str, int]:
     if samples is not None and samples < 1:
-        raise ParamError(f"samples: {samples!r} is out of range; expected at least 1 training sample")
+        raise ParamError(
+            f"samples: {samples!r} is out of range; expected at least 1 training sample"
+        )
     sizes = {**declared.splits(), "train": declared.train if samples is None else samples}
     return {split: size for split, size in sizes.items() if size}
 
@@ -99,36 +119,54 @@ def _sizes(declared: Sizes, samples: int | None) -> dict[str, int]:
 def _matched(dataset: Dataset, text: str) -> tuple[str, tuple[int, int] | None]:
     """(variant or "", window) of an id, matched against the declared names."""
     base, mark, tail = text.partition("@")
-    declared = {dataset.name: "", **{f"{dataset.name}_{variant}": variant for variant in dataset.variants}}
+    declared = {
+        dataset.name: "",
+        **{f"{dataset.name}_{variant}": variant for variant in dataset.variants},
+    }
     if base not in declared:
-        raise ParamError(f"{text}: {dataset.name} has no variant of this name; {did_you_mean(base, declared)}")
+        raise ParamError(
+            f"{text}: {dataset.name} has no variant of this name; {did_you_mean(base, declared)}"
+        )
     if not mark:
         return declared[base], None
     window = re.fullmatch(r"(\d{1,6})-(\d{1,6})", tail)
     if window is None:
-        raise ParamError(f"{text}: {tail!r} is not a window; expected T_IN-T_OUT, such as {base}@5-46")
+        raise ParamError(
+            f"{text}: {tail!r} is not a window; expected T_IN-T_OUT, such as {base}@5-46"
+        )
     return declared[base], (int(window[1]), int(window[2]))
 
 
 def _named(dataset: Dataset, values: Mapping[str, Value], variant: str) -> str:
-    """Knobs that equal a variant (or the defaults) are that variant; others stay under the name that was given."""
+    """Knobs that equal a variant (or the defaults) are that variant; others stay under the name
+    that was given.
+    """
     defaults = {"": {}, **dataset.variants}
-    equal = [name for name, knobs in defaults.items() if dataset.params.make(knobs, where="data").to_dict() == values]
+    equal = [
+        name
+        for name, knobs in defaults.items()
+        if dataset.params.make(knobs, where="data").to_dict() == values
+    ]
     return variant if variant in equal or not equal else equal[0]
 
 
-def _window(dataset: Dataset, text: str, window: tuple[int, int] | None, t_in: int | None, t_out: int | None) -> tuple[int, int]:
+def _window(
+    dataset: Dataset, text: str, window: tuple[int, int] | None, t_in: int | None, t_out: int | None
+) -> tuple[int, int]:
     frames, last_start = len(dataset.times), max(dataset.starts)
     if window is not None:
         for name, given, stated in (("t_in", t_in, window[0]), ("t_out", t_out, window[1])):
             if given not in (None, stated):
-                raise ParamError(f"{text}: the id says {name} {stated}, the option {given}; give one of them")
+                raise ParamError(
+                    f"{text}: the id says {name} {stated}, the option {given}; give one of them"
+                )
         t_in, t_out = window
     inputs = dataset.t_in if t_in is None else t_in
     outputs = frames - inputs - last_start if t_out is None else t_out
     if inputs < 0 or outputs < 1 or min(dataset.starts) + inputs + outputs > frames:
         raise ParamError(
-            f"{text}: t_in {inputs} + t_out {outputs} does not fit; a trajectory of {dataset.name} has {frames} "
+            f"{text}: t_in {inputs} + t_out {outputs} does not fit; a trajectory of {dataset.name} "
+            f"has {frames} "
             f"frame{'s' if frames > 1 else ''}, and t_out is at least 1"
         )
     return inputs, outputs
@@ -138,15 +176,19 @@ def _resolution(dataset: Dataset, value: object) -> int:
     nodes = int(Knob("resolution", int, 0, "", low=0).check(value, "data"))
     if dataset.resolutions and nodes not in dataset.resolutions:
         known = ", ".join(str(one) for one in sorted(dataset.resolutions))
-        raise ParamError(f"data.resolution: {dataset.name} has no mesh of {nodes!r} nodes; known: {known}")
+        raise ParamError(
+            f"data.resolution: {dataset.name} has no mesh of {nodes!r} nodes; known: {known}"
+        )
     return nodes
 
 
-# ------------------------------------------------------------------------------------------------------------ data on disk
+# ------------------------------------------------------------------------------------- data on disk
 
 
 def data_path(task: Task, home: Path) -> Path:
-    """Where the data of a task are: the window is not part of it, since all windows read the same trajectories."""
+    """Where the data of a task are: the window is not part of it, since all windows read the same
+    trajectories.
+    """
     recipe = {
         "dataset": task.dataset,
         "version": task.version,
@@ -159,11 +201,14 @@ def data_path(task: Task, home: Path) -> Path:
     return home / "data" / task.id.split("@")[0] / f"v{task.version}" / f"{digest(recipe)[:12]}.nc"
 
 
-def ensure(dataset: Dataset, task: Task, *, home: Path, jobs: int = 0, progress: Progress | None = None) -> Path:
+def ensure(
+    dataset: Dataset, task: Task, *, home: Path, jobs: int = 0, progress: Progress | None = None
+) -> Path:
     """The file with the data of a task, made if it is not there.
 
-    Samples are made by `jobs` processes (0: one a core; 1: this one) in chunks that are kept until the file is whole, so
-    that a killed run goes on where it was. Two processes that ask at once make it once.
+    Samples are made by `jobs` processes (0: one a core; 1: this one) in chunks that are kept until
+    the file is whole, so that a killed run goes on where it was. Two processes that ask at once
+    make it once.
     """
     path = data_path(task, home)
     if path.exists():
@@ -171,10 +216,17 @@ def ensure(dataset: Dataset, task: Task, *, home: Path, jobs: int = 0, progress:
     with lock(path.with_suffix(".lock")):
         if path.exists():  # another process was faster
             return path
-        for left_over in path.parent.glob(f".{path.name}.*.part"):  # of a killed process: the lock says nobody writes now
+        # of a killed process: the lock says nobody writes now
+        for left_over in path.parent.glob(f".{path.name}.*.part"):
             left_over.unlink()
-        own = _window(dataset, task.id, None, None, None)  # all windows read this file, so it states the default one
-        maker = Maker(dataset, _with_window(dataset, task, own), path.with_suffix(".parts"), Cache(home / "cache"))
+        # all windows read this file, so it states the default one
+        own = _window(dataset, task.id, None, None, None)
+        maker = Maker(
+            dataset,
+            _with_window(dataset, task, own),
+            path.with_suffix(".parts"),
+            Cache(home / "cache"),
+        )
         shards = generate_shards(maker, task.sizes, jobs=jobs, progress=progress)
         write(
             path,
@@ -217,8 +269,10 @@ class Estimate:
 def estimate(dataset: Dataset, task: Task) -> Estimate:
     """The size of the data of a task, from its shapes alone."""
     samples, nodes = sum(task.sizes.values()), task.resolution
-    values = nodes * (len(dataset.times) * len(task.fields) + len(task.static)) + len(task.scalars)  # a sample, float32
-    cells = nodes * (2 if task.dim == 2 else 6) * (task.dim + 1)  # a triangulation has about 2, a tetrahedral mesh about 6 a node
+    # a sample, float32
+    values = nodes * (len(dataset.times) * len(task.fields) + len(task.static)) + len(task.scalars)
+    # a triangulation has about 2, a tetrahedral mesh about 6 a node
+    cells = nodes * (2 if task.dim == 2 else 6) * (task.dim + 1)
     mesh = nodes * (8 * task.dim + len(task.tags)) + 4 * cells
     total = 4 * samples * values + mesh * (1 if task.fixed_mesh else samples)
     return Estimate(samples, total, total)

@@ -1,4 +1,6 @@
-"""Geometry of many simplices at once, as arrays of corners (M, v, d): volumes, hat-function gradients, nearest simplex."""
+"""Geometry of many simplices at once, as arrays of corners (M, v, d): volumes, hat-function
+gradients, nearest simplex.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +25,28 @@ def volumes(corners: Array) -> Array:
 
 
 def fullness(corners: Array) -> Array:
-    """Volume relative to the cube over the longest side at the first corner, (M,): 0 for a flat simplex."""
+    """Volume relative to the cube over the longest side at the first corner, (M,): 0 for a flat
+    simplex.
+    """
     longest = np.max(np.sum(_spans(corners) ** 2, axis=2), axis=1) ** ((corners.shape[1] - 1) / 2)
     return volumes(corners) / np.where(longest > 0, longest, 1.0)
 
 
 def hat_gradients(corners: Array) -> Array:
-    """Gradients of the barycentric coordinates, (M, v, d); tangential where the simplices form a surface."""
+    """Gradients of the barycentric coordinates, (M, v, d); tangential where the simplices form a
+    surface.
+    """
     dual = _dual(_spans(corners))
     return np.concatenate([-dual.sum(axis=1, keepdims=True), dual], axis=1)
 
 
 def nearest(points: Array, corners: Array) -> tuple[Array, Array, Array]:
-    """For each of P points the nearest of M simplices: its index, the barycentric weights (P, v) of the nearest place in
-    it, and the distance. Exact: a k-d tree of the centres only bounds the search."""
-    parts = [_nearest_of_chunk(points[i : i + CHUNK], corners) for i in range(0, len(points), CHUNK)]
+    """For each of P points the nearest of M simplices: its index, the barycentric weights (P, v) of
+    the nearest place in it, and the distance. Exact: a k-d tree of the centres only bounds the
+    search."""
+    parts = [
+        _nearest_of_chunk(points[i : i + CHUNK], corners) for i in range(0, len(points), CHUNK)
+    ]
     index, weights, distance = (np.concatenate(column) for column in zip(*parts, strict=True))
     return index, weights, distance
 
@@ -52,19 +61,27 @@ def _nearest_of_chunk(points: Array, corners: Array) -> tuple[Array, Array, Arra
         place, apart = _project(points[outside][which], corners[candidates])
         order = np.lexsort((apart, which))
         best = order[np.append(True, np.diff(which[order]) > 0)]  # the first of each point
-        index[outside], weights[outside], distance[outside] = candidates[best], place[best], apart[best]
+        index[outside], weights[outside], distance[outside] = (
+            candidates[best],
+            place[best],
+            apart[best],
+        )
     return index, weights, distance
 
 
 def _containing(points: Array, corners: Array, centres: Array) -> tuple[Array, Array]:
-    """A simplex around each point among the few with the nearest centres; index -1 where none is found."""
+    """A simplex around each point among the few with the nearest centres; index -1 where none is
+    found.
+    """
     vertices, dim = corners.shape[1:]
     index, weights = np.full(len(points), -1), np.zeros((len(points), vertices))
     if vertices <= dim:  # a surface or a line contains no point of space for certain
         return index, weights
     tried = min(4 * dim, len(corners))
     _, near = KDTree(centres).query(points, np.arange(1, tried + 1))  # (P, tried)
-    around = _barycentric(np.repeat(points, tried, axis=0), corners[near.ravel()]).reshape(-1, tried, vertices)
+    around = _barycentric(np.repeat(points, tried, axis=0), corners[near.ravel()]).reshape(
+        -1, tried, vertices
+    )
     least = around.min(axis=2)
     rows, best = np.arange(len(points)), np.argmax(least, axis=1)
     inside = least[rows, best] >= -INSIDE
@@ -74,22 +91,30 @@ def _containing(points: Array, corners: Array, centres: Array) -> tuple[Array, A
 
 
 def _candidates(points: Array, corners: Array, centres: Array) -> tuple[Array, Array]:
-    """Pairs (point, simplex) that hold every point's nearest simplex: one no further than the nearest corner may be.
+    """Pairs (point, simplex) that hold every point's nearest simplex: one no further than the
+    nearest corner may be.
 
-    Simplices are searched by size class, so that a few large ones do not widen the search among the small.
+    Simplices are searched by size class, so that a few large ones do not widen the search among the
+    small.
     """
     bound, _ = KDTree(corners.reshape(-1, corners.shape[2])).query(points)
     bound = bound * (1 + INSIDE)
-    radii = np.sqrt(np.max(np.sum((corners - centres[:, None]) ** 2, axis=2), axis=1)) * (1 + INSIDE)
+    radii = np.sqrt(np.max(np.sum((corners - centres[:, None]) ** 2, axis=2), axis=1)) * (
+        1 + INSIDE
+    )
     classes = np.floor(np.log2(radii / radii.min()))
     which, candidates = [], []
     for size in np.unique(classes):
         members = np.flatnonzero(classes == size)
         found = KDTree(centres[members]).query_ball_point(points, bound + radii[members].max())
         which.append(np.repeat(np.arange(len(points)), [len(one) for one in found]))
-        candidates.append(members[np.concatenate([np.asarray(one, dtype=np.int64) for one in found])])
+        candidates.append(
+            members[np.concatenate([np.asarray(one, dtype=np.int64) for one in found])]
+        )
     point, simplex = np.concatenate(which), np.concatenate(candidates)
-    reachable = np.linalg.norm(points[point] - centres[simplex], axis=1) <= bound[point] + radii[simplex]
+    reachable = (
+        np.linalg.norm(points[point] - centres[simplex], axis=1) <= bound[point] + radii[simplex]
+    )
     return point[reachable], simplex[reachable]
 
 
@@ -142,7 +167,8 @@ def _dual(spans: Array) -> Array:
     if spans.shape[1] == 1:
         return spans / np.sum(spans**2, axis=2, keepdims=True)
     if spans.shape[1:] == (2, 2):
-        turned = spans[:, ::-1, ::-1] * np.array([[1.0, -1.0], [-1.0, 1.0]])  # (s1y, -s1x), (-s0y, s0x)
+        # (s1y, -s1x), (-s0y, s0x)
+        turned = spans[:, ::-1, ::-1] * np.array([[1.0, -1.0], [-1.0, 1.0]])
         return turned / _determinant(spans)[:, None, None]
     if spans.shape[1] == spans.shape[2]:
         return np.linalg.inv(spans).transpose(0, 2, 1)

@@ -1,4 +1,6 @@
-"""A run as one file that others can check: result, spec, task, weights and test predictions, each with its checksum."""
+"""A run as one file that others can check: result, spec, task, weights and test predictions, each
+with its checksum.
+"""
 
 from __future__ import annotations
 
@@ -32,24 +34,40 @@ EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date a ZIP file can state: equal cont
 
 
 def write_bundle(folder: Path, plan: Plan, where: Where) -> Path:
-    """Predict the test split with the stored weights of a finished run, and put everything into its bundle."""
+    """Predict the test split with the stored weights of a finished run, and put everything into its
+    bundle.
+    """
     result = RunResult.load(folder / "result.json")
     if result.status != "done":
-        raise RunError(f"bundle: run {folder.name} ended {result.status} ({result.reason}); only a finished run has predictions")
+        raise RunError(
+            f"bundle: run {folder.name} ended {result.status} ({result.reason}); only a finished "
+            "run has predictions"
+        )
     where.report.stage("predicting for the bundle")
     trained = load(folder, home=where.home.root, device=str(where.device))
-    with open_file(data_path(plan, where), plan.task) as opened, tempfile.TemporaryDirectory(prefix="gsnobench-") as place:
+    with (
+        open_file(data_path(plan, where), plan.task) as opened,
+        tempfile.TemporaryDirectory(prefix="gsnobench-") as place,
+    ):
         predictions = Path(place) / PREDICTIONS
         samples = in_memory(opened, "test")
         write_predictions(predictions, samples, trained.predict(samples), plan)
-        members = {name: folder / name for name in FROM_RUN if (folder / name).exists()} | {PREDICTIONS: predictions}
+        members = {name: folder / name for name in FROM_RUN if (folder / name).exists()} | {
+            PREDICTIONS: predictions
+        }
         pack(folder / BUNDLE, members)
     return folder / BUNDLE
 
 
 def pack(path: Path, members: Mapping[str, Path]) -> None:
-    """Put files into a stored ZIP with a manifest of their checksums, atomically; equal files give equal bytes."""
-    manifest = {"bundle": FORMAT, "gsnobench": __version__, "sha256": {name: _sha256(members[name]) for name in sorted(members)}}
+    """Put files into a stored ZIP with a manifest of their checksums, atomically; equal files give
+    equal bytes.
+    """
+    manifest = {
+        "bundle": FORMAT,
+        "gsnobench": __version__,
+        "sha256": {name: _sha256(members[name]) for name in sorted(members)},
+    }
     with atomic(path) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_entry(MANIFEST), json.dumps(manifest, indent=1) + "\n")
         for name in sorted(members):
@@ -72,23 +90,46 @@ def _sha256(path: Path) -> str:
 
 
 def unpack(path: Path, folder: Path) -> None:
-    """Take the members of a bundle out; nothing but the known names, nothing compressed, so nothing can surprise."""
+    """Take the members of a bundle out; nothing but the known names, nothing compressed, so nothing
+    can surprise.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
             names = [entry.filename for entry in entries]
-            odd = [name for name in names if name not in (*FROM_RUN, PREDICTIONS, MANIFEST) or names.count(name) > 1]
-            odd += [entry.filename for entry in entries if entry.compress_type != zipfile.ZIP_STORED]
+            odd = [
+                name
+                for name in names
+                if name not in (*FROM_RUN, PREDICTIONS, MANIFEST) or names.count(name) > 1
+            ]
+            odd += [
+                entry.filename for entry in entries if entry.compress_type != zipfile.ZIP_STORED
+            ]
             if odd:
-                raise DataError(f"{path}: holds {odd[0]!r} as no bundle does; expected what `run --bundle` writes")
+                raise DataError(
+                    f"{path}: holds {odd[0]!r} as no bundle does; expected what `run --bundle` "
+                    "writes"
+                )
             for entry in entries:
                 with archive.open(entry) as source, (folder / entry.filename).open("wb") as target:
                     shutil.copyfileobj(source, target, 1 << 20)
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError) as error:
-        raise DataError(f"{path}: not a readable bundle ({error}); expected the ZIP file that `run --bundle` writes") from error
+    except (
+        OSError,
+        zipfile.BadZipFile,
+        NotImplementedError,
+        RuntimeError,
+        ValueError,
+        EOFError,
+    ) as error:
+        raise DataError(
+            f"{path}: not a readable bundle ({error}); expected the ZIP file that `run --bundle` "
+            "writes"
+        ) from error
     missing = [name for name in NEEDED if name not in names]
     if missing:
-        raise DataError(f"{path}: {', '.join(missing)} missing; expected what `run --bundle` writes")
+        raise DataError(
+            f"{path}: {', '.join(missing)} missing; expected what `run --bundle` writes"
+        )
 
 
 def damaged(folder: Path) -> list[str]:
@@ -119,7 +160,10 @@ def predictions_of(folder: Path, truth: Samples, *, home: Home, device: str) -> 
     if (folder / PREDICTIONS).exists():
         changed = damaged(folder)
         if changed:
-            raise DataError(f"bundle: {', '.join(changed)} changed since it was packed; make it again with `run --bundle`")
+            raise DataError(
+                f"bundle: {', '.join(changed)} changed since it was packed; make it again with "
+                "`run --bundle`"
+            )
         return read_predictions(folder / PREDICTIONS, truth)
     predicted = load(folder, home=home.root, device=device).predict(truth)
     return predicted.reshape(len(truth), -1, *predicted.shape[2:])

@@ -15,7 +15,9 @@ import gsnobench
 from gsnobench.training.checkpoint import Progress
 
 
-def costs(module: nn.Module, prepare_cpu_s: float, progress: Progress, device: torch.device) -> dict[str, float]:
+def costs(
+    module: nn.Module, prepare_cpu_s: float, progress: Progress, device: torch.device
+) -> dict[str, float]:
     """Seconds, memory and size; preprocessing, training and validation apart."""
     clock = progress.clock
     if device.type == "cuda":
@@ -34,7 +36,11 @@ def costs(module: nn.Module, prepare_cpu_s: float, progress: Progress, device: t
 
 def count_parameters(module: nn.Module) -> int:
     """Trained real numbers; a complex parameter counts twice."""
-    return sum(one.numel() * (2 if one.is_complex() else 1) for one in module.parameters() if one.requires_grad)
+    return sum(
+        one.numel() * (2 if one.is_complex() else 1)
+        for one in module.parameters()
+        if one.requires_grad
+    )
 
 
 def describe_environment(device: torch.device) -> dict[str, Any]:
@@ -57,4 +63,7 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor() or "unknown"
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
+    return next(
+        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")),
+        "unknown",
+    )

@@ -1,4 +1,6 @@
-"""Node values as pictures: views of a mesh, one panel, one colour bar; matplotlib without its global state."""
+"""Node values as pictures: views of a mesh, one panel, one colour bar; matplotlib without its
+global state.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,15 @@ FAINT = "#8a8a8a"
 SMALL, NORMAL, LARGE = 7.5, 9.0, 11.5  # points
 RESOLUTION = 130  # dots an inch
 FINE = 4000  # triangles a panel
-GREYS = 24  # of the 256 colours in a file; the rest are the colour maps themselves, at a third of the bytes of full colour
-FIELD_COLOURS, INPUT_COLOURS, ERROR_COLOURS, LENGTH_COLOURS = "viridis", "cividis", "RdBu_r", "magma_r"
+# of the 256 colours in a file; the rest are the colour maps themselves, at a third of the bytes of
+# full colour
+GREYS = 24
+FIELD_COLOURS, INPUT_COLOURS, ERROR_COLOURS, LENGTH_COLOURS = (
+    "viridis",
+    "cividis",
+    "RdBu_r",
+    "magma_r",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +89,9 @@ class Scale:
     def reached_by(self, values: Array) -> Scale:
         """The same scale, its ends pointed where these values lie outside."""
         inside = _finite(values)
-        return replace(self, cut_below=bool(inside.min() < self.low), cut_above=bool(inside.max() > self.high))
+        return replace(
+            self, cut_below=bool(inside.min() < self.low), cut_above=bool(inside.max() > self.high)
+        )
 
 
 def _finite(values: Array) -> Array:
@@ -92,11 +103,13 @@ def _limit(values: Array) -> float:
     return float(np.quantile(np.abs(_finite(values)), 0.998)) or 1e-12
 
 
-# ---------------------------------------------------------------------------------------------------------------- views
+# -------------------------------------------------------------------------------------------- views
 
 
 def view_of(mesh: Mesh, support: Array) -> View:
-    """The supported part of a mesh: triangles in the plane, points seen from above the corner in space."""
+    """The supported part of a mesh: triangles in the plane, points seen from above the corner in
+    space.
+    """
     if mesh.dim >= 3:
         return _view_in_space(mesh, np.flatnonzero(support))
     nodes = np.flatnonzero(support)
@@ -107,11 +120,16 @@ def view_of(mesh: Mesh, support: Array) -> View:
 
 
 def _view_in_space(mesh: Mesh, nodes: Array) -> View:
-    """Orthographic; of a volume only the slab in the middle is drawn, or its inside would be hidden."""
+    """Orthographic; of a volume only the slab in the middle is drawn, or its inside would be
+    hidden.
+    """
     points = mesh.points[nodes]
     if mesh.cells is not None and mesh.cells.shape[1] == 4:
         height = points[:, 2]
-        middle, thickness = 0.5 * (height.min() + height.max()), np.ptp(height) / max(len(points), 8) ** (1 / 3)
+        middle, thickness = (
+            0.5 * (height.min() + height.max()),
+            np.ptp(height) / max(len(points), 8) ** (1 / 3),
+        )
         inside = np.abs(height - middle) <= thickness
         flat = points[inside][:, :2]
         return View(flat, nodes[inside], None, np.zeros((0, 2, 2)), _window(flat))
@@ -126,8 +144,11 @@ def _view_in_space(mesh: Mesh, nodes: Array) -> View:
 
 
 def _unhidden(flat: Array, depth: Array) -> Array:
-    """Numbers of the points that lie near the front of their patch of the picture: the far side is left out."""
-    patch = np.sqrt(np.ptp(flat, axis=0).prod() * 24 / len(flat)) + 1e-12  # about two dozen points each
+    """Numbers of the points that lie near the front of their patch of the picture: the far side is
+    left out.
+    """
+    # about two dozen points each
+    patch = np.sqrt(np.ptp(flat, axis=0).prod() * 24 / len(flat)) + 1e-12
     _, where = np.unique(np.floor(flat / patch).astype(int), axis=0, return_inverse=True)
     where = where.reshape(-1)
     front = np.full(where.max() + 1, np.inf)
@@ -138,7 +159,11 @@ def _unhidden(flat: Array, depth: Array) -> Array:
 def _triangles(mesh: Mesh, support: Array) -> Array | None:
     if mesh.cells is None or mesh.cells.shape[1] not in (3, 4):
         return None
-    cells = mesh.cells if mesh.cells.shape[1] == 3 else np.concatenate([mesh.cells[:, [0, 1, 2]], mesh.cells[:, [0, 2, 3]]])
+    cells = (
+        mesh.cells
+        if mesh.cells.shape[1] == 3
+        else np.concatenate([mesh.cells[:, [0, 1, 2]], mesh.cells[:, [0, 2, 3]]])
+    )
     cells = cells[support[cells].all(1)]
     number = np.cumsum(support) - 1  # (N,) node -> place among the supported ones
     return number[cells] if len(cells) else None
@@ -146,13 +171,17 @@ def _triangles(mesh: Mesh, support: Array) -> Array | None:
 
 def _border(triangles: Array) -> Array:
     """Edges that belong to one triangle only, (e, 2)."""
-    edges = np.sort(np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]]), axis=1)
+    edges = np.sort(
+        np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]]), axis=1
+    )
     unique, counts = np.unique(edges, axis=0, return_counts=True)
     return unique[counts == 1]
 
 
 def _window(points: Array) -> tuple[float, float, float, float]:
-    """The whole domain, or the part where the nodes are if they crowd in a third of it (a wing in a wide sky)."""
+    """The whole domain, or the part where the nodes are if they crowd in a third of it (a wing in a
+    wide sky).
+    """
     low, high = points.min(0), points.max(0)
     inner_low, inner_high = np.quantile(points, 0.1, axis=0), np.quantile(points, 0.9, axis=0)
     if ((inner_high - inner_low) * 1.25 < (high - low) / 3).all():
@@ -163,7 +192,7 @@ def _window(points: Array) -> tuple[float, float, float, float]:
     return float(x0), float(x1), float(y0), float(y1)
 
 
-# ----------------------------------------------------------------------------------------------------------------- page
+# --------------------------------------------------------------------------------------------- page
 
 
 class Page:
@@ -176,14 +205,18 @@ class Page:
 
     def axes(self, left: float, top: float, width: float, height: float) -> Axes:
         bottom = self.height - top - height
-        return self.figure.add_axes((left / self.width, bottom / self.height, width / self.width, height / self.height))
+        return self.figure.add_axes(
+            (left / self.width, bottom / self.height, width / self.width, height / self.height)
+        )
 
     def text(self, left: float, top: float, text: str, **style: Any) -> None:
         settings = {"fontsize": NORMAL, "color": INK, "va": "center", "ha": "left", **style}
         self.figure.text(left / self.width, 1 - top / self.height, text, **settings)
 
     def panel(self, place: Sequence[float], view: View, values: Array, scale: Scale) -> None:
-        """Node values in a rectangle (left, top, width, height); values (N,) are those of the whole mesh."""
+        """Node values in a rectangle (left, top, width, height); values (N,) are those of the whole
+        mesh.
+        """
         axes = self.axes(*place)
         self.colours.add(scale.colours)
         shown, norm = values[view.nodes], Normalize(scale.low, scale.high)
@@ -191,13 +224,37 @@ class Page:
             kept = view.triangles[np.isfinite(shown[view.triangles]).all(1)]
             if len(kept):
                 corners, height = _subdivided(view.points[kept], shown[kept])
-                mesh = Triangulation(corners[..., 0].ravel(), corners[..., 1].ravel(), np.arange(height.size).reshape(-1, 3))
-                axes.tripcolor(mesh, height.ravel(), cmap=scale.colours, norm=norm, shading="gouraud", rasterized=True)
+                mesh = Triangulation(
+                    corners[..., 0].ravel(),
+                    corners[..., 1].ravel(),
+                    np.arange(height.size).reshape(-1, 3),
+                )
+                axes.tripcolor(
+                    mesh,
+                    height.ravel(),
+                    cmap=scale.colours,
+                    norm=norm,
+                    shading="gouraud",
+                    rasterized=True,
+                )
             axes.add_collection(LineCollection(list(view.outline), colors=INK, linewidths=0.4))
         else:
-            covered = 3.0 * place[2] * place[3] / max(len(shown), 1)  # square inches a disc: they overlap and close the gaps
-            style: dict[str, Any] = {"s": 72.0**2 * min(covered, 0.02), "linewidths": 0, "rasterized": True, "clip_on": False}
-            axes.scatter(view.points[:, 0], view.points[:, 1], c=shown, cmap=scale.colours, norm=norm, **style)
+            # square inches a disc: they overlap and close the gaps
+            covered = 3.0 * place[2] * place[3] / max(len(shown), 1)
+            style: dict[str, Any] = {
+                "s": 72.0**2 * min(covered, 0.02),
+                "linewidths": 0,
+                "rasterized": True,
+                "clip_on": False,
+            }
+            axes.scatter(
+                view.points[:, 0],
+                view.points[:, 1],
+                c=shown,
+                cmap=scale.colours,
+                norm=norm,
+                **style,
+            )
         x0, x1, y0, y1 = view.box
         axes.set(xlim=(x0, x1), ylim=(y0, y1), aspect="equal")
         axes.set_axis_off()
@@ -211,9 +268,16 @@ class Page:
             (scale.cut_below, scale.cut_above), "both"
         )
         bar = self.figure.colorbar(
-            source, cax=axes, orientation="vertical" if is_upright else "horizontal", extend=extend, extendfrac=0.03
+            source,
+            cax=axes,
+            orientation="vertical" if is_upright else "horizontal",
+            extend=extend,
+            extendfrac=0.03,
         )
-        bar.locator = MaxNLocator(5 if max(place[2:]) > 1.2 else 3 if is_upright else 2, symmetric=scale.low == -scale.high)
+        bar.locator = MaxNLocator(
+            5 if max(place[2:]) > 1.2 else 3 if is_upright else 2,
+            symmetric=scale.low == -scale.high,
+        )
         bar.formatter = _short_numbers()
         bar.update_ticks()
         bar.outline.set_linewidth(0.4)
@@ -238,7 +302,9 @@ class Page:
 
 
 def _subdivided(corners: Array, values: Array) -> tuple[Array, Array]:
-    """Smaller triangles with linear values, (m, 3, 2) and (m, 3): a painter that mixes colours then hardly leaves the map."""
+    """Smaller triangles with linear values, (m, 3, 2) and (m, 3): a painter that mixes colours then
+    hardly leaves the map.
+    """
     while len(corners) < FINE:
         pieces = []
         for whole in (corners, values):

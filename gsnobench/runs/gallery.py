@@ -1,4 +1,6 @@
-"""Pictures of results, all in one colour-blind safe style: galleries of cases, rows of fields, training curves."""
+"""Pictures of results, all in one colour-blind safe style: galleries of cases, rows of fields,
+training curves.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,17 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from gsnobench.data import Array, Field, Mesh, Task
-from gsnobench.runs.drawing import FAINT, INPUT_COLOURS, LARGE, NORMAL, SMALL, Page, Scale, View, view_of
+from gsnobench.runs.drawing import (
+    FAINT,
+    INPUT_COLOURS,
+    LARGE,
+    NORMAL,
+    SMALL,
+    Page,
+    Scale,
+    View,
+    view_of,
+)
 
 MOST_FRAMES = 5  # of a trajectory in a strip
 MOST_INPUTS = 2
@@ -48,7 +60,8 @@ class Drawn:
 
 
 def gallery(path: Path, task: Task, cases: Sequence[Case], *, model: str = "") -> tuple[Path, ...]:
-    """Truth, prediction and error of some cases: one picture for each scored quantity, a strip of frames if there are many.
+    """Truth, prediction and error of some cases: one picture for each scored quantity, a strip of
+    frames if there are many.
 
     With one quantity the picture is `path`; with several the quantity's name is added to the stem.
     """
@@ -57,7 +70,13 @@ def gallery(path: Path, task: Task, cases: Sequence[Case], *, model: str = "") -
         drawn = [drawn_of(case, task, name, group) for case in cases]
         place = path if len(task.scored) == 1 else path.with_stem(f"{path.stem}_{name}")
         page = _rows(drawn) if max(len(one.frames) for one in drawn) == 1 else _strips(drawn)
-        page.text(MARGIN, 0.25, f"{model} on {task.id}" if model else task.id, fontsize=LARGE, fontweight="bold")
+        page.text(
+            MARGIN,
+            0.25,
+            f"{model} on {task.id}" if model else task.id,
+            fontsize=LARGE,
+            fontweight="bold",
+        )
         page.text(MARGIN, 0.45, _explanation(drawn, name), fontsize=SMALL, color=FAINT)
         page.save(place)
         written.append(place)
@@ -95,13 +114,32 @@ def curve(path: Path, history: Sequence[Mapping[str, Any]], *, title: str = "") 
             value = point.get(name)
             if value is not None and math.isfinite(value):
                 line.append((last, float(value)))
-    for name, colour, label in (("loss", TRAIN, "training loss"), ("valid", VALID, "validation error")):
+    for name, colour, label in (
+        ("loss", TRAIN, "training loss"),
+        ("valid", VALID, "validation error"),
+    ):
         if lines[name]:
             steps, values = zip(*lines[name], strict=True)
-            axes.plot(steps, values, color=colour, linewidth=1.4, label=label, marker="o" if len(steps) < 30 else None, ms=2.5)
+            axes.plot(
+                steps,
+                values,
+                color=colour,
+                linewidth=1.4,
+                label=label,
+                marker="o" if len(steps) < 30 else None,
+                ms=2.5,
+            )
     if lines["valid"]:
         step, best = min(lines["valid"], key=lambda pair: pair[1])
-        axes.plot([step], [best], "o", color=VALID, ms=5, mfc="white", label=f"best {best:.3g} at step {step}")
+        axes.plot(
+            [step],
+            [best],
+            "o",
+            color=VALID,
+            ms=5,
+            mfc="white",
+            label=f"best {best:.3g} at step {step}",
+        )
     if all(value > 0 for line in lines.values() for _, value in line):
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -112,30 +150,48 @@ def curve(path: Path, history: Sequence[Mapping[str, Any]], *, title: str = "") 
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=SMALL, which="both")
     if any(lines.values()):
-        axes.legend(frameon=False, fontsize=SMALL, ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0))
+        axes.legend(
+            frameon=False, fontsize=SMALL, ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0)
+        )
     page.save(path)
 
 
-# --------------------------------------------------------------------------------------------------------- what is drawn
+# ------------------------------------------------------------------------------------ what is drawn
 
 
-def drawn_of(case: Case, task: Task, name: str, group: tuple[int, ...], most_frames: int = MOST_FRAMES) -> Drawn:
+def drawn_of(
+    case: Case, task: Task, name: str, group: tuple[int, ...], most_frames: int = MOST_FRAMES
+) -> Drawn:
     """One scored quantity of a case, its scales spanning the frames that are shown."""
     fields = [task.fields[position] for position in group]
-    truth, prediction = (values[:, : case.mesh.size, list(group)] for values in (case.truth, case.prediction))  # (T, N, c)
+    # (T, N, c)
+    truth, prediction = (
+        values[:, : case.mesh.size, list(group)] for values in (case.truth, case.prediction)
+    )
     support = _support(case.mesh, fields[0])
     frames = tuple(sorted({round(i) for i in np.linspace(0, len(truth) - 1, most_frames)}))
     unit = "" if fields[0].unit in ("", "1") else f" [{fields[0].unit}]"
     shown = np.ix_(frames, np.flatnonzero(support))
     if len(group) > 1:
-        u, p, e = (np.linalg.norm(values, axis=2) for values in (truth, prediction, prediction - truth))
+        u, p, e = (
+            np.linalg.norm(values, axis=2) for values in (truth, prediction, prediction - truth)
+        )
         value_scale = Scale.spanning(u[shown], f"|{name}|{unit}")
         error_scale = Scale.rising(e[shown], f"error{unit}")
     else:
         u, p, e = truth[..., 0], prediction[..., 0], (prediction - truth)[..., 0]
         value_scale = Scale.spanning(u[shown], f"{name}{unit}")
         error_scale = Scale.symmetric(e[shown], f"error{unit}")
-    return Drawn(case, view_of(case.mesh, support), frames, u, p, e, value_scale.reached_by(p[shown]), error_scale)
+    return Drawn(
+        case,
+        view_of(case.mesh, support),
+        frames,
+        u,
+        p,
+        e,
+        value_scale.reached_by(p[shown]),
+        error_scale,
+    )
 
 
 def _support(mesh: Mesh, field: Field) -> Array:
@@ -169,7 +225,7 @@ def _name_case(page: Page, case: Case, middle: float) -> None:
     page.text(MARGIN, middle + 0.09, f"rel. L2 {case.score:.3g}", fontsize=SMALL)
 
 
-# --------------------------------------------------------------------------------------------------------------- layouts
+# ------------------------------------------------------------------------------------------ layouts
 
 
 def _rows(drawn: Sequence[Drawn]) -> Page:
@@ -177,13 +233,22 @@ def _rows(drawn: Sequence[Drawn]) -> Page:
     width, height = panel_size(_mean_aspect(drawn), 2.0)
     inputs = list(drawn[0].case.inputs)[:MOST_INPUTS]
     wide, label = width + 2 * GAP + BAR + NUMBERS, 0.75
-    page = Page(2 * MARGIN + label + wide * (len(inputs) + 2) + width + GAP, HEAD + (height + 0.2) * len(drawn) + MARGIN)
+    page = Page(
+        2 * MARGIN + label + wide * (len(inputs) + 2) + width + GAP,
+        HEAD + (height + 0.2) * len(drawn) + MARGIN,
+    )
     for number, one in enumerate(drawn):
         top, left = HEAD + (height + 0.2) * number, MARGIN + label
         _name_case(page, one.case, top + height / 2)
         for name in inputs:
             values = one.case.inputs[name]
-            _with_bar(page, (left, top, width, height), one.view, values, Scale.spanning(values, "", INPUT_COLOURS))
+            _with_bar(
+                page,
+                (left, top, width, height),
+                one.view,
+                values,
+                Scale.spanning(values, "", INPUT_COLOURS),
+            )
             _heading(page, number, left + width / 2, name)
             left += wide
         page.panel((left, top, width, height), one.view, one.truth[0], one.value_scale)
@@ -221,10 +286,15 @@ def _strips(drawn: Sequence[Drawn]) -> Page:
         _name_case(page, one.case, top + 1.5 * height + GAP)
         if has_input:
             _given(page, (MARGIN + 0.85, top, width, height), one, number)
-        rows = (("truth", one.truth, one.value_scale), ("prediction", one.prediction, one.value_scale))
+        rows = (
+            ("truth", one.truth, one.value_scale),
+            ("prediction", one.prediction, one.value_scale),
+        )
         for row, (name, values, scale) in enumerate((*rows, ("error", one.error, one.error_scale))):
             upper = top + row * (height + GAP)
-            page.text(start - 0.13, upper + height / 2, name, fontsize=SMALL, ha="center", rotation=90)
+            page.text(
+                start - 0.13, upper + height / 2, name, fontsize=SMALL, ha="center", rotation=90
+            )
             for column, frame in enumerate(one.frames):
                 left = start + (width + GAP) * column
                 page.panel((left, upper, width, height), one.view, values[frame], scale)

@@ -1,4 +1,6 @@
-"""Names and knobs -> a Plan: the task, the model and every setting resolved, and the RunSpec that identifies the run."""
+"""Names and knobs -> a Plan: the task, the model and every setting resolved, and the RunSpec that
+identifies the run.
+"""
 
 from __future__ import annotations
 
@@ -66,13 +68,26 @@ def make_plan(request: Request, registry: Registry | None = None) -> Plan:
     dataset, file, task, source = _data(request, given["data"])
     base = name.removesuffix(FEATURES)  # with features or without: the same knobs, the same steps
     preset = model.presets[base] if base == name else offered_preset(model.presets[base], task)
-    layers = _settings(model, task, base), _sections(registry.settings(task.id, f"{model.name}@{base}"))
-    params = model.params.make(preset.model, *(layer["model"] for layer in layers), given["model"], where="model")
-    budget: dict[str, Any] = {one: given["train"].pop(one) for one in ("epochs", "steps") if one in given["train"]}
-    train = TrainParams.make(preset.train, *(layer["train"] for layer in layers), given["train"], where="train")
+    layers = (
+        _settings(model, task, base),
+        _sections(registry.settings(task.id, f"{model.name}@{base}")),
+    )
+    params = model.params.make(
+        preset.model, *(layer["model"] for layer in layers), given["model"], where="model"
+    )
+    budget: dict[str, Any] = {
+        one: given["train"].pop(one) for one in ("epochs", "steps") if one in given["train"]
+    }
+    train = TrainParams.make(
+        preset.train, *(layer["train"] for layer in layers), given["train"], where="train"
+    )
     declined = model.declines(task)
     horizon = model.horizon(task, params) if declined is None else Horizon(task.t_in, task.t_out)
-    phases = model.phases(task.narrowed(horizon.window, horizon.steps), params) if declined is None else ()
+    phases = (
+        model.phases(task.narrowed(horizon.window, horizon.steps), params)
+        if declined is None
+        else ()
+    )
     calibrated = registry.calibrated(request.track, task.id, f"{model.name}@{base}")
     spec = RunSpec(
         task=task.id,
@@ -98,8 +113,23 @@ def make_plan(request: Request, registry: Registry | None = None) -> Plan:
         source=source,
     )
     closed = all(phase.solve is not None for phase in phases)
-    is_calibrated = calibrated is not None or bool(budget) or closed or registry.track(request.track).epochs > 0
-    return Plan(task, model, preset, params, train, horizon, phases, spec, dataset, file, is_calibrated, declined)
+    is_calibrated = (
+        calibrated is not None or bool(budget) or closed or registry.track(request.track).epochs > 0
+    )
+    return Plan(
+        task,
+        model,
+        preset,
+        params,
+        train,
+        horizon,
+        phases,
+        spec,
+        dataset,
+        file,
+        is_calibrated,
+        declined,
+    )
 
 
 def configured(name: str, preset: str) -> Model:
@@ -109,11 +139,17 @@ def configured(name: str, preset: str) -> Model:
 
 
 def plan_of(spec: RunSpec, registry: Registry | None = None) -> Plan:
-    """The plan that answers a question asked elsewhere; refused if this installation would answer another one."""
+    """The plan that answers a question asked elsewhere; refused if this installation would answer
+    another one.
+    """
     if spec.source:
         raise RunError(f"{spec.task}: a run on a file stays where the file is; use `gsnobench run`")
     knobs: dict[str, Any] = {}
-    for section, values in (("model", spec.model_params), ("train", spec.train_params), ("data", spec.data)):
+    for section, values in (
+        ("model", spec.model_params),
+        ("train", spec.train_params),
+        ("data", spec.data),
+    ):
         knobs |= {f"{section}.{name}": value for name, value in values.items()}
     request = Request(
         model=spec.model,
@@ -130,7 +166,10 @@ def plan_of(spec: RunSpec, registry: Registry | None = None) -> Plan:
     plan = replace(plan, spec=replace(plan.spec, steps=dict(spec.steps)))
     odd = [name for name, value in spec.to_dict().items() if plan.spec.to_dict()[name] != value]
     if odd:
-        raise RunError(f"{spec.row} on {spec.task}: {', '.join(odd)} differ here; install the versions that asked")
+        raise RunError(
+            f"{spec.row} on {spec.task}: {', '.join(odd)} differ here; install the versions that "
+            "asked"
+        )
     return plan
 
 
@@ -145,7 +184,10 @@ def _sections(knobs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     for dotted, value in knobs.items():
         section, _, name = dotted.partition(".")
         if section not in table or not name:
-            raise ParamError(f"--{dotted}: unknown option; knobs are written --model.NAME, --train.NAME or --data.NAME")
+            raise ParamError(
+                f"--{dotted}: unknown option; knobs are written --model.NAME, --train.NAME or "
+                "--data.NAME"
+            )
         table[section][name] = value
     return table
 
@@ -166,7 +208,9 @@ def _settings(model: Model, task: Task, preset: str) -> dict[str, dict[str, Any]
     return _sections(by_preset.get(preset, {}))
 
 
-def _data(request: Request, knobs: Mapping[str, Any]) -> tuple[Dataset | None, Path | None, Task, str]:
+def _data(
+    request: Request, knobs: Mapping[str, Any]
+) -> tuple[Dataset | None, Path | None, Task, str]:
     path = Path(request.dataset)
     if path.suffix == ".nc":
         if not path.exists():
@@ -200,10 +244,13 @@ def _rewindowed(task: Task, request: Request) -> Task:
     t_in = task.t_in if request.t_in is None else request.t_in
     t_out = request.t_out or (task.t_out if request.t_in is None else frames - t_in)
     if t_in < 0 or t_out < 1 or t_in + t_out > frames:
-        raise ParamError(f"{task.id}: t_in {t_in} + t_out {t_out} does not fit {frames} frames; choose fewer")
+        raise ParamError(
+            f"{task.id}: t_in {t_in} + t_out {t_out} does not fit {frames} frames; choose fewer"
+        )
     if (t_in, t_out) == (task.t_in, task.t_out):
         return task
-    return replace(task.narrowed(t_in, t_out), id=f"{task.id.split('@')[0]}@{t_in}-{t_out}")  # another question, another key
+    # another question, another key
+    return replace(task.narrowed(t_in, t_out), id=f"{task.id.split('@')[0]}@{t_in}-{t_out}")
 
 
 def _steps(
@@ -215,17 +262,24 @@ def _steps(
     calibrated: dict[str, int] | None,
     budget: Mapping[str, Any],
 ) -> dict[str, int]:
-    """Optimiser steps per phase: the command line, else the committed count, else the track's default."""
+    """Optimiser steps per phase: the command line, else the committed count, else the track's
+    default.
+    """
     an_epoch = steps_per_epoch(task.sizes["train"], len(task.starts), train)
     settled = registry.track(track)
     if budget:
         name, text = next(iter(budget.items()))
         if not str(text).isdigit() or int(text) < 1:
-            raise ParamError(f"train.{name}: {text!r} is not a whole number above 0; expected for example 100")
+            raise ParamError(
+                f"train.{name}: {text!r} is not a whole number above 0; expected for example 100"
+            )
         total = int(text) * (an_epoch if name == "epochs" else 1)
     elif calibrated is not None:
         return {phase.name: calibrated.get(phase.name, 0) for phase in phases}
     else:
         total = settled.epochs * an_epoch if settled.epochs else settled.default_steps
     share = sum(phase.share for phase in phases if phase.solve is None) or 1.0
-    return {phase.name: 0 if phase.solve else max(1, round(total * phase.share / share)) for phase in phases}
+    return {
+        phase.name: 0 if phase.solve else max(1, round(total * phase.share / share))
+        for phase in phases
+    }

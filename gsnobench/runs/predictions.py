@@ -1,4 +1,6 @@
-"""Predictions as files, ours or anybody's, and their errors against the truth of a task by the metrics of every run."""
+"""Predictions as files, ours or anybody's, and their errors against the truth of a task by the
+metrics of every run.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +28,29 @@ from gsnobench.training.normaliser import Affine, Normaliser
 BATCH = 16  # samples at a time: bounds the memory, changes no number
 NAMES = ("predictions", "frames")  # of the array in an .npz that holds several
 
-# ---------------------------------------------------------------------------------------------------------------- truth
+# -------------------------------------------------------------------------------------------- truth
 
 
-def open_truth(spec: RunSpec, where: Where, *, data: Path | None = None, task: Task | None = None) -> Opened:
-    """The data that a stored question is about: made by their recipe, or the user's own file with that content."""
+def open_truth(
+    spec: RunSpec, where: Where, *, data: Path | None = None, task: Task | None = None
+) -> Opened:
+    """The data that a stored question is about: made by their recipe, or the user's own file with
+    that content.
+    """
     if spec.source:
         if data is None:
-            raise RunError(f"{spec.task}: the run was made on a file of its own; name that file with --data FILE.nc")
+            raise RunError(
+                f"{spec.task}: the run was made on a file of its own; name that file with --data "
+                "FILE.nc"
+            )
         verify(data)
         opened = open_file(data, task)
         if opened.content_hash != spec.source:
             opened.close()
-            raise DataError(f"{data}: its content is not what the run was made on ({spec.source[:12]}); name that file")
+            raise DataError(
+                f"{data}: its content is not what the run was made on ({spec.source[:12]}); name "
+                "that file"
+            )
         return opened
     dataset = load("dataset", dataset_of(spec.task, [one.name for one in listed("dataset")]))
     asked = resolve(
@@ -51,9 +63,15 @@ def open_truth(spec: RunSpec, where: Where, *, data: Path | None = None, task: T
         data_seed=spec.data_seed,
     )
     if (asked.id, asked.version, dict(asked.sizes)) != (spec.task, spec.version, dict(spec.sizes)):
-        raise RunError(f"{spec.task}: its name, version or sizes differ here; install the dataset's version {spec.version}")
+        raise RunError(
+            f"{spec.task}: its name, version or sizes differ here; install the dataset's version "
+            f"{spec.version}"
+        )
     where.report.stage(f"data of {asked.id}")
-    return open_file(ensure(dataset, asked, home=where.home.root, jobs=where.jobs, progress=where.report.data), asked)
+    return open_file(
+        ensure(dataset, asked, home=where.home.root, jobs=where.jobs, progress=where.report.data),
+        asked,
+    )
 
 
 def in_memory(opened: Opened, split: Split) -> Samples:
@@ -62,7 +80,7 @@ def in_memory(opened: Opened, split: Split) -> Samples:
     return samples.take(np.arange(len(samples)))
 
 
-# ---------------------------------------------------------------------------------------------------------------- files
+# -------------------------------------------------------------------------------------------- files
 
 
 def write_predictions(path: Path, samples: Samples, predicted: Array, plan: Plan) -> None:
@@ -73,36 +91,50 @@ def write_predictions(path: Path, samples: Samples, predicted: Array, plan: Plan
     name = f"{base}@{asked.t_in}-{asked.t_out}" if mark else base
     task = replace(asked, id=name, t_in=0, t_out=len(times), times=times, starts=(0,))
     split: Split = "test"
-    provenance = {"title": f"{plan.spec.row} on {plan.task.id}", "source": f"gsnobench run {plan.spec.key[:12]}"}
+    provenance = {
+        "title": f"{plan.spec.row} on {plan.task.id}",
+        "source": f"gsnobench run {plan.spec.key[:12]}",
+    }
     frames = predicted.reshape(len(samples), len(times), *predicted.shape[2:])
     write(path, {split: replace(samples, task=task, frames=frames)}, provenance=provenance)
 
 
 def read_predictions(path: Path, truth: Samples) -> Array:
-    """Predicted frames (S, T, N, C) for these samples, from NetCDF or NumPy; one line says what does not fit."""
+    """Predicted frames (S, T, N, C) for these samples, from NetCDF or NumPy; one line says what
+    does not fit.
+    """
     if not path.is_file():
         raise DataError(f"{path}: no such file; expected predictions as .nc, .npz or .npy")
     if path.suffix == ".nc":
         return _shaped(path, _from_netcdf(path, truth), truth)
     if path.suffix in (".npz", ".npy"):
         return _shaped(path, _from_numpy(path), truth)
-    raise DataError(f"{path}: predictions are read from .nc, .npz or .npy, not from {path.suffix or 'a file without ending'!r}")
+    raise DataError(
+        f"{path}: predictions are read from .nc, .npz or .npy, not from "
+        f"{path.suffix or 'a file without ending'!r}"
+    )
 
 
 def _from_netcdf(path: Path, truth: Samples) -> Array:
     with open_file(path) as opened:
         found, splits = opened.task, [split for split in SPLITS if split in opened.task.sizes]
         if found.id.split("@")[0] != truth.task.id.split("@")[0]:
-            raise DataError(f"{path}: holds predictions for {found.id!r}; expected {truth.task.id!r}; name its --dataset")
+            raise DataError(
+                f"{path}: holds predictions for {found.id!r}; expected {truth.task.id!r}; name its "
+                "--dataset"
+            )
         names = [[one.name for one in task.fields] for task in (found, truth.task)]
         if names[0] != names[1]:
             raise DataError(f"{path}: its fields are {names[0]}; expected {names[1]}")
         if len(splits) != 1:
-            raise DataError(f"{path}: holds the splits {', '.join(splits)}; expected predictions of one split")
+            raise DataError(
+                f"{path}: holds the splits {', '.join(splits)}; expected predictions of one split"
+            )
         times = [truth.task.times[frame] for frame in truth.task.asked_frames()]
         if len(found.times) != len(times) or not np.allclose(found.times, times):
             raise DataError(
-                f"{path}: holds {len(found.times)} frames of {found.id!r}; expected {len(times)} of {truth.task.id!r}"
+                f"{path}: holds {len(found.times)} frames of {found.id!r}; expected {len(times)} "
+                f"of {truth.task.id!r}"
             )
         held = opened.split(splits[0])
         _check_samples(path, held, truth)
@@ -110,17 +142,27 @@ def _from_netcdf(path: Path, truth: Samples) -> Array:
 
 
 def _check_samples(path: Path, held: Samples, truth: Samples) -> None:
-    """The file's meshes and inputs must be those of the truth: another seed or order would be scored as nonsense."""
+    """The file's meshes and inputs must be those of the truth: another seed or order would be
+    scored as nonsense.
+    """
     if len(held) != len(truth):
         return  # the shape says it better
     for index in range(len(truth)):
         mine, other = truth.mesh(index).points, held.mesh(index).points
         if mine.shape != other.shape or not np.allclose(mine, other, atol=1e-6 * np.ptp(mine)):
-            raise DataError(f"{path}: the mesh of sample {index} is not the task's; expected its resolution, seed and order")
+            raise DataError(
+                f"{path}: the mesh of sample {index} is not the task's; expected its resolution, "
+                "seed and order"
+            )
         nodes, given = len(mine), np.asarray(held.static[index])
         wanted = np.asarray(truth.static[index])[:nodes]
-        if given.shape[1:] == wanted.shape[1:] and not np.allclose(given[:nodes], wanted, rtol=1e-2, atol=1e-3 * _size(wanted)):
-            raise DataError(f"{path}: the inputs of sample {index} are not the task's; expected its data seed and order")
+        if given.shape[1:] == wanted.shape[1:] and not np.allclose(
+            given[:nodes], wanted, rtol=1e-2, atol=1e-3 * _size(wanted)
+        ):
+            raise DataError(
+                f"{path}: the inputs of sample {index} are not the task's; expected its data seed "
+                "and order"
+            )
 
 
 def _size(values: Array) -> float:
@@ -133,24 +175,35 @@ def _from_numpy(path: Path) -> Array:
         if isinstance(read, np.ndarray):
             return read
         with read as archive:
-            chosen = [name for name in NAMES if name in archive.files] if len(archive.files) != 1 else archive.files
+            chosen = (
+                [name for name in NAMES if name in archive.files]
+                if len(archive.files) != 1
+                else archive.files
+            )
             if chosen:
                 return np.asarray(archive[chosen[0]])
             known = ", ".join(archive.files) or "none"
     except (OSError, ValueError, EOFError, AttributeError, TypeError) as error:
-        raise DataError(f"{path}: not a NumPy file with plain arrays ({' '.join(str(error).split())})") from error
-    raise DataError(f"{path}: holds the arrays {known}; expected one array, or one called 'predictions'")
+        raise DataError(
+            f"{path}: not a NumPy file with plain arrays ({' '.join(str(error).split())})"
+        ) from error
+    raise DataError(
+        f"{path}: holds the arrays {known}; expected one array, or one called 'predictions'"
+    )
 
 
 def _shaped(path: Path, values: Array, truth: Samples) -> Array:
-    """(S, T, N, C), from any shape that can only mean this; a file may be padded to its own largest mesh."""
+    """(S, T, N, C), from any shape that can only mean this; a file may be padded to its own largest
+    mesh.
+    """
     task, count, padded = truth.task, len(truth), int(truth.frames.shape[2])
     frames, fields = len(task.asked_frames()), len(task.fields)
     if values.dtype.kind not in "fiu":
         raise DataError(f"{path}: holds values of type {values.dtype}; expected real numbers")
     if values.ndim and len(values) != count:
         raise DataError(
-            f"{path}: holds {len(values)} samples, shape {values.shape}; expected {count} of {task.id}, in their order"
+            f"{path}: holds {len(values)} samples, shape {values.shape}; expected {count} of "
+            f"{task.id}, in their order"
         )
     for nodes in {padded, max(mesh.size for mesh in truth.meshes)}:
         whole = (count, frames, nodes, fields)
@@ -159,42 +212,59 @@ def _shaped(path: Path, values: Array, truth: Samples) -> Array:
         alone = [(count, nodes)] if frames == fields == 1 else []
         if values.shape in (whole, *without_time, *without_field, *alone):
             full = np.zeros((count, frames, padded, fields), dtype=np.float32)
-            with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused as such
+            # what float32 cannot hold becomes infinite, and is refused as such
+            with np.errstate(over="ignore"):
                 full[:, :, :nodes] = values.reshape(whole)
             return full
     expected = (count, frames, padded, fields)
-    raise DataError(f"{path}: has the shape {values.shape}; expected {expected}: samples, frames, nodes, fields of {task.id}")
+    raise DataError(
+        f"{path}: has the shape {values.shape}; expected {expected}: samples, frames, nodes, "
+        f"fields of {task.id}"
+    )
 
 
-# --------------------------------------------------------------------------------------------------------------- scores
+# ------------------------------------------------------------------------------------------- scores
 
 
 def score_predictions(values: Array, truth: Samples, subject: str = "predictions") -> Evaluation:
-    """Errors of predicted frames (S, T, N, C) in physical units; nodes outside a field's support do not count."""
+    """Errors of predicted frames (S, T, N, C) in physical units; nodes outside a field's support do
+    not count.
+    """
     loader = _plain_loader(truth)
-    counts = np.broadcast_to(loader.support.bool().cpu().numpy()[:, None], values.shape)  # padding has no support
+    # padding has no support
+    counts = np.broadcast_to(loader.support.bool().cpu().numpy()[:, None], values.shape)
     bad = np.argwhere(~np.isfinite(values) & counts)
     if len(bad):
         sample, frame, node, field = bad[0].tolist()
         name, found = truth.task.fields[field].name, float(values[tuple(bad[0])])
         place = f"sample {sample}, frame {frame}, node {node}"
-        raise DataError(f"{subject}: {name} is {found!r} in {place}; expected finite numbers wherever a field is scored")
+        raise DataError(
+            f"{subject}: {name} is {found!r} in {place}; expected finite numbers wherever a field "
+            "is scored"
+        )
     return collect(_steps(np.where(counts, values, np.float32(0)), loader), loader)
 
 
 def _steps(values: Array, loader: Loader) -> Iterator[Step]:
-    """The stored predictions as if a model had just made them; window by window, as the metrics want them."""
+    """The stored predictions as if a model had just made them; window by window, as the metrics
+    want them.
+    """
     starts, frames = torch.tensor(loader.starts), loader.task.t_out
     for first in range(0, len(loader), BATCH):
         rows = torch.arange(first, min(first + BATCH, len(loader)))
         indices, begin = rows.repeat_interleave(len(starts)), starts.repeat(len(rows))
         batch, target = loader.batch(indices, begin, frames)
-        guess = torch.from_numpy(values[rows.numpy()]).reshape(-1, frames, *values.shape[2:]) - loader.reference
+        guess = (
+            torch.from_numpy(values[rows.numpy()]).reshape(-1, frames, *values.shape[2:])
+            - loader.reference
+        )
         yield Step(indices, batch, target, guess, 0.0)
 
 
 def _plain_loader(truth: Samples) -> Loader:
-    """Batches without any scaling: the metrics need the truth and where it counts, no model sees them."""
+    """Batches without any scaling: the metrics need the truth and where it counts, no model sees
+    them.
+    """
     task = truth.task
     widths = {
         "window": len(task.fields),
@@ -203,5 +273,9 @@ def _plain_loader(truth: Samples) -> Loader:
         "scalars": len(task.scalars),
         "points": task.dim,
     }
-    normaliser = Normaliser(**{name: Affine(torch.zeros(width), torch.ones(width)) for name, width in widths.items()})
-    return Loader(truth, task=task, normaliser=normaliser, geometries=(), device="cpu", impose_boundary=False)
+    normaliser = Normaliser(
+        **{name: Affine(torch.zeros(width), torch.ones(width)) for name, width in widths.items()}
+    )
+    return Loader(
+        truth, task=task, normaliser=normaliser, geometries=(), device="cpu", impose_boundary=False
+    )

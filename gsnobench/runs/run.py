@@ -22,14 +22,31 @@ from gsnobench.records import RunResult, RunSpec, evidence_path
 from gsnobench.runs.cases import PICTURE
 from gsnobench.runs.costs import costs, describe_environment
 from gsnobench.runs.plan import Plan, Request, make_plan
-from gsnobench.runs.stages import Where, data_path, prepare, save_weights, score, score_on_validation, thinned, train
+from gsnobench.runs.stages import (
+    Where,
+    data_path,
+    prepare,
+    save_weights,
+    score,
+    score_on_validation,
+    thinned,
+    train,
+)
 from gsnobench.training.checkpoint import drop_checkpoint, has_checkpoint
 
 
 def run(
-    model: str, dataset: str, *, home: Path | None = None, device: str = "auto", force: bool = False, **wanted: Any
+    model: str,
+    dataset: str,
+    *,
+    home: Path | None = None,
+    device: str = "auto",
+    force: bool = False,
+    **wanted: Any,
 ) -> RunResult:
-    """Train and score one model on one task; a finished run is shown, an interrupted one resumed. See `plan.Request`."""
+    """Train and score one model on one task; a finished run is shown, an interrupted one resumed.
+    See `plan.Request`.
+    """
     plan = make_plan(Request(model=model, dataset=dataset, **wanted))
     return execute(plan, Where(open_home(home), choose_device(device)), force=force)
 
@@ -41,7 +58,9 @@ def choose_device(text: str) -> torch.device:
     try:
         device = torch.device(text)
     except RuntimeError:
-        raise RunError(f"device: {text!r} is not a device; expected auto, cpu, cuda or cuda:0") from None
+        raise RunError(
+            f"device: {text!r} is not a device; expected auto, cpu, cuda or cuda:0"
+        ) from None
     if device.type == "cuda" and not torch.cuda.is_available():
         raise RunError("device: no CUDA device is available here; use --device cpu")
     return device
@@ -60,11 +79,14 @@ def tried(plan: Plan, home: Home) -> RunResult | None:
 
 
 def validate(plan: Plan, where: Where) -> RunResult:
-    """Train, and score on validation alone; `execute` of the same plan then scores the rest without training again."""
+    """Train, and score on validation alone; `execute` of the same plan then scores the rest without
+    training again.
+    """
     folder = where.home.run_folder(plan.spec.key)
     with lock(where.home.runs / f".{plan.spec.key[:12]}.lock"):
         for stored in (finished(plan, where.home), tried(plan, where.home)):
-            if stored is not None and stored.status not in ("failed", "pruned"):  # pruned: another search may want the end
+            # pruned: another search may want the end
+            if stored is not None and stored.status not in ("failed", "pruned"):
                 return stored
         observed = Observed(plan, where, folder)
         result = _attempt(plan, where, folder, observed, may_test=False)
@@ -74,7 +96,9 @@ def validate(plan: Plan, where: Where) -> RunResult:
 
 
 def execute(plan: Plan, where: Where, *, force: bool = False) -> RunResult:
-    """Run the plan in its folder, one process at a time; the result is written before anybody is told."""
+    """Run the plan in its folder, one process at a time; the result is written before anybody is
+    told.
+    """
     folder = where.home.run_folder(plan.spec.key)
     with lock(where.home.runs / f".{plan.spec.key[:12]}.lock"):
         stored = finished(plan, where.home)
@@ -90,7 +114,9 @@ def execute(plan: Plan, where: Where, *, force: bool = False) -> RunResult:
         return result
 
 
-def _attempt(plan: Plan, where: Where, folder: Path, observed: Observed, *, may_test: bool) -> RunResult:
+def _attempt(
+    plan: Plan, where: Where, folder: Path, observed: Observed, *, may_test: bool
+) -> RunResult:
     write_text(folder / "spec.json", json.dumps(plan.spec.to_dict(), indent=1) + "\n")
     write_text(folder / "task.json", task_to_json(plan.task) + "\n")
     try:
@@ -102,7 +128,9 @@ def _attempt(plan: Plan, where: Where, folder: Path, observed: Observed, *, may_
 
 
 def keep(result: RunResult, home: Home) -> None:
-    """Write a result to the evidence of a home, its picture beside it, and to the folder of its run."""
+    """Write a result to the evidence of a home, its picture beside it, and to the folder of its
+    run.
+    """
     folder = home.run_folder(result.spec.key)
     if result.status != "pruned":
         path = evidence_path(home.results, result.spec)
@@ -137,7 +165,9 @@ class Observed:
 
     def epoch(self, phase: str, epoch: int, scores: Mapping[str, float]) -> None:
         """An epoch ended."""
-        self._notify("gsnobench_epoch_ended", spec=self.plan.spec, phase=phase, epoch=epoch, scores=scores)
+        self._notify(
+            "gsnobench_epoch_ended", spec=self.plan.spec, phase=phase, epoch=epoch, scores=scores
+        )
         if self.where.watch is not None:
             self.where.watch(phase, epoch, scores)
 
@@ -158,19 +188,27 @@ class Observed:
 def is_interrupted(plan: Plan, home: Home) -> bool:
     """Whether an earlier attempt at this run left something to go on from."""
     folder = home.run_folder(plan.spec.key)
-    return has_checkpoint(folder) or ((folder / "spec.json").exists() and not (folder / "result.json").exists())
+    return has_checkpoint(folder) or (
+        (folder / "spec.json").exists() and not (folder / "result.json").exists()
+    )
 
 
 def _tags(plan: Plan, where: Where) -> dict[str, str]:
     packages = {"model": provenance("model", plan.model.name)}
     if plan.dataset is not None:
         packages["dataset"] = provenance("dataset", plan.dataset.name)
-    texts = {f"{kind}_package": f"{one['package']} {one['version']}" for kind, one in packages.items()}
+    texts = {
+        f"{kind}_package": f"{one['package']} {one['version']}" for kind, one in packages.items()
+    }
     return {**texts, **(where.tags or {})}
 
 
-def _answer(plan: Plan, where: Where, folder: Path, observed: Observed, *, may_test: bool) -> RunResult:
-    """The result in every case: declined, pruned, failed, diverged or done. A user's mistake is raised, not recorded."""
+def _answer(
+    plan: Plan, where: Where, folder: Path, observed: Observed, *, may_test: bool
+) -> RunResult:
+    """The result in every case: declined, pruned, failed, diverged or done. A user's mistake is
+    raised, not recorded.
+    """
     environment = describe_environment(where.device)
     if plan.declined is not None:
         return RunResult(plan.spec, "declined", plan.declined, environment=environment)
@@ -183,11 +221,17 @@ def _answer(plan: Plan, where: Where, folder: Path, observed: Observed, *, may_t
         return RunResult(plan.spec, "pruned", str(pruned), environment=environment)
     except Exception as error:
         write_text(folder / "traceback.txt", traceback.format_exc())
-        reason = "memory" if isinstance(error, (MemoryError, torch.OutOfMemoryError)) else f"{type(error).__name__}: {error}"
+        reason = (
+            "memory"
+            if isinstance(error, (MemoryError, torch.OutOfMemoryError))
+            else f"{type(error).__name__}: {error}"
+        )
         return RunResult(plan.spec, "failed", reason.splitlines()[0][:300], environment=environment)
 
 
-def _train_and_score(plan: Plan, where: Where, folder: Path, observed: Observed, *, may_test: bool) -> RunResult:
+def _train_and_score(
+    plan: Plan, where: Where, folder: Path, observed: Observed, *, may_test: bool
+) -> RunResult:
     with open_file(data_path(plan, where), plan.task) as opened:
         where.report.stage("preparing geometry")
         setup = prepare(plan, where, opened.split("train"))
@@ -195,7 +239,13 @@ def _train_and_score(plan: Plan, where: Where, folder: Path, observed: Observed,
         outcome = train(plan, where, setup, opened, folder=folder, on_epoch=observed.epoch)
         if outcome.reason:
             spent = costs(setup.module, setup.prepare_cpu_s, outcome.progress, where.device)
-            result = RunResult(plan.spec, "diverged", outcome.reason, curve=thinned(outcome.progress.curve), costs=spent)
+            result = RunResult(
+                plan.spec,
+                "diverged",
+                outcome.reason,
+                curve=thinned(outcome.progress.curve),
+                costs=spent,
+            )
         else:
             save_weights(folder, setup)
             if may_test:
@@ -203,4 +253,7 @@ def _train_and_score(plan: Plan, where: Where, folder: Path, observed: Observed,
             else:
                 result = score_on_validation(plan, where, setup, opened, outcome)
         origin = "file" if plan.dataset is None else "generated"
-        return replace(result, data={"hash": opened.content_hash, "fingerprint": opened.fingerprint, "origin": origin})
+        return replace(
+            result,
+            data={"hash": opened.content_hash, "fingerprint": opened.fingerprint, "origin": origin},
+        )

@@ -60,7 +60,8 @@ class Where:
     tags: Mapping[str, str] | None = None
     report: Report = Report()
     gif: bool = False  # also animate a case, where there are frames to animate
-    watch: OnEpoch | None = None  # hears of every epoch and may raise `gb.Prune`: how a search ends a run early
+    # hears of every epoch and may raise `gb.Prune`: how a search ends a run early
+    watch: OnEpoch | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +74,12 @@ class Setup:
     prepare_cpu_s: float
 
 
-def train(plan: Plan, where: Where, setup: Setup, opened: Opened, *, folder: Path, on_epoch: OnEpoch) -> Outcome:
-    """Fit the module on the training split, choosing weights on validation; the curve is written beside."""
+def train(
+    plan: Plan, where: Where, setup: Setup, opened: Opened, *, folder: Path, on_epoch: OnEpoch
+) -> Outcome:
+    """Fit the module on the training split, choosing weights on validation; the curve is written
+    beside.
+    """
     where.report.stage(f"training {plan.spec.row} on {plan.task.id}")
     job = Job(
         module=setup.module,
@@ -91,14 +96,21 @@ def train(plan: Plan, where: Where, setup: Setup, opened: Opened, *, folder: Pat
         on_step=where.report.step,
     )
     outcome = fit(job)
-    write_text(folder / "curve.jsonl", "".join(json.dumps(point) + "\n" for point in outcome.progress.curve))
+    write_text(
+        folder / "curve.jsonl",
+        "".join(json.dumps(point) + "\n" for point in outcome.progress.curve),
+    )
     return outcome
 
 
-def score(plan: Plan, where: Where, setup: Setup, opened: Opened, folder: Path, outcome: Outcome) -> RunResult:
+def score(
+    plan: Plan, where: Where, setup: Setup, opened: Opened, folder: Path, outcome: Outcome
+) -> RunResult:
     """Errors on every split but train, pictures, and all of it as a result."""
     where.report.stage("scoring")
-    tables = {split: _evaluate(plan, where, setup, opened, split) for split in scored_splits(opened)}
+    tables = {
+        split: _evaluate(plan, where, setup, opened, split) for split in scored_splits(opened)
+    }
     test = tables["test"]
     status: Status = "done" if math.isfinite(test.scores()["headline"]["rel_l2"]) else "diverged"
     loader = make_loader(plan, where, setup, opened.split("test"))
@@ -112,13 +124,20 @@ def score(plan: Plan, where: Where, setup: Setup, opened: Opened, folder: Path, 
         samples=test.sample_table(plan.task),
         frames=test.frame_table() if plan.task.t_out > 1 else {},
         curve=thinned(outcome.progress.curve),
-        costs={**costs(setup.module, setup.prepare_cpu_s, outcome.progress, where.device), "inference_s": test.inference_s},
+        costs={
+            **costs(setup.module, setup.prepare_cpu_s, outcome.progress, where.device),
+            "inference_s": test.inference_s,
+        },
         bands=_bands(plan, where, setup, loader),
     )
 
 
-def score_on_validation(plan: Plan, where: Where, setup: Setup, opened: Opened, outcome: Outcome) -> RunResult:
-    """Errors on the validation split as a result: all that a search may know, so no other split is opened."""
+def score_on_validation(
+    plan: Plan, where: Where, setup: Setup, opened: Opened, outcome: Outcome
+) -> RunResult:
+    """Errors on the validation split as a result: all that a search may know, so no other split is
+    opened.
+    """
     where.report.stage("scoring on validation")
     valid = _evaluate(plan, where, setup, opened, "valid")
     is_finite = math.isfinite(valid.scores()["headline"]["rel_l2"])
@@ -128,7 +147,10 @@ def score_on_validation(plan: Plan, where: Where, setup: Setup, opened: Opened, 
         reason="" if is_finite else "the validation error is not finite",
         scores={"valid": valid.scores()},
         curve=thinned(outcome.progress.curve),
-        costs={**costs(setup.module, setup.prepare_cpu_s, outcome.progress, where.device), "inference_s": valid.inference_s},
+        costs={
+            **costs(setup.module, setup.prepare_cpu_s, outcome.progress, where.device),
+            "inference_s": valid.inference_s,
+        },
     )
 
 
@@ -138,7 +160,9 @@ def data_path(plan: Plan, where: Where) -> Path:
         assert plan.file is not None
         return plan.file
     where.report.stage(f"data of {plan.task.id}")
-    return ensure(plan.dataset, plan.task, home=where.home.root, jobs=where.jobs, progress=where.report.data)
+    return ensure(
+        plan.dataset, plan.task, home=where.home.root, jobs=where.jobs, progress=where.report.data
+    )
 
 
 def scored_splits(opened: Opened) -> list[Split]:
@@ -154,9 +178,18 @@ def prepare(plan: Plan, where: Where, train: Samples) -> Setup:
     normaliser = fit_normaliser(train, plan.preset)
     torch.manual_seed(mix(plan.spec.seed, "weights"))
     with torch.device("cpu"):  # the same initial weights whatever the device
-        module = plan.model.build(plan.task.narrowed(plan.horizon.window, plan.horizon.steps), plan.params)
+        module = plan.model.build(
+            plan.task.narrowed(plan.horizon.window, plan.horizon.steps), plan.params
+        )
     for mesh in train.meshes:  # counted here, so that loaders find everything in the cache
-        compute_geometry(plan.model, plan.params, train.task, mesh, reference=reference, cache=Cache(where.home.cache))
+        compute_geometry(
+            plan.model,
+            plan.params,
+            train.task,
+            mesh,
+            reference=reference,
+            cache=Cache(where.home.cache),
+        )
     return Setup(module.to(where.device), normaliser, reference, time.process_time() - cpu)
 
 
@@ -165,7 +198,9 @@ def make_loader(plan: Plan, where: Where, setup: Setup, samples: Samples) -> Loa
     task = samples.task.narrowed(plan.horizon.window, plan.horizon.steps)
     cache = Cache(where.home.cache)
     geometries = [
-        compute_geometry(plan.model, plan.params, samples.task, mesh, reference=setup.reference, cache=cache)
+        compute_geometry(
+            plan.model, plan.params, samples.task, mesh, reference=setup.reference, cache=cache
+        )
         for mesh in samples.meshes
     ]
     return Loader(
@@ -180,9 +215,16 @@ def make_loader(plan: Plan, where: Where, setup: Setup, samples: Samples) -> Loa
 
 def save_weights(folder: Path, setup: Setup) -> None:
     """Weights, statistics and reference, as safetensors."""
-    state = {name: value.detach().cpu().contiguous() for name, value in setup.module.state_dict().items()}
-    statistics = {name: value.cpu().contiguous() for name, value in setup.normaliser.state().items()}
-    reference = {f"reference.{name}": torch.from_numpy(np.ascontiguousarray(value)) for name, value in setup.reference.items()}
+    state = {
+        name: value.detach().cpu().contiguous() for name, value in setup.module.state_dict().items()
+    }
+    statistics = {
+        name: value.cpu().contiguous() for name, value in setup.normaliser.state().items()
+    }
+    reference = {
+        f"reference.{name}": torch.from_numpy(np.ascontiguousarray(value))
+        for name, value in setup.reference.items()
+    }
     for name, tensors in (("weights", state), ("reference", statistics | reference)):
         with atomic(folder / f"{name}.safetensors") as part:
             save_file(tensors, part)
@@ -202,17 +244,32 @@ def _metrics() -> tuple[Metric, ...]:
     return tuple(found)
 
 
-def _bands(plan: Plan, where: Where, setup: Setup, loader: Loader) -> dict[str, dict[str, list[float]]]:
+def _bands(
+    plan: Plan, where: Where, setup: Setup, loader: Loader
+) -> dict[str, dict[str, list[float]]]:
     """Test errors by band of modes; a mesh that has no Laplacian modes must not cost the run."""
     try:
-        return band_table(walk(setup.module, loader, plan.task.t_out, plan.train.batch), loader, Cache(where.home.cache))
+        return band_table(
+            walk(setup.module, loader, plan.task.t_out, plan.train.batch),
+            loader,
+            Cache(where.home.cache),
+        )
     except Exception as error:
-        where.report.warn(f"{plan.spec.row}: no errors by band ({type(error).__name__}: {error}); the scores are not affected")
+        where.report.warn(
+            f"{plan.spec.row}: no errors by band ({type(error).__name__}: {error}); the scores are "
+            "not affected"
+        )
         return {}
 
 
 def _draw(
-    plan: Plan, where: Where, folder: Path, module: nn.Module, loader: Loader, test: Evaluation, history: list[dict[str, Any]]
+    plan: Plan,
+    where: Where,
+    folder: Path,
+    module: nn.Module,
+    loader: Loader,
+    test: Evaluation,
+    history: list[dict[str, Any]],
 ) -> None:
     """The picture of the run; a picture that fails must not cost the run."""
     where.report.stage("drawing")
@@ -222,12 +279,17 @@ def _draw(
             animate_median(folder, plan, module, loader, test)
         curve(folder / "figures" / "curve.png", history, title=f"{plan.spec.row} on {plan.task.id}")
     except Exception as error:
-        where.report.warn(f"{plan.spec.row}: no picture ({type(error).__name__}: {error}); the scores are not affected")
+        where.report.warn(
+            f"{plan.spec.row}: no picture ({type(error).__name__}: {error}); the scores are not "
+            "affected"
+        )
 
 
 def thinned(curve: list[dict[str, Any]]) -> list[Mapping[str, Any]]:
     """At most so many points, the last one always among them."""
     if len(curve) <= MOST_CURVE_POINTS:
         return list(curve)
-    chosen = sorted({round(i * (len(curve) - 1) / (MOST_CURVE_POINTS - 1)) for i in range(MOST_CURVE_POINTS)})
+    chosen = sorted(
+        {round(i * (len(curve) - 1) / (MOST_CURVE_POINTS - 1)) for i in range(MOST_CURVE_POINTS)}
+    )
     return [curve[i] for i in chosen]

@@ -1,4 +1,6 @@
-"""Is a result what it says? Four tiers: its own arithmetic, its stored predictions, its weights, its training."""
+"""Is a result what it says? Four tiers: its own arithmetic, its stored predictions, its weights,
+its training.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,25 @@ from gsnobench.runs.plan import Plan, plan_of
 from gsnobench.runs.predictions import in_memory, open_truth, read_predictions, score_predictions
 from gsnobench.runs.stages import Where, data_path, prepare, score, train
 from gsnobench.runs.trained import load, stored_plan
-from gsnobench.runs.verify_file import DIGITS, Check, Claim, check_itself, folder_of, judged, number, opened_claim, result_of
+from gsnobench.runs.verify_file import (
+    DIGITS,
+    Check,
+    Claim,
+    check_itself,
+    folder_of,
+    judged,
+    number,
+    opened_claim,
+    result_of,
+)
 from gsnobench.training.evaluate import Evaluation
 
-TIERS = ("the file itself", "metrics from stored predictions", "predictions from stored weights", "training from the spec")
+TIERS = (
+    "the file itself",
+    "metrics from stored predictions",
+    "predictions from stored weights",
+    "training from the spec",
+)
 SAME = 1e-4  # relative tolerances: stored predictions on the very data
 RERUN = 1e-3  # stored weights, perhaps on other hardware
 OTHER_DATA = 1e-2  # data of the same recipe whose last digits are another machine's
@@ -42,7 +59,9 @@ def verify(subject: str, tier: int, where: Where, *, data: Path | None = None) -
     with opened_claim(subject, where.home) as claim:
         checks = list(check_itself(claim))
         result = result_of(claim)
-        if result is None or any(one.state == "FAIL" and one.what in ("key", "scores") for one in checks):
+        if result is None or any(
+            one.state == "FAIL" and one.what in ("key", "scores") for one in checks
+        ):
             return checks  # there is no question, or no answer, to go on with
         steps: tuple[Callable[[], Iterator[Check]], ...] = (
             partial(_tier_1, claim, result, where, data),
@@ -57,7 +76,7 @@ def verify(subject: str, tier: int, where: Where, *, data: Path | None = None) -
         return checks
 
 
-# ------------------------------------------------------------------------------------------------------- tiers 1 and 2
+# ------------------------------------------------------------------------------------ tiers 1 and 2
 
 
 def _tier_1(claim: Claim, result: RunResult, where: Where, data: Path | None) -> Iterator[Check]:
@@ -93,7 +112,11 @@ def _tier_2(claim: Claim, result: RunResult, where: Where, data: Path | None) ->
 def _truth(claim: Claim, result: RunResult, where: Where, data: Path | None) -> Iterator[Opened]:
     if result.status != "done":
         raise RunError(f"the run ended {result.status}; it has no scores")
-    task = None if claim.folder is None else task_from_json((claim.folder / "task.json").read_text(encoding="utf-8"))
+    task = (
+        None
+        if claim.folder is None
+        else task_from_json((claim.folder / "task.json").read_text(encoding="utf-8"))
+    )
     with open_truth(result.spec, where, data=data, task=task) as opened:
         yield opened
 
@@ -103,7 +126,9 @@ def _is_same_data(result: RunResult, opened: Opened) -> bool:
 
 
 def _origin(tier: int, result: RunResult, content_hash: str, fingerprint: str) -> Check:
-    """The truth by content hash; by its rounded statistics where another machine's arithmetic made other last digits."""
+    """The truth by content hash; by its rounded statistics where another machine's arithmetic made
+    other last digits.
+    """
     if result.data.get("hash") == content_hash:
         return Check(tier, "data", "pass", f"content hash {content_hash[:12]}")
     is_close = result.data.get("fingerprint") == fingerprint
@@ -111,13 +136,18 @@ def _origin(tier: int, result: RunResult, content_hash: str, fingerprint: str) -
     return judged(tier, "data", is_close, f"content hash differs, here {content_hash[:12]}; {said}")
 
 
-def _compared(tier: int, split: Split, stated: Scores, found: Scores, tolerance: float) -> Iterator[Check]:
+def _compared(
+    tier: int, split: Split, stated: Scores, found: Scores, tolerance: float
+) -> Iterator[Check]:
     """One line a field: the metric that is furthest off, relative to its allowance."""
     missing = sorted(set(found).symmetric_difference(stated))
     if missing:
         yield Check(tier, f"{split} fields", "FAIL", f"{', '.join(missing)} on one side only")
     for name in (one for one in found if one in stated):
-        table, claimed = found[name], {metric: number(value) for metric, value in stated[name].items()}
+        table, claimed = (
+            found[name],
+            {metric: number(value) for metric, value in stated[name].items()},
+        )
         shares = {}  # of what is allowed
         for metric in (one for one in table if one in claimed):
             allowed = tolerance * abs(table[metric]) + _rounding(found, name, metric)
@@ -126,41 +156,77 @@ def _compared(tier: int, split: Split, stated: Scores, found: Scores, tolerance:
         worst = max(shares, key=lambda metric: shares[metric])
         detail = f"furthest {worst}: {table[worst]:.6g}, stated {claimed[worst]:.6g}, tolerance {tolerance:g}"
         is_complete = set(table) <= set(claimed)
-        yield judged(tier, f"{split} {name}, {len(shares)} metrics", is_complete and shares[worst] <= 1, detail)
+        yield judged(
+            tier,
+            f"{split} {name}, {len(shares)} metrics",
+            is_complete and shares[worst] <= 1,
+            detail,
+        )
 
 
 def _rounding(found: Scores, name: str, metric: str) -> float:
-    """What float32 may change in a metric: values are stored with their background, errors are taken without it."""
+    """What float32 may change in a metric: values are stored with their background, errors are
+    taken without it.
+    """
     table = found[name]
     if "rmse" not in table:  # the headline: as its worst field
-        return max((_rounding(found, one, metric) for one in found if "rmse" in found[one]), default=FLOAT32)
+        return max(
+            (_rounding(found, one, metric) for one in found if "rmse" in found[one]),
+            default=FLOAT32,
+        )
     size = table["rmse"] if not metric.startswith("rel_l2") else table.get(metric, 1.0)
     return FLOAT32 * size / max(table["rel_l2_raw"], 1e-30)
 
 
-def _single(tier: int, result: RunResult, found: Evaluation, task: Task, tolerance: float) -> Iterator[Check]:
-    """Errors of single samples, and the quantiles of single frames; a last digit may be rounded to either side."""
+def _single(
+    tier: int, result: RunResult, found: Evaluation, task: Task, tolerance: float
+) -> Iterator[Check]:
+    """Errors of single samples, and the quantiles of single frames; a last digit may be rounded to
+    either side.
+    """
     tables = [("samples", found.sample_table(task), result.samples)]
     tables += [("frames", found.frame_table(), result.frames)] if result.frames else []
     slack = _rounding(found.scores(), "headline", "rel_l2")
     for what, mine, stated in tables:
-        lists = [(values, stated[name][metric]) for name, table in mine.items() for metric, values in table.items()]
-        pairs = [(a, number(b)) for left, right in lists for a, b in zip_longest(left, right, fillvalue=math.nan)]
-        off = max(math.inf if math.isnan(a - b) else abs(a - b) / (abs(a) + slack / tolerance) for a, b in pairs)
+        lists = [
+            (values, stated[name][metric])
+            for name, table in mine.items()
+            for metric, values in table.items()
+        ]
+        pairs = [
+            (a, number(b))
+            for left, right in lists
+            for a, b in zip_longest(left, right, fillvalue=math.nan)
+        ]
+        off = max(
+            math.inf if math.isnan(a - b) else abs(a - b) / (abs(a) + slack / tolerance)
+            for a, b in pairs
+        )
         detail = f"{len(pairs)} numbers, largest difference {off:.2g}"
-        yield judged(tier, f"test errors of single {what}", off <= tolerance + 10.0 ** (1 - DIGITS), detail)
+        yield judged(
+            tier, f"test errors of single {what}", off <= tolerance + 10.0 ** (1 - DIGITS), detail
+        )
 
 
-def _same_predictions(claim: Claim, truth: Samples, predicted: Array, tolerance: float) -> Iterator[Check]:
+def _same_predictions(
+    claim: Claim, truth: Samples, predicted: Array, tolerance: float
+) -> Iterator[Check]:
     if claim.predictions is not None:
         stored = read_predictions(claim.predictions, truth)
-        is_node = np.stack([np.arange(stored.shape[2]) < truth.mesh(index).size for index in range(len(truth))])
+        is_node = np.stack(
+            [np.arange(stored.shape[2]) < truth.mesh(index).size for index in range(len(truth))]
+        )
         difference = (predicted - stored) * is_node[:, None, :, None]
         off = float(np.linalg.norm(difference) / max(float(np.linalg.norm(stored)), 1e-30))
-        yield judged(2, "stored predictions", off <= tolerance, f"relative difference {off:.2g}, tolerance {tolerance:g}")
+        yield judged(
+            2,
+            "stored predictions",
+            off <= tolerance,
+            f"relative difference {off:.2g}, tolerance {tolerance:g}",
+        )
 
 
-# --------------------------------------------------------------------------------------------------------------- tier 3
+# ------------------------------------------------------------------------------------------- tier 3
 
 
 def _tier_3(claim: Claim, result: RunResult, where: Where, data: Path | None) -> Iterator[Check]:
@@ -168,11 +234,18 @@ def _tier_3(claim: Claim, result: RunResult, where: Where, data: Path | None) ->
         raise RunError(f"the run ended {result.status}; that is not a question of its spec alone")
     plan = _plan(claim, result, where, data)
     if result.status == "declined" or plan.declined is not None:
-        yield judged(3, "declined", result.status == "declined" and plan.declined == result.reason, str(plan.declined))
+        yield judged(
+            3,
+            "declined",
+            result.status == "declined" and plan.declined == result.reason,
+            str(plan.declined),
+        )
         return
     with tempfile.TemporaryDirectory(prefix="gsnobench-") as place:
         again = _retrained(plan, replace(where, home=Home(Path(place))), Path(place) / "run")
-    yield judged(3, "status", again.status == result.status, f"{again.status}, stated {result.status}")
+    yield judged(
+        3, "status", again.status == result.status, f"{again.status}, stated {result.status}"
+    )
     if again.status == result.status == "done":
         yield from _same_training(result, again, where)
 
@@ -185,11 +258,15 @@ def _plan(claim: Claim, result: RunResult, where: Where, data: Path | None) -> P
 
 
 def _retrained(plan: Plan, where: Where, folder: Path) -> RunResult:
-    """The run once more, from its data on, where nothing of the first one can be found and nobody is told."""
+    """The run once more, from its data on, where nothing of the first one can be found and nobody
+    is told.
+    """
     folder.mkdir()
     with open_file(data_path(plan, where), plan.task) as opened:
         setup = prepare(plan, where, opened.split("train"))
-        outcome = train(plan, where, setup, opened, folder=folder, on_epoch=lambda phase, epoch, scores: None)
+        outcome = train(
+            plan, where, setup, opened, folder=folder, on_epoch=lambda phase, epoch, scores: None
+        )
         if outcome.reason:
             return RunResult(plan.spec, "diverged", outcome.reason)
         made = {"hash": opened.content_hash, "fingerprint": opened.fingerprint}
@@ -197,15 +274,26 @@ def _retrained(plan: Plan, where: Where, folder: Path) -> RunResult:
 
 
 def _same_training(result: RunResult, again: RunResult, where: Where) -> Iterator[Check]:
-    """Equal to the last digit where machine, versions, threads and data are the same; else the headline, roughly."""
+    """Equal to the last digit where machine, versions, threads and data are the same; else the
+    headline, roughly.
+    """
     here = describe_environment(where.device)
-    differing = sorted(name for name in {*here, *result.environment} if here.get(name) != result.environment.get(name))
+    differing = sorted(
+        name
+        for name in {*here, *result.environment}
+        if here.get(name) != result.environment.get(name)
+    )
     is_same_data = again.data["hash"] == result.data.get("hash")
     yield _origin(3, result, again.data["hash"], again.data["fingerprint"])
     if is_same_data and not differing and where.device.type == "cpu":
-        is_equal = json.loads(again.to_json())["scores"] == result.scores and again.samples == result.samples
+        is_equal = (
+            json.loads(again.to_json())["scores"] == result.scores
+            and again.samples == result.samples
+        )
         off = f"headline {again.headline!r}, stated {result.headline!r}"
-        yield judged(3, "scores", is_equal, f"{off}, to the last digit: same machine, versions and data")
+        yield judged(
+            3, "scores", is_equal, f"{off}, to the last digit: same machine, versions and data"
+        )
         return
     off_by = abs(again.headline - result.headline) / result.headline
     why = ", ".join([*differing, *([] if is_same_data else ["data"])]) or where.device.type

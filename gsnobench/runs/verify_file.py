@@ -1,4 +1,6 @@
-"""What is to be verified, as it was found, and what it says about itself: the checks that need nothing but the file."""
+"""What is to be verified, as it was found, and what it says about itself: the checks that need
+nothing but the file.
+"""
 
 from __future__ import annotations
 
@@ -50,13 +52,19 @@ class Claim:
 
 @contextmanager
 def opened_claim(subject: str, home: Home) -> Iterator[Claim]:
-    """A result file, a bundle, or a run; a `result.json` that lies in a run folder stands for the run."""
+    """A result file, a bundle, or a run; a `result.json` that lies in a run folder stands for the
+    run.
+    """
     path = Path(subject)
     with ExitStack() as stack:
-        if path.suffix == ".json" and not (path.name == "result.json" and (path.parent / "spec.json").exists()):
+        if path.suffix == ".json" and not (
+            path.name == "result.json" and (path.parent / "spec.json").exists()
+        ):
             yield Claim(path.name, _body(path), path.stat().st_size, None, None, False)
             return
-        folder = stack.enter_context(opened_run(str(path.parent) if path.suffix == ".json" else subject, home))
+        folder = stack.enter_context(
+            opened_run(str(path.parent) if path.suffix == ".json" else subject, home)
+        )
         predictions = folder / PREDICTIONS
         is_bundle = predictions.exists()
         if (folder / BUNDLE).exists():
@@ -65,14 +73,23 @@ def opened_claim(subject: str, home: Home) -> Iterator[Claim]:
             predictions = beside / PREDICTIONS
         result = folder / "result.json"
         stored = predictions if predictions.exists() else None
-        yield Claim("" if is_bundle else folder.name, _body(result), result.stat().st_size, folder, stored, is_bundle)
+        yield Claim(
+            "" if is_bundle else folder.name,
+            _body(result),
+            result.stat().st_size,
+            folder,
+            stored,
+            is_bundle,
+        )
 
 
 def _body(path: Path) -> Mapping[str, Any]:
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise DataError(f"{path}: not a readable result ({error}); expected a result JSON, a bundle or a run") from error
+        raise DataError(
+            f"{path}: not a readable result ({error}); expected a result JSON, a bundle or a run"
+        ) from error
     if not isinstance(body, dict) or not {"schema", "key", "spec", "status"} <= set(body):
         raise DataError(f"{path}: not a gsnobench result; expected the JSON that `run` writes")
     return body
@@ -92,7 +109,7 @@ def judged(tier: int, what: str, is_right: bool, detail: str) -> Check:
     return Check(tier, what, "pass" if is_right else "FAIL", detail)
 
 
-# --------------------------------------------------------------------------------------------------------------- tier 0
+# ------------------------------------------------------------------------------------------- tier 0
 
 
 def check_itself(claim: Claim) -> Iterator[Check]:
@@ -100,18 +117,32 @@ def check_itself(claim: Claim) -> Iterator[Check]:
     body = claim.body
     yield judged(0, "schema", body["schema"] == SCHEMA, f"{body['schema']!r}, expected {SCHEMA}")
     yield judged(0, "status", body["status"] in get_args(Status), repr(body["status"]))
-    yield judged(0, "size", claim.size <= MOST_BYTES, f"{claim.size:,} bytes, at most {MOST_BYTES:,}")
+    yield judged(
+        0, "size", claim.size <= MOST_BYTES, f"{claim.size:,} bytes, at most {MOST_BYTES:,}"
+    )
     if claim.is_bundle:
         changed = damaged(folder_of(claim))
-        yield judged(0, "checksums", not changed, f"{', '.join(changed) or 'all members'} against {MANIFEST}")
+        yield judged(
+            0, "checksums", not changed, f"{', '.join(changed) or 'all members'} against {MANIFEST}"
+        )
     result = result_of(claim)
     if result is None:
         yield Check(0, "entries", "FAIL", "entries are unknown, missing or of the wrong kind")
         return
     spec = result.spec
-    yield judged(0, "key", body["key"] == spec.key, f"{str(body['key'])[:12]}, the spec hashes to {spec.key[:12]}")
+    yield judged(
+        0,
+        "key",
+        body["key"] == spec.key,
+        f"{str(body['key'])[:12]}, the spec hashes to {spec.key[:12]}",
+    )
     if re.fullmatch(r"[0-9a-f]{12}(\.json)?", claim.name):
-        yield judged(0, "name", claim.name[:12] == spec.key[:12], f"{claim.name}, the spec hashes to {spec.key[:12]}")
+        yield judged(
+            0,
+            "name",
+            claim.name[:12] == spec.key[:12],
+            f"{claim.name}, the spec hashes to {spec.key[:12]}",
+        )
     if claim.folder is not None:
         yield from _beside(claim.folder, result)
     try:
@@ -123,7 +154,10 @@ def check_itself(claim: Claim) -> Iterator[Check]:
 def folder_of(claim: Claim) -> Path:
     """Where spec, task and weights lie."""
     if claim.folder is None:
-        raise RunError(f"{claim.name}: a result alone has no weights and no predictions; name a run or a bundle")
+        raise RunError(
+            f"{claim.name}: a result alone has no weights and no predictions; name a run or a "
+            "bundle"
+        )
     return claim.folder
 
 
@@ -138,7 +172,9 @@ def _beside(folder: Path, result: RunResult) -> Iterator[Check]:
     yield judged(0, "spec.json", spec.key == result.spec.key, f"its key is {spec.key[:12]}")
     asked = (task.id, task.version, task.resolution)
     is_same = asked == (result.spec.task, result.spec.version, result.spec.resolution)
-    yield judged(0, "task.json", is_same, f"{task.id}, version {task.version}, {task.resolution} nodes")
+    yield judged(
+        0, "task.json", is_same, f"{task.id}, version {task.version}, {task.resolution} nodes"
+    )
     if result.status == "done":
         names = set(result.samples)
         yield judged(0, "scored fields", names == set(task.scored), ", ".join(sorted(names)))
@@ -166,7 +202,12 @@ def _arithmetic(result: RunResult) -> Iterator[Check]:
             means += [(mean, slack)] if metric == "rel_l2" else []
     mean, slack = np.mean(means, axis=0) if means else (math.nan, 0.0)
     is_right = abs(mean - result.headline) <= slack + 1e-6 * abs(mean)
-    yield judged(0, "headline", bool(is_right), f"{result.headline:.6g}, mean over fields {mean:.6g} +- {slack:.1g}")
+    yield judged(
+        0,
+        "headline",
+        bool(is_right),
+        f"{result.headline:.6g}, mean over fields {mean:.6g} +- {slack:.1g}",
+    )
 
 
 def number(value: float | None) -> float:
@@ -176,4 +217,6 @@ def number(value: float | None) -> float:
 
 def _half_digits(values: Array) -> Array:
     """Half a unit of the last stored digit of each value."""
-    return np.array(0.5 * 10.0 ** (np.floor(np.log10(np.maximum(np.abs(values), 1e-30))) - (DIGITS - 1)))
+    return np.array(
+        0.5 * 10.0 ** (np.floor(np.log10(np.maximum(np.abs(values), 1e-30))) - (DIGITS - 1))
+    )

@@ -1,4 +1,6 @@
-"""Truth, prediction and error as VTU files, one a frame, with a PVD that tells ParaView their times."""
+"""Truth, prediction and error as VTU files, one a frame, with a PVD that tells ParaView their
+times.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ SPACE = {**PLANE, 4: "tetra", 8: "hexahedron"}
 
 
 def export_vtu(out: Path, truth: Samples, predicted: Array, chosen: Sequence[int]) -> list[Path]:
-    """Write the frames of some samples and one .pvd a sample; predicted is (S, T, N, C). Returns the .pvd files."""
+    """Write the frames of some samples and one .pvd a sample; predicted is (S, T, N, C). Returns
+    the .pvd files.
+    """
     for index in chosen:
         if index >= len(truth):
             raise ParamError(f"samples: {index} is out of range; expected 0 to {len(truth) - 1}")
@@ -37,10 +41,15 @@ def _export_sample(out: Path, truth: Samples, predicted: Array, index: int) -> P
             columns |= _columns(truth, mesh, trajectory[last_given], "given")
         columns |= _columns(truth, mesh, trajectory[frame], "truth")
         columns |= _columns(truth, mesh, predicted[number, : mesh.size], "prediction")
-        columns |= _columns(truth, mesh, predicted[number, : mesh.size] - trajectory[frame], "error")
+        columns |= _columns(
+            truth, mesh, predicted[number, : mesh.size] - trajectory[frame], "error"
+        )
         path = out / f"sample{index:04d}_frame{number:04d}.vtu"
         _write(path, mesh, columns)
-        entries.append(f'    <DataSet timestep="{task.times[frame]:.12g}" part="0" file={quoteattr(path.name)}/>')
+        entries.append(
+            f'    <DataSet timestep="{task.times[frame]:.12g}" part="0" '
+            f"file={quoteattr(path.name)}/>"
+        )
     place = out / f"sample{index:04d}.pvd"  # written last: it names only files that are there
     head = '<?xml version="1.0"?>\n<VTKFile type="Collection" version="0.1" byte_order="LittleEndian">\n  <Collection>\n'
     write_text(place, head + "\n".join(entries) + "\n  </Collection>\n</VTKFile>\n")
@@ -48,7 +57,9 @@ def _export_sample(out: Path, truth: Samples, predicted: Array, index: int) -> P
 
 
 def _inputs(truth: Samples, index: int) -> Iterator[tuple[str, Array]]:
-    """What is given beside the window; a number of the sample stands at every node, as VTU has no other place for it."""
+    """What is given beside the window; a number of the sample stands at every node, as VTU has no
+    other place for it.
+    """
     nodes = truth.mesh(index).size
     static, scalars = np.asarray(truth.static[index])[:nodes], np.asarray(truth.scalars[index])
     for position, one in enumerate(truth.task.static):
@@ -62,7 +73,10 @@ def _columns(truth: Samples, mesh: Mesh, values: Array, prefix: str) -> dict[str
     columns: dict[str, Array] = {}
     for name, group in truth.task.scored.items():
         fields = [truth.task.fields[position] for position in group]
-        parts = [_supported(mesh, one, values[:, position]) for one, position in zip(fields, group, strict=True)]
+        parts = [
+            _supported(mesh, one, values[:, position])
+            for one, position in zip(fields, group, strict=True)
+        ]
         if fields[0].vector is None:
             columns[f"{prefix}_{name}"] = parts[0]
         else:
@@ -83,7 +97,10 @@ def _write(path: Path, mesh: Mesh, columns: dict[str, Array]) -> None:
     kinds = SPACE if mesh.dim == 3 else PLANE
     kind = kinds.get(cells.shape[1])
     if kind is None:
-        raise ParamError(f"format: vtu has no cell of {cells.shape[1]} nodes in {mesh.dim} dimensions; known: {sorted(kinds)}")
+        raise ParamError(
+            f"format: vtu has no cell of {cells.shape[1]} nodes in {mesh.dim} dimensions; known: "
+            f"{sorted(kinds)}"
+        )
     whole = meshio.Mesh(points, [(kind, cells)], point_data=columns)
     with atomic(path) as part:
         meshio.write(part, whole, file_format="vtu")

@@ -1,4 +1,6 @@
-"""How the error depends on the retained modes: the paper's two tables, k_s at k_t = 8 and k_t at k_s = 8, with seeds."""
+"""How the error depends on the retained modes: the paper's two tables, k_s at k_t = 8 and k_t at
+k_s = 8, with seeds.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ from gsnobench.sweep.figures import table
 
 FIXED = 8  # the other knob in each table
 GRID = {"k_s": (4, 6, 8, 16, 32), "k_t": (4, 6, 8, 12, 16)}
-Live = Callable[[Callable[[], Sequence[Cell]]], AbstractContextManager[Callable[[Cell, int, int], None]]]
+Live = Callable[
+    [Callable[[], Sequence[Cell]]], AbstractContextManager[Callable[[Cell, int, int], None]]
+]
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,11 @@ class Row:
     cells: tuple[Cell, ...]
 
     def errors(self, split: str) -> list[float]:
-        scores = [cell.result.scores for cell in self.cells if cell.state == "done" and cell.result is not None]
+        scores = [
+            cell.result.scores
+            for cell in self.cells
+            if cell.state == "done" and cell.result is not None
+        ]
         return [one[split]["headline"]["rel_l2"] for one in scores]
 
     def told(self) -> list[str]:
@@ -64,13 +72,21 @@ class Sensitivity:
 
     @property
     def is_done(self) -> bool:
-        return all(cell.state == "done" for rows in self.rows.values() for row in rows for cell in row.cells)
+        return all(
+            cell.state == "done"
+            for rows in self.rows.values()
+            for row in rows
+            for cell in row.cells
+        )
 
     def header(self, name: str) -> list[str]:
         return [name, "test", "validation", "seeds"]
 
     def tables(self) -> dict[str, list[list[str]]]:
-        return {f"{name} at {_other(name)} = {FIXED}": [row.told() for row in rows] for name, rows in self.rows.items()}
+        return {
+            f"{name} at {_other(name)} = {FIXED}": [row.told() for row in rows]
+            for name, rows in self.rows.items()
+        }
 
     @property
     def sentence(self) -> str:
@@ -116,22 +132,35 @@ def _shape(name: str, rows: Sequence[Row]) -> str:
     return f"{name}: {verdict}; least at {name} = {least} ({means[least]:.4g}; ends {means[first]:.4g} and {means[last]:.4g})."
 
 
-# ----------------------------------------------------------------------------------------------------------------- runs
+# --------------------------------------------------------------------------------------------- runs
 
 
-def run_study(request: Request, seeds: Sequence[int], *, jobs: int, home: Home, report: Report, live: Live) -> Sensitivity:
-    """Run what is missing of the grid, then write table, JSON and figure; what is done is never repeated."""
+def run_study(
+    request: Request, seeds: Sequence[int], *, jobs: int, home: Home, report: Report, live: Live
+) -> Sensitivity:
+    """Run what is missing of the grid, then write table, JSON and figure; what is done is never
+    repeated.
+    """
     plans = _plans(request, seeds)
     spec = next(iter(plans.values()))[0][1].spec
     missing = [cell for cell in _cells(plans, home) if cell.state in ("missing", "stale", "failed")]
     missing = cheap_first({cell.spec.key: cell for cell in missing}.values(), home)
     make_data(missing, home, report)
     with live(lambda: _cells(plans, home)) as tell:
-        for number, cell in enumerate(run_cells(missing, executor("pool"), Limits(home=home.root, jobs=jobs), home)):
+        for number, cell in enumerate(
+            run_cells(missing, executor("pool"), Limits(home=home.root, jobs=jobs), home)
+        ):
             knobs = cell.spec.model_params
-            tell(replace(cell, label=f"k_s {knobs['k_s']}, k_t {knobs['k_t']}"), number + 1, len(missing))
+            tell(
+                replace(cell, label=f"k_s {knobs['k_s']}, k_t {knobs['k_t']}"),
+                number + 1,
+                len(missing),
+            )
     rows = {
-        name: tuple(Row(value, tuple(cell_of(plan, home) for v, plan in pairs if v == value)) for value in GRID[name])
+        name: tuple(
+            Row(value, tuple(cell_of(plan, home) for v, plan in pairs if v == value))
+            for value in GRID[name]
+        )
         for name, pairs in plans.items()
     }
     folder = home.root / "studies" / f"sensitivity-{spec.row}-{spec.task}-{spec.track}"
@@ -143,16 +172,26 @@ def run_study(request: Request, seeds: Sequence[int], *, jobs: int, home: Home, 
 def _plans(request: Request, seeds: Sequence[int]) -> dict[str, list[tuple[int, Plan]]]:
     """For each knob, (value, run) over values and seeds; every unknown name is one line."""
     if request.dataset.endswith(".nc"):
-        raise ParamError(f"study: {request.dataset} is a file; a study runs tasks in several processes, name one such as nse")
+        raise ParamError(
+            f"study: {request.dataset} is a file; a study runs tasks in several processes, name "
+            "one such as nse"
+        )
     if not seeds:
         raise ParamError("seeds: none given; expected for example 0,1,2")
     plans: dict[str, list[tuple[int, Plan]]] = {name: [] for name in GRID}
     for name, values in GRID.items():
         for value in values:
-            knobs = {**(request.knobs or {}), f"model.{name}": str(value), f"model.{_other(name)}": str(FIXED)}
+            knobs = {
+                **(request.knobs or {}),
+                f"model.{name}": str(value),
+                f"model.{_other(name)}": str(FIXED),
+            }
             plan = make_plan(replace(request, knobs=knobs))
             if plan.declined is not None:
-                raise RunError(f"{plan.spec.row}: declines {plan.spec.task} ({plan.declined}); choose another pair")
+                raise RunError(
+                    f"{plan.spec.row}: declines {plan.spec.task} ({plan.declined}); choose another "
+                    "pair"
+                )
             plans[name] += [(value, with_seed(plan, seed)) for seed in seeds]
     return plans
 
@@ -161,19 +200,33 @@ def _cells(plans: dict[str, list[tuple[int, Plan]]], home: Home) -> list[Cell]:
     return [cell_of(plan, home) for pairs in plans.values() for _, plan in pairs]
 
 
-# ---------------------------------------------------------------------------------------------------------------- paper
+# -------------------------------------------------------------------------------------------- paper
 
 
 def _write(study: Sensitivity) -> None:
-    header = ["knob", "k_s", "k_t", "seed", "test", "valid", "parameters", "train_cpu_s", "state", "key"]
+    header = [
+        "knob",
+        "k_s",
+        "k_t",
+        "seed",
+        "test",
+        "valid",
+        "parameters",
+        "train_cpu_s",
+        "state",
+        "key",
+    ]
     lines = []
     for name, rows in study.rows.items():
         for cell in (cell for row in rows for cell in row.cells):
             params, result = cell.spec.model_params, cell.result
             scores = [
-                result.scores[one]["headline"]["rel_l2"] if result and cell.state == "done" else "" for one in ("test", "valid")
+                result.scores[one]["headline"]["rel_l2"] if result and cell.state == "done" else ""
+                for one in ("test", "valid")
             ]
-            costs = [result.costs.get(one, "") if result else "" for one in ("parameters", "train_cpu_s")]
+            costs = [
+                result.costs.get(one, "") if result else "" for one in ("parameters", "train_cpu_s")
+            ]
             place = [name, params["k_s"], params["k_t"], cell.spec.seed]
             lines.append([*place, *scores, *costs, cell.state, cell.spec.key[:12]])
     table(study.folder / "sensitivity.csv", header, lines)
@@ -182,7 +235,9 @@ def _write(study: Sensitivity) -> None:
 
 
 def _draw(study: Sensitivity) -> None:
-    """Two panels on one scale: mean over seeds on test, with the range of the seeds, and on validation."""
+    """Two panels on one scale: mean over seeds on test, with the range of the seeds, and on
+    validation.
+    """
     page = Page(8.4, 3.7)
     page.text(0.75, 0.25, "Sensitivity to the retained modes", fontsize=LARGE, fontweight="bold")
     page.text(0.75, 0.5, study.title, fontsize=SMALL, color=FAINT)
@@ -196,7 +251,15 @@ def _draw(study: Sensitivity) -> None:
             values = [value for value, _ in known]
             low, high = [min(errors) for _, errors in known], [max(errors) for _, errors in known]
             axes.fill_between(values, low, high, color=colour, alpha=0.15, linewidth=0)
-            axes.plot(values, [mean(errors) for _, errors in known], "o-", color=colour, ms=4, linewidth=1.3, label=label)
+            axes.plot(
+                values,
+                [mean(errors) for _, errors in known],
+                "o-",
+                color=colour,
+                ms=4,
+                linewidth=1.3,
+                label=label,
+            )
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_locator(FixedLocator([float(row.value) for row in rows]))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -210,9 +273,15 @@ def _draw(study: Sensitivity) -> None:
             axes.set_ylabel("relative L2 error", fontsize=NORMAL)
         else:
             axes.sharey(first)
-            axes.legend(frameon=False, fontsize=SMALL, ncols=2, loc="lower right", bbox_to_anchor=(1.0, 1.0))
+            axes.legend(
+                frameon=False, fontsize=SMALL, ncols=2, loc="lower right", bbox_to_anchor=(1.0, 1.0)
+            )
     tops = [
-        max(row.errors(split)) for rows in study.rows.values() for row in rows for split in ("test", "valid") if row.errors(split)
+        max(row.errors(split))
+        for rows in study.rows.values()
+        for row in rows
+        for split in ("test", "valid")
+        if row.errors(split)
     ]
     if first is not None and tops and math.isfinite(max(tops)):
         first.set_ylim(0, 1.08 * max(tops))

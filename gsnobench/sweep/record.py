@@ -1,4 +1,6 @@
-"""A sweep in MLflow: a parent run under which its trials are nested, by the same spool and mirror as any run."""
+"""A sweep in MLflow: a parent run under which its trials are nested, by the same spool and mirror
+as any run.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +52,20 @@ class Record:
             if self.writer is None or self.address is None:
                 return
             best, winner = found.get("best", {}), found.get("winner", {})
-            named = {"best_valid": best.get("valid"), "winner_valid": winner.get("mean"), "winner_test": winner.get("test_mean")}
+            named = {
+                "best_valid": best.get("valid"),
+                "winner_valid": winner.get("mean"),
+                "winner_test": winner.get("test_mean"),
+            }
             metrics = {f"sweep/{name}": value for name, value in named.items() if value is not None}
             point = winner.get("point") or best.get("point") or {}
             tags = {f"best.{name}": str(value) for name, value in point.items()}
-            about = {"status": found["status"], "reason": found.get("reason", ""), "metrics": metrics, "tags": tags}
+            about = {
+                "status": found["status"],
+                "reason": found.get("reason", ""),
+                "metrics": metrics,
+                "tags": tags,
+            }
             self.writer.append("finished", **about, result=fingerprint(self.folder))
 
 
@@ -67,7 +78,12 @@ def recorded(search: Search, trials: Trials, home: Home) -> Iterator[Record]:
         if record.address is not None:
             # "+" sorts before the names of runs: the mirror makes a parent before its children
             record.writer = open_writer(record.address.home, f"+{search.name}")
-            record.writer.append("started", id=parent_id(trials), store=record.address.id, **_beginning(search, record.folder))
+            record.writer.append(
+                "started",
+                id=parent_id(trials),
+                store=record.address.id,
+                **_beginning(search, record.folder),
+            )
             ensure_mirror(record.address)
     try:
         yield record
@@ -79,11 +95,16 @@ def recorded(search: Search, trials: Trials, home: Home) -> Iterator[Record]:
 
 
 def _beginning(search: Search, folder: Path) -> dict[str, Any]:
-    """As of a run, without the knobs that are searched and without a key, since a sweep is no single question."""
+    """As of a run, without the knobs that are searched and without a key, since a sweep is no
+    single question.
+    """
     said = beginning(search.plan({}).spec, folder, {"kind": "sweep", "sweep": search.name})
     searched = {axis.name for axis in search.axes}
     params = {name: value for name, value in said["params"].items() if name not in searched}
-    params |= {"over": ", ".join(axis.describe() for axis in search.axes), "minimise": ", ".join(search.objectives)}
+    params |= {
+        "over": ", ".join(axis.describe() for axis in search.axes),
+        "minimise": ", ".join(search.objectives),
+    }
     tags = {name: value for name, value in said["tags"].items() if name != "gsnobench.key"}
     place = f"../studies/{search.name}"  # the mirror looks for artifacts from HOME/runs
     return {**said, "run": place, "name": f"sweep {search.name}", "tags": tags, "params": params}

@@ -1,4 +1,6 @@
-"""A search over knobs: trials scored on validation alone, the best refitted with several seeds, the winner tested once."""
+"""A search over knobs: trials scored on validation alone, the best refitted with several seeds, the
+winner tested once.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ MOST_CELLS = 100_000  # of a grid
 Say = Callable[[str, Mapping[str, Any]], None]  # what happened -> whoever shows it
 
 
-# ---------------------------------------------------------------------------------------------------------- the question
+# ------------------------------------------------------------------------------------- the question
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,10 @@ class Search:
 
     def plan(self, point: Point, seed: int | None = None) -> Plan:
         """The run of a point."""
-        knobs = {**(self.request.knobs or {}), **{name: str(value) for name, value in point.items()}}
+        knobs = {
+            **(self.request.knobs or {}),
+            **{name: str(value) for name, value in point.items()},
+        }
         plan = make_plan(replace(self.request, knobs=knobs))
         return plan if seed is None else with_seed(plan, seed)
 
@@ -64,17 +69,26 @@ class Search:
         return home.root / "studies" / self.name
 
 
-def make_search(request: Request, over: Sequence[str], *, name: str = "", minimise: str = "error", **how: Any) -> Search:
+def make_search(
+    request: Request, over: Sequence[str], *, name: str = "", minimise: str = "error", **how: Any
+) -> Search:
     """Check what a person asks for; every mistake is one line before anything is trained."""
     plan = make_plan(request)
     if plan.declined is not None:
-        raise RunError(f"{plan.spec.row}: declines {plan.spec.task} ({plan.declined}); choose another pair")
+        raise RunError(
+            f"{plan.spec.row}: declines {plan.spec.task} ({plan.declined}); choose another pair"
+        )
     goals = tuple(word.strip() for word in minimise.split(",") if word.strip())
     for goal in goals:
         if goal not in get_args(Objective):
-            raise ParamError(f"minimise: {goal!r} is unknown; {did_you_mean(goal, get_args(Objective))}")
+            raise ParamError(
+                f"minimise: {goal!r} is unknown; {did_you_mean(goal, get_args(Objective))}"
+            )
     if goals[:1] != ("error",) or len(set(goals)) != len(goals):
-        raise ParamError(f"minimise: {minimise!r} must begin with error and name each goal once; for example error,seconds")
+        raise ParamError(
+            f"minimise: {minimise!r} must begin with error and name each goal once; for example "
+            "error,seconds"
+        )
     axes = axes_of(over, plan, request.knobs or {})
     search = Search(request, axes, name, objectives=goals, **how)  # type: ignore[arg-type]
     _check(search)
@@ -82,18 +96,32 @@ def make_search(request: Request, over: Sequence[str], *, name: str = "", minimi
 
 
 def _check(search: Search) -> None:
-    for kind, value, known in (("sampler", search.sampler, get_args(Sampler)), ("pruner", search.pruner, get_args(Pruner))):
+    for kind, value, known in (
+        ("sampler", search.sampler, get_args(Sampler)),
+        ("pruner", search.pruner, get_args(Pruner)),
+    ):
         if value not in known:
             raise ParamError(f"{kind}: {value!r} is unknown; {did_you_mean(value, known)}")
     if search.pruner != "none" and not search.has_one_goal:
-        raise ParamError("pruner: a search with several goals cannot prune; drop --pruner or minimise error alone")
+        raise ParamError(
+            "pruner: a search with several goals cannot prune; drop --pruner or minimise error "
+            "alone"
+        )
     if search.trials < 1 or search.refit_top < 1 or not search.refit_seeds:
-        raise ParamError("sweep: needs at least one trial, one point to refit and one refit seed; raise the number")
+        raise ParamError(
+            "sweep: needs at least one trial, one point to refit and one refit seed; raise the "
+            "number"
+        )
     if search.name and not re.fullmatch(r"[A-Za-z0-9][\w.@+-]{0,99}", search.name):
-        raise ParamError(f"name: {search.name!r} cannot be a folder; expected letters, digits and . _ @ + -")
+        raise ParamError(
+            f"name: {search.name!r} cannot be a folder; expected letters, digits and . _ @ + -"
+        )
     cells = math.prod(len(axis.grid()) for axis in search.axes)
     if search.sampler == "grid" and cells > MOST_CELLS:
-        raise ParamError(f"sampler: a grid of {cells} points; search fewer knobs or name values, as in model.k_s=4:8:16")
+        raise ParamError(
+            f"sampler: a grid of {cells} points; search fewer knobs or name values, as in "
+            "model.k_s=4:8:16"
+        )
 
 
 def _default_name(plan: Plan, search: Search) -> str:
@@ -103,12 +131,20 @@ def _default_name(plan: Plan, search: Search) -> str:
 
 
 def identity(search: Search, plan: Plan) -> dict[str, Any]:
-    """What makes two commands the same search: the question without the searched knobs, and what is varied for what."""
+    """What makes two commands the same search: the question without the searched knobs, and what is
+    varied for what.
+    """
     spec = plan.spec.to_dict()
     for axis in search.axes:
         section, name = axis.name.split(".", 1)
-        spec[f"{section}_params"] = {one: value for one, value in spec[f"{section}_params"].items() if one != name}
-    return {**spec, "over": [axis.describe() for axis in search.axes], "minimise": list(search.objectives)}
+        spec[f"{section}_params"] = {
+            one: value for one, value in spec[f"{section}_params"].items() if one != name
+        }
+    return {
+        **spec,
+        "over": [axis.describe() for axis in search.axes],
+        "minimise": list(search.objectives),
+    }
 
 
 def open_trials(search: Search, home: Home, storage: str) -> Trials:
@@ -124,8 +160,12 @@ def open_trials(search: Search, home: Home, storage: str) -> Trials:
             if start and search.sampler != "grid":
                 trials.study.enqueue_trial(dict(start), skip_if_exists=True)
         elif found != wanted:
-            odd = ", ".join(sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name)))
-            raise RunError(f"sweep {search.name}: holds another search ({odd} differ); choose another --name")
+            odd = ", ".join(
+                sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
+            )
+            raise RunError(
+                f"sweep {search.name}: holds another search ({odd} differ); choose another --name"
+            )
     trials.study.pruner = _pruner(search)
     return trials
 
@@ -133,18 +173,28 @@ def open_trials(search: Search, home: Home, storage: str) -> Trials:
 def _pruner(search: Search) -> optuna.pruners.BasePruner:
     if search.pruner == "median":
         return optuna.pruners.MedianPruner()
-    return optuna.pruners.HyperbandPruner() if search.pruner == "hyperband" else optuna.pruners.NopPruner()
+    return (
+        optuna.pruners.HyperbandPruner()
+        if search.pruner == "hyperband"
+        else optuna.pruners.NopPruner()
+    )
 
 
 def _sampler(search: Search, slot: int, known: int) -> optuna.samplers.BaseSampler:
-    """A worker's own stream of random numbers: two workers with one stream would ask the same points."""
+    """A worker's own stream of random numbers: two workers with one stream would ask the same
+    points.
+    """
     seed = mix(search.request.seed, "sampler", slot, known) % 2**32
     if search.sampler == "gp":
         return optuna.samplers.GPSampler(seed=seed, warn_independent_sampling=False)
-    return optuna.samplers.TPESampler(seed=seed) if search.sampler == "tpe" else optuna.samplers.RandomSampler(seed=seed)
+    return (
+        optuna.samplers.TPESampler(seed=seed)
+        if search.sampler == "tpe"
+        else optuna.samplers.RandomSampler(seed=seed)
+    )
 
 
-# -------------------------------------------------------------------------------------------------------------- the work
+# ----------------------------------------------------------------------------------------- the work
 
 
 def work(search: Search, trials: Trials, where: Where, say: Say, *, slot: int = 0) -> None:
@@ -164,11 +214,16 @@ def wanted(search: Search, grid: Sequence[Point]) -> int:
     return min(search.trials, len(grid)) if grid else search.trials
 
 
-def _answer(search: Search, trials: Trials, asked: Asked, base: Plan, where: Where, say: Say) -> None:
+def _answer(
+    search: Search, trials: Trials, asked: Asked, base: Plan, where: Where, say: Say
+) -> None:
     point = suggest(asked.trial, search.axes, base)
     plan, started = search.plan(point), time.monotonic()
-    same = next((one for one in trials.answered() if one.user_attrs.get("key") == plan.spec.key), None)
-    if same is not None:  # no point is trained twice; what this home has from elsewhere is found by `validate`
+    same = next(
+        (one for one in trials.answered() if one.user_attrs.get("key") == plan.spec.key), None
+    )
+    # no point is trained twice; what this home has from elsewhere is found by `validate`
+    if same is not None:
         values = list(same.values) if same.state == TrialState.COMPLETE else None
         facts = {**same.user_attrs, "same": same.number}
     else:
@@ -176,11 +231,25 @@ def _answer(search: Search, trials: Trials, asked: Asked, base: Plan, where: Whe
         watch = None if search.pruner == "none" else _watch(asked.trial, plan)
         result = _validate(plan, replace(where, tags=tags, watch=watch))
         values = _values(search, result)
-        facts = {"key": plan.spec.key, "status": result.status, "reason": result.reason, "costs": dict(result.costs)}
+        facts = {
+            "key": plan.spec.key,
+            "status": result.status,
+            "reason": result.reason,
+            "costs": dict(result.costs),
+        }
     facts = {name: value for name, value in facts.items() if name in FACTS}
     trials.tell(asked, values, facts)
     spent = time.monotonic() - started
-    say("trial", {"number": asked.trial.number, "point": dict(point), "values": values, "seconds": spent, **facts})
+    say(
+        "trial",
+        {
+            "number": asked.trial.number,
+            "point": dict(point),
+            "values": values,
+            "seconds": spent,
+            **facts,
+        },
+    )
 
 
 def _validate(plan: Plan, where: Where) -> RunResult:
@@ -204,7 +273,9 @@ def _values(search: Search, result: RunResult) -> list[float] | None:
 
 
 def _watch(trial: Trial, plan: Plan) -> Callable[[str, int, Mapping[str, float]], None]:
-    """Report validation errors by the epochs since the beginning, also after a resume, and end what the pruner gives up."""
+    """Report validation errors by the epochs since the beginning, also after a resume, and end what
+    the pruner gives up.
+    """
     an_epoch = steps_per_epoch(plan.task.sizes["train"], len(plan.task.starts), plan.train)
     first, offsets = 0, {}
     for phase in plan.phases:
@@ -216,12 +287,15 @@ def _watch(trial: Trial, plan: Plan) -> Callable[[str, int, Mapping[str, float]]
             step = offsets[phase] + epoch
             trial.report(scores["valid"], step)
             if trial.should_prune():
-                raise Prune(f"{phase}: validation error {scores['valid']:.4g} at epoch {epoch}, not among the better trials")
+                raise Prune(
+                    f"{phase}: validation error {scores['valid']:.4g} at epoch {epoch}, not among "
+                    "the better trials"
+                )
 
     return watch
 
 
-# --------------------------------------------------------------------------------------------------------------- refits
+# ------------------------------------------------------------------------------------------- refits
 
 
 def point_of(search: Search, trial: FrozenTrial) -> Point:
@@ -241,11 +315,15 @@ def ranked(search: Search, trials: Trials) -> list[tuple[Point, float]]:
 def refits(search: Search, trials: Trials) -> list[tuple[Point, dict[int, Plan]]]:
     """The best points, and for each the runs that judge it."""
     top = [point for point, _ in ranked(search, trials)[: search.refit_top]]
-    return [(point, {seed: search.plan(point, seed) for seed in search.refit_seeds}) for point in top]
+    return [
+        (point, {seed: search.plan(point, seed) for seed in search.refit_seeds}) for point in top
+    ]
 
 
 def refit_error(trials: Trials, plan: Plan) -> float | None:
-    """The validation error of a refit that was made, here or on another host; infinite if it has none."""
+    """The validation error of a refit that was made, here or on another host; infinite if it has
+    none.
+    """
     value = trials.study.user_attrs.get(f"refit {plan.spec.key[:12]}")
     return None if value is None else float(value)
 
@@ -259,13 +337,17 @@ def _refit(search: Search, trials: Trials, where: Where, say: Say) -> None:
             if (is_taken and not is_patient) or refit_error(trials, plan) is not None:
                 continue
             result = _validate(plan, replace(where, tags={**(where.tags or {}), "kind": "refit"}))
-            error = result.scores["valid"]["headline"]["rel_l2"] if result.status == "done" else math.inf
+            error = (
+                result.scores["valid"]["headline"]["rel_l2"]
+                if result.status == "done"
+                else math.inf
+            )
             with answering(trials.url):
                 trials.study.set_user_attr(f"refit {plan.spec.key[:12]}", str(error))
             say("refit", {"row": plan.spec.row, "seed": plan.spec.seed, "error": error})
 
 
-# --------------------------------------------------------------------------------------------------------------- answer
+# ------------------------------------------------------------------------------------------- answer
 
 
 def is_complete(search: Search, trials: Trials) -> bool:
@@ -273,16 +355,25 @@ def is_complete(search: Search, trials: Trials) -> bool:
     grid = grid_points(search.axes, search.plan({})) if search.sampler == "grid" else []
     if len(trials.answered()) < wanted(search, grid):
         return False
-    runs = [plan for _, by_seed in refits(search, trials) for plan in by_seed.values()] if search.has_one_goal else []
+    runs = (
+        [plan for _, by_seed in refits(search, trials) for plan in by_seed.values()]
+        if search.has_one_goal
+        else []
+    )
     return all(refit_error(trials, plan) is not None for plan in runs)
 
 
 def answer(search: Search, trials: Trials, where: Where) -> dict[str, Any]:
-    """What the search has found, as one JSON document; the winner is scored on test here, and nothing else ever is."""
+    """What the search has found, as one JSON document; the winner is scored on test here, and
+    nothing else ever is.
+    """
     spec = search.plan({}).spec
     told = trials.answered()
     status = [str(one.user_attrs.get("status")) for one in told]
-    counts = {"answered": len(told), **{one: status.count(one) for one in ("done", "pruned", "diverged", "failed")}}
+    counts = {
+        "answered": len(told),
+        **{one: status.count(one) for one in ("done", "pruned", "diverged", "failed")},
+    }
     found: dict[str, Any] = {
         "name": search.name,
         **{"row": spec.row, "task": spec.task, "track": spec.track, "seed": spec.seed},
@@ -293,12 +384,19 @@ def answer(search: Search, trials: Trials, where: Where) -> dict[str, Any]:
     order = ranked(search, trials)
     if not order:
         reasons = [text for one in told if (text := one.user_attrs.get("reason"))]
-        return {**found, "status": "failed", "reason": f"no trial finished: {reasons[0] if reasons else 'all were pruned'}"}
+        return {
+            **found,
+            "status": "failed",
+            "reason": f"no trial finished: {reasons[0] if reasons else 'all were pruned'}",
+        }
     found["best"] = {"point": dict(order[0][0]), "valid": order[0][1]}
     if search.has_one_goal:
         return {**found, **_judged(search, trials, where)}
     front = sorted(trials.study.best_trials, key=lambda one: one.values)
-    points = {one.user_attrs["key"]: {"point": dict(point_of(search, one)), "values": list(one.values)} for one in front}
+    points = {
+        one.user_attrs["key"]: {"point": dict(point_of(search, one)), "values": list(one.values)}
+        for one in front
+    }
     return {**found, "status": "done", "pareto": list(points.values())}
 
 
@@ -311,11 +409,21 @@ def _judged(search: Search, trials: Trials, where: Where) -> dict[str, Any]:
     place = min(range(len(table)), key=lambda n: table[n]["mean"])
     winner = dict(table[place])
     if not math.isfinite(winner["mean"]):
-        return {"refits": table, "status": "failed", "reason": "every refitted point diverged with some seed"}
-    tests = {seed: _tested(trials, plan, where) for seed, plan in refits(search, trials)[place][1].items()}
+        return {
+            "refits": table,
+            "status": "failed",
+            "reason": "every refitted point diverged with some seed",
+        }
+    tests = {
+        seed: _tested(trials, plan, where)
+        for seed, plan in refits(search, trials)[place][1].items()
+    }
     scores = [score for score, _ in tests.values()]
     is_done = all(math.isfinite(score) for score in scores)
-    winner |= {"test": {seed: score for seed, (score, _) in tests.items()}, "test_mean": mean(scores)}
+    winner |= {
+        "test": {seed: score for seed, (score, _) in tests.items()},
+        "test_mean": mean(scores),
+    }
     winner["keys"] = [key[:12] for _, key in tests.values()]
     return {"refits": table, "winner": winner, "status": "done" if is_done else "diverged"}
 
@@ -325,7 +433,9 @@ def _tested(trials: Trials, plan: Plan, where: Where) -> tuple[float, str]:
     name = f"test {plan.spec.key[:12]}"
     known = trials.study.user_attrs.get(name)
     if known is None:
-        known = str(execute(plan, replace(where, tags={**(where.tags or {}), "kind": "winner"})).headline)
+        known = str(
+            execute(plan, replace(where, tags={**(where.tags or {}), "kind": "winner"})).headline
+        )
         with answering(trials.url):
             trials.study.set_user_attr(name, known)
     return float(known), plan.spec.key

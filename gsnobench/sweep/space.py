@@ -1,4 +1,6 @@
-"""What a sweep varies: knobs as Optuna's distributions, the values of a grid, and the conditions between them."""
+"""What a sweep varies: knobs as Optuna's distributions, the values of a grid, and the conditions
+between them.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,10 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.trial import Trial
 
-Point = Mapping[str, Value]  # dotted knob -> value; a knob that does not matter at this point is not in it
-CENTRAL = ("model.k_s", "model.k_t")  # what is searched where nothing is said and the model has them
+# dotted knob -> value; a knob that does not matter at this point is not in it
+Point = Mapping[str, Value]
+# what is searched where nothing is said and the model has them
+CENTRAL = ("model.k_s", "model.k_t")
 STEPS = 8  # values of a whole-number range in a grid, if it holds many more
 FEW = 16
 BUDGET = ("train.steps", "train.epochs")
@@ -28,7 +32,8 @@ class Axis:
 
     name: str  # dotted: model.k_s
     knob: Knob
-    values: tuple[Value, ...] = ()  # all of them, if they can be told; empty: the range from low to high
+    # all of them, if they can be told; empty: the range from low to high
+    values: tuple[Value, ...] = ()
     low: float = 0.0
     high: float = 0.0
 
@@ -38,7 +43,11 @@ class Axis:
 
     def describe(self) -> str:
         """The searched values as `--over` takes them."""
-        told = ":".join(str(one) for one in self.values) if self.values else f"{self.low:g}..{self.high:g}"
+        told = (
+            ":".join(str(one) for one in self.values)
+            if self.values
+            else f"{self.low:g}..{self.high:g}"
+        )
         return f"{self.name}={told}"
 
     def holds(self, value: Value) -> bool:
@@ -66,11 +75,15 @@ class Axis:
         return trial.suggest_float(self.name, self.low, self.high, log=self.knob.log)
 
     def grid(self) -> tuple[Value, ...]:
-        """A few values that cover the axis: doublings of a logarithmic whole number, else evenly spaced ones."""
+        """A few values that cover the axis: doublings of a logarithmic whole number, else evenly
+        spaced ones.
+        """
         if self.values:
             return self.values
         if self.knob.type is int and self.knob.log:
-            doublings = [int(self.low) * 2**n for n in range(int(math.log2(self.high / self.low)) + 1)]
+            doublings = [
+                int(self.low) * 2**n for n in range(int(math.log2(self.high / self.low)) + 1)
+            ]
             return tuple(dict.fromkeys([*doublings, int(self.high)]))
         if self.knob.type is int:
             low, high = int(self.low), int(self.high)
@@ -79,30 +92,39 @@ class Axis:
             return tuple(round(low + n * (high - low) / (STEPS - 1)) for n in range(STEPS))
         ends = (math.log(self.low), math.log(self.high)) if self.knob.log else (self.low, self.high)
         spaced = [ends[0] + n * (ends[1] - ends[0]) / (STEPS - 1) for n in range(STEPS)]
-        return tuple(min(max(math.exp(x) if self.knob.log else x, self.low), self.high) for x in spaced)
+        return tuple(
+            min(max(math.exp(x) if self.knob.log else x, self.low), self.high) for x in spaced
+        )
 
 
-# --------------------------------------------------------------------------------------------------------------- axes
+# --------------------------------------------------------------------------------------------- axes
 
 
 def axes_of(over: Sequence[str], plan: Plan, fixed: Mapping[str, str]) -> tuple[Axis, ...]:
-    """The axes of `--over`, in declared order, so that a condition stands before what depends on it.
+    """The axes of `--over`, in declared order, so that a condition stands before what depends on
+    it.
 
-    An entry is a knob (`model.k_s`), a knob with a narrower range (`model.k_s=4..64`) or with values (`model.k_s=4:8:16`).
+    An entry is a knob (`model.k_s`), a knob with a narrower range (`model.k_s=4..64`) or with
+    values (`model.k_s=4:8:16`).
     """
     declared = _declared(plan)
     searched = {name: knob for name, knob in declared.items() if knob.is_searched}
     wanted = list(over) or [name for name in _central(plan) if name in searched]
     wanted = wanted or [name for name in searched if name.startswith("model.")]
     if not wanted:
-        raise ParamError(f"over: {plan.model.name} declares no knob to search; name one of train: {_names(searched)}")
+        raise ParamError(
+            f"over: {plan.model.name} declares no knob to search; name one of train: "
+            f"{_names(searched)}"
+        )
     axes: dict[str, Axis] = {}
     for text in wanted:
         name, _, values = text.partition("=")
         if name not in searched:
             raise ParamError(_refusal(name, declared, searched))
         if name in fixed:
-            raise ParamError(f"{name}: is both fixed by --{name} and searched by --over; drop one of them")
+            raise ParamError(
+                f"{name}: is both fixed by --{name} and searched by --over; drop one of them"
+            )
         if name in axes:
             raise ParamError(f"over: {name} is named twice; name it once")
         axes[name] = _axis(name, searched[name], values)
@@ -124,13 +146,20 @@ def _check_condition(axis: Axis, axes: Mapping[str, Axis], plan: Plan) -> None:
         value = _values(plan)[f"{section}.{name}"]
         if not any(other.holds(one) if other else one == value for one in allowed):
             told = " or ".join(str(one) for one in allowed)
-            raise ParamError(f"over: {axis.name} matters only where {section}.{name} is {told}; fix or search that one as well")
+            raise ParamError(
+                f"over: {axis.name} matters only where {section}.{name} is {told}; fix or search "
+                "that one as well"
+            )
 
 
 def _values(plan: Plan) -> dict[str, Value]:
     """All knobs of the plan itself."""
     sections = {"model": plan.params.to_dict(), "train": plan.train.to_dict()}
-    return {f"{section}.{name}": value for section, knobs in sections.items() for name, value in knobs.items()}
+    return {
+        f"{section}.{name}": value
+        for section, knobs in sections.items()
+        for name, value in knobs.items()
+    }
 
 
 def _declared(plan: Plan) -> dict[str, Knob]:
@@ -158,17 +187,24 @@ def _axis(name: str, knob: Knob, text: str) -> Axis:
     if ".." in text and knob.low is not None and not knob.choices:
         low, high = (knob.check(end, section) for end in text.split("..", 1))
         if not float(low) < float(high):
-            raise ParamError(f"over: {name}={text} is no range; expected the lower end first, for example {name}={knob.range}")
+            raise ParamError(
+                f"over: {name}={text} is no range; expected the lower end first, for example "
+                f"{name}={knob.range}"
+            )
         return Axis(name, knob, low=float(low), high=float(high))
     if text:
-        return Axis(name, knob, values=tuple(dict.fromkeys(knob.check(word, section) for word in text.split(":"))))
+        return Axis(
+            name,
+            knob,
+            values=tuple(dict.fromkeys(knob.check(word, section) for word in text.split(":"))),
+        )
     if knob.choices or knob.type is bool:
         return Axis(name, knob, values=knob.choices or (False, True))
     assert knob.low is not None and knob.high is not None
     return Axis(name, knob, low=float(knob.low), high=float(knob.high))
 
 
-# ------------------------------------------------------------------------------------------------------------- points
+# ------------------------------------------------------------------------------------------- points
 
 
 def suggest(trial: Trial, axes: Sequence[Axis], plan: Plan) -> Point:
@@ -181,7 +217,9 @@ def suggest(trial: Trial, axes: Sequence[Axis], plan: Plan) -> Point:
 
 
 def own_point(axes: Sequence[Axis], plan: Plan) -> Point:
-    """Where the preset itself lies: the first trial, so that the answer is never worse than no search; empty if outside."""
+    """Where the preset itself lies: the first trial, so that the answer is never worse than no
+    search; empty if outside.
+    """
     point: dict[str, Value] = {}
     values = _values(plan)
     for axis in axes:
@@ -206,4 +244,10 @@ def grid_points(axes: Sequence[Axis], plan: Plan) -> list[Point]:
 
 def _matters(axis: Axis, point: Point, plan: Plan) -> bool:
     section, values = axis.name.split(".")[0], {**_values(plan), **point}
-    return axis.knob.is_active({name.split(".", 1)[1]: one for name, one in values.items() if name.startswith(f"{section}.")})
+    return axis.knob.is_active(
+        {
+            name.split(".", 1)[1]: one
+            for name, one in values.items()
+            if name.startswith(f"{section}.")
+        }
+    )

@@ -1,7 +1,8 @@
-"""The trials of a sweep in Optuna's storage: asked and told exactly so many times, by any number of workers that may die.
+"""The trials of a sweep in Optuna's storage: asked and told exactly so many times, by any number of
+workers that may die.
 
-Workers that share the home see each other's locks, which the kernel frees when their holder dies; workers elsewhere, on a
-database, are heard by their heartbeat.
+Workers that share the home see each other's locks, which the kernel frees when their holder dies;
+workers elsewhere, on a database, are heard by their heartbeat.
 """
 
 from __future__ import annotations
@@ -41,11 +42,13 @@ ANSWERED = (TrialState.COMPLETE, TrialState.PRUNED)
 OPEN = (*ANSWERED, TrialState.RUNNING, TrialState.WAITING)
 
 
-# -------------------------------------------------------------------------------------------------------------- storage
+# ------------------------------------------------------------------------------------------ storage
 
 
 class KernelLock:
-    """Optuna's own lock of a journal outlives a killed holder by 30 s; the kernel frees this one at once."""
+    """Optuna's own lock of a journal outlives a killed holder by 30 s; the kernel frees this one at
+    once.
+    """
 
     def __init__(self, journal: Path) -> None:
         self.journal = journal
@@ -63,7 +66,9 @@ class KernelLock:
 
 
 def _mend(journal: Path) -> None:
-    """Take out a last line that a power cut left unfinished: with a line behind it the whole study would be unreadable."""
+    """Take out a last line that a power cut left unfinished: with a line behind it the whole study
+    would be unreadable.
+    """
     with journal.open("rb+") as file:
         size = file.seek(0, os.SEEK_END)
         if size == 0:
@@ -75,11 +80,15 @@ def _mend(journal: Path) -> None:
 
 
 def open_storage(url: str, folder: Path) -> BaseStorage:
-    """A journal in the folder of the study, or the database at an address; what does not answer is one line."""
+    """A journal in the folder of the study, or the database at an address; what does not answer is
+    one line.
+    """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     logging.getLogger("alembic").setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)  # the heartbeat,
-    warnings.filterwarnings("ignore", message="Heartbeat of storage")  # and that we give it ourselves
+    # the heartbeat,
+    warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+    # and that we give it ourselves
+    warnings.filterwarnings("ignore", message="Heartbeat of storage")
     try:
         if not url:
             folder.mkdir(parents=True, exist_ok=True)
@@ -92,7 +101,8 @@ def open_storage(url: str, folder: Path) -> BaseStorage:
             grace_period=GRACE_S,
             heartbeat_stale_trial_callback=_again,
         )
-    except Exception as error:  # SQLAlchemy's, the driver's and the system's errors; a driver that is missing
+    # SQLAlchemy's, the driver's and the system's errors; a driver that is missing
+    except Exception as error:
         if isinstance(error, ImportError) and url.startswith("postgres"):
             hint = "its driver is not installed; pip install 'gsnobench[postgres]'"
             raise RunError(f"storage {label(url)}: {hint}") from error
@@ -110,7 +120,11 @@ def label(url: str) -> str:
     """The address without user and password."""
     try:
         parts = urlsplit(url)
-        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if parts.netloc else url or "journal"
+        return (
+            parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+            if parts.netloc
+            else url or "journal"
+        )
     except ValueError:
         return "address"
 
@@ -121,7 +135,7 @@ def _patience(url: str) -> dict[str, Any]:
     return {"connect_timeout": CONNECT_S} if url.startswith("postgres") else {}
 
 
-# ----------------------------------------------------------------------------------------------------------------- asked
+# -------------------------------------------------------------------------------------------- asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +168,10 @@ class Trials:
         storage = open_storage(url, folder)
         with lock(folder / ".ask.lock"), answering(url):
             study = optuna.create_study(
-                storage=storage, study_name=name, load_if_exists=True, directions=["minimize"] * objectives
+                storage=storage,
+                study_name=name,
+                load_if_exists=True,
+                directions=["minimize"] * objectives,
             )
             home = folder / "home.id"
             if not home.exists():
@@ -169,7 +186,9 @@ class Trials:
         return [one for one in self.all() if one.state in ANSWERED]
 
     def ask(self, wanted: int, grid: Sequence[Point] = ()) -> Asked | None:
-        """The next trial; None once so many have their answer. Waits while others may still die and leave theirs."""
+        """The next trial; None once so many have their answer. Waits while others may still die and
+        leave theirs.
+        """
         while True:
             with lock(self.folder / ".ask.lock"):
                 self._bury()
@@ -185,7 +204,9 @@ class Trials:
             time.sleep(POLL_S)
 
     def _take(self, wanted: int) -> Asked | None:
-        """Ask Optuna, and show that the trial is held; one too many, because another host asked meanwhile, is given back."""
+        """Ask Optuna, and show that the trial is held; one too many, because another host asked
+        meanwhile, is given back.
+        """
         trial = self.study.ask()
         before = [one for one in self.all() if one.number < trial.number and one.state in OPEN]
         if len(before) >= wanted:
@@ -201,7 +222,9 @@ class Trials:
         return Asked(trial, hold, path)
 
     def tell(self, asked: Asked, values: Sequence[float] | None, facts: Mapping[str, Any]) -> None:
-        """The answer of a trial; without values it was pruned or has none. One that was taken for dead keeps its new owner."""
+        """The answer of a trial; without values it was pruned or has none. One that was taken for
+        dead keeps its new owner.
+        """
         with lock(self.folder / ".ask.lock"), suppress(optuna.exceptions.UpdateFinishedTrialError):
             for name, value in facts.items():
                 asked.trial.set_user_attr(name, value)
@@ -219,9 +242,15 @@ class Trials:
 
     def _is_dead(self, one: FrozenTrial) -> bool:
         home = one.user_attrs.get("home")
-        if home is None and self.url.startswith("postgres"):  # cut between asking and signing, or about to sign elsewhere
-            return one.datetime_start is not None and datetime.now() - one.datetime_start > timedelta(seconds=GRACE_S)
-        return home in (None, self.home) and not is_locked(self.folder / "running" / f"{one.number}.lock")
+        # cut between asking and signing, or about to sign elsewhere
+        if home is None and self.url.startswith("postgres"):
+            return (
+                one.datetime_start is not None
+                and datetime.now() - one.datetime_start > timedelta(seconds=GRACE_S)
+            )
+        return home in (None, self.home) and not is_locked(
+            self.folder / "running" / f"{one.number}.lock"
+        )
 
 
 def _again(study: optuna.Study, dead: FrozenTrial) -> None:

@@ -1,4 +1,6 @@
-"""The processes of a sweep on this host: each asks, trains and tells by itself; one that dies is replaced."""
+"""The processes of a sweep on this host: each asks, trains and tells by itself; one that dies is
+replaced.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class Place:
     """Where a sweep runs; nothing here changes what it finds."""
 
     home: Path
-    storage: str = ""  # address of a database, else a journal in the home; may hold a password, so it is never an argument
+    # address of a database, else a journal in the home; may hold a password, so it is never an
+    # argument
+    storage: str = ""
     device: str = "auto"
     workers: int = 1
     threads: int = 1
@@ -51,12 +55,19 @@ class Worker:
         self.channel.close()
 
 
-def run_workers(search: Search, place: Place, hear: Callable[[str, Mapping[str, Any]], None]) -> None:
+def run_workers(
+    search: Search, place: Place, hear: Callable[[str, Mapping[str, Any]], None]
+) -> None:
     """Work until nothing is left to do; a worker's mistake ends them all, its death does not."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["gsnobench.sweep.workers"])
-    devices = devices_of(Limits(home=place.home, device=place.device, jobs=place.workers, threads=place.threads))
-    workers = [_start(context, search, replace(place, device=device), slot) for slot, device in enumerate(devices)]
+    devices = devices_of(
+        Limits(home=place.home, device=place.device, jobs=place.workers, threads=place.threads)
+    )
+    workers = [
+        _start(context, search, replace(place, device=device), slot)
+        for slot, device in enumerate(devices)
+    ]
     deaths = 0
     try:
         while workers:
@@ -73,9 +84,14 @@ def run_workers(search: Search, place: Place, hear: Callable[[str, Mapping[str, 
                 if event == "death":
                     deaths += 1
                     if deaths > MOST_DEATHS:
-                        raise RunError(f"sweep {search.name}: {deaths} workers died; look at the memory, or use fewer --workers")
+                        raise RunError(
+                            f"sweep {search.name}: {deaths} workers died; look at the memory, or "
+                            "use fewer --workers"
+                        )
                     hear("death", {"deaths": deaths})
-                    workers.append(_start(context, search, replace(place, device=worker.device), worker.slot))
+                    workers.append(
+                        _start(context, search, replace(place, device=worker.device), worker.slot)
+                    )
     finally:
         for one in workers:
             one.stop()
@@ -105,12 +121,21 @@ def _serve(channel: Connection, search: Search, place: Place, slot: int) -> None
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the starter's to answer
     threading.Thread(target=die_with, args=(channel,), daemon=True).start()
     torch.set_num_threads(place.threads)
-    os.environ.setdefault(WAIT_VARIABLE, "0")  # the mirror follows by itself: a trial need not wait for it
+    # the mirror follows by itself: a trial need not wait for it
+    os.environ.setdefault(WAIT_VARIABLE, "0")
     report = Report(warn=lambda text: channel.send(("warning", {"text": text})))
     try:
         home = open_home(place.home)
-        where = Where(home, choose_device(place.device), jobs=place.threads, tags=place.tags, report=report)
-        work(search, open_trials(search, home, place.storage), where, lambda *told: channel.send(told), slot=slot)
+        where = Where(
+            home, choose_device(place.device), jobs=place.threads, tags=place.tags, report=report
+        )
+        work(
+            search,
+            open_trials(search, home, place.storage),
+            where,
+            lambda *told: channel.send(told),
+            slot=slot,
+        )
         channel.send(("end", {}))
     except GsnobenchError as error:
         channel.send(("mistake", {"text": str(error)}))

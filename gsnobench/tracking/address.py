@@ -1,4 +1,6 @@
-"""Where MLflow keeps runs: from the environment, else a SQLite file in the home; never MLflow's own default."""
+"""Where MLflow keeps runs: from the environment, else a SQLite file in the home; never MLflow's own
+default.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ BOUNDS = {  # by default MLflow holds one call to a dead server for minutes
 
 @dataclass(frozen=True)
 class Address:
-    """One tracking store, always named explicitly: a stray ./mlruns would change MLflow's own choice."""
+    """One tracking store, always named explicitly: a stray ./mlruns would change MLflow's own
+    choice.
+    """
 
     home: Path
     uri: str
@@ -31,7 +35,9 @@ class Address:
     @classmethod
     def of(cls, home: Path) -> Address | None:
         """The store of a home; None where tracking is turned off with the address `none`."""
-        uri = next((value for name in URI_VARIABLES if (value := os.environ.get(name, "").strip())), "")
+        uri = next(
+            (value for name in URI_VARIABLES if (value := os.environ.get(name, "").strip())), ""
+        )
         if uri.lower() == "none":
             return None
         home = home.resolve()
@@ -39,17 +45,25 @@ class Address:
 
     @property
     def id(self) -> str:
-        """Names the store in spools and locks without its password; the default one may move with its home."""
+        """Names the store in spools and locks without its password; the default one may move with
+        its home.
+        """
         return "default" if self.is_default else hashlib.sha256(self.uri.encode()).hexdigest()[:12]
 
     @property
     def label(self) -> str:
         """The address without user and password."""
         parts = urlsplit(self.uri)
-        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if parts.netloc else self.uri
+        return (
+            parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+            if parts.netloc
+            else self.uri
+        )
 
     def told(self, error: Exception) -> str:
-        """What an error of the store says, on one line, without user and password: messages repeat the address."""
+        """What an error of the store says, on one line, without user and password: messages repeat
+        the address.
+        """
         secret, at, _ = urlsplit(self.uri).netloc.rpartition("@")
         text = str(error).replace(f"{secret}@", "") if at else str(error)
         return " ".join(text.split())[:200]
@@ -65,13 +79,17 @@ class Address:
         return self.uri.startswith(("http://", "https://"))
 
     def environment(self) -> dict[str, str]:
-        """For a process that works on this store; the address may hold a password, so it is not an argument."""
+        """For a process that works on this store; the address may hold a password, so it is not an
+        argument.
+        """
         return {**BOUNDS, **os.environ, URI_VARIABLES[0]: "" if self.is_default else self.uri}
 
 
 @contextmanager
 def bounded_requests() -> Iterator[None]:
-    """Within the block MLflow asks a silent server briefly, not for minutes, and leaves stdout alone; what the user set stays."""
+    """Within the block MLflow asks a silent server briefly, not for minutes, and leaves stdout
+    alone; what the user set stays.
+    """
     added = {name: value for name, value in BOUNDS.items() if name not in os.environ}
     os.environ.update(added)
     try:

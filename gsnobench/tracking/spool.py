@@ -1,7 +1,7 @@
 """The local record of a run: one JSON line an event, written before anything else hears of it.
 
-A writer holds a lock on its file while it lives, so that any other process can tell a running spool from an interrupted
-one. `RUN.done` beside `RUN.jsonl` says how many bytes of it have been mirrored.
+A writer holds a lock on its file while it lives, so that any other process can tell a running spool
+from an interrupted one. `RUN.done` beside `RUN.jsonl` says how many bytes of it have been mirrored.
 """
 
 from __future__ import annotations
@@ -45,8 +45,10 @@ class Spool:
 
     path: Path
     size: int  # bytes read
-    started: Mapping[str, Any]  # the first "started" record: id, store, experiment, name, tags, params
-    points: Mapping[tuple[str, int], Point] = field(default_factory=dict)  # (metric, step) -> its first value
+    # the first "started" record: id, store, experiment, name, tags, params
+    started: Mapping[str, Any]
+    # (metric, step) -> its first value
+    points: Mapping[tuple[str, int], Point] = field(default_factory=dict)
     finished: Mapping[str, Any] | None = None
 
     @property
@@ -98,14 +100,32 @@ def open_writer(home: Path, run: str) -> SpoolWriter:
 
 
 def beginning(spec: RunSpec, folder: Path, tags: Mapping[str, str]) -> dict[str, Any]:
-    """What the first record says of a run: where it belongs, its tags, its resolved knobs as the command line names them."""
-    named = {"model": spec.model, "preset": spec.preset, "task": spec.task, "track": spec.track, "seed": spec.seed}
+    """What the first record says of a run: where it belongs, its tags, its resolved knobs as the
+    command line names them.
+    """
+    named = {
+        "model": spec.model,
+        "preset": spec.preset,
+        "task": spec.task,
+        "track": spec.track,
+        "seed": spec.seed,
+    }
     named |= {"row": spec.row, "gsnobench.key": spec.key, "gsnobench.version": __version__, **tags}
-    groups = {"model": spec.model_params, "train": spec.train_params, "data": {**spec.data, "seed": spec.data_seed}}
+    groups = {
+        "model": spec.model_params,
+        "train": spec.train_params,
+        "data": {**spec.data, "seed": spec.data_seed},
+    }
     groups |= {"steps": spec.steps, "scaling": spec.scaling, "sizes": spec.sizes}
     params = _flat({**groups, "resolution": spec.resolution, "seed": spec.seed})
     experiment, name = f"gsnobench/{spec.track}/{spec.task}", f"{spec.row} seed {spec.seed}"
-    return {"run": folder.name, "experiment": experiment, "name": name, "tags": _flat(named), "params": params}
+    return {
+        "run": folder.name,
+        "experiment": experiment,
+        "name": name,
+        "tags": _flat(named),
+        "params": params,
+    }
 
 
 def ending(result: RunResult, folder: Path) -> dict[str, Any]:
@@ -120,7 +140,9 @@ def ending(result: RunResult, folder: Path) -> dict[str, Any]:
     return {
         "status": result.status,
         "reason": result.reason[:TEXT],
-        "metrics": {name: value for name, value in metrics.items() if isinstance(value, (int, float))},
+        "metrics": {
+            name: value for name, value in metrics.items() if isinstance(value, (int, float))
+        },
         "tags": _flat({"env": result.environment, "data": result.data}),
         "result": fingerprint(folder),
     }
@@ -146,7 +168,9 @@ def read(path: Path) -> Spool | None:
     """What a spool holds; None if it has no readable beginning. Lines torn by a kill are left out."""
     raw = path.read_bytes()
     records = [record for line in raw.split(b"\n") if (record := _parsed(line)) is not None]
-    started = next((record for record in records if record["event"] == "started" and "id" in record), None)
+    started = next(
+        (record for record in records if record["event"] == "started" and "id" in record), None
+    )
     if started is None:
         return None
     finished = next((record for record in records if record["event"] == "finished"), None)
@@ -172,7 +196,9 @@ def is_mirrored(path: Path) -> bool:
 
 
 def unmirrored(home: Path, seen: dict[Path, tuple[int, int, int]]) -> list[Path]:
-    """Spools that hold more than has been mirrored; `seen` remembers the others, since there may be thousands to look at."""
+    """Spools that hold more than has been mirrored; `seen` remembers the others, since there may be
+    thousands to look at.
+    """
     found = []
     for path in spools(home):
         with suppress(FileNotFoundError):  # put aside by a new attempt
@@ -194,14 +220,18 @@ def mark_mirrored(spool: Spool) -> None:
 
 @contextmanager
 def held(path: Path, patience: float = 0.0) -> Iterator[bool]:
-    """Try to hold an exclusive lock for the block; yields whether it was got within `patience` seconds."""
+    """Try to hold an exclusive lock for the block; yields whether it was got within `patience`
+    seconds.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         yield _locked(file, patience)
 
 
 def _locked(file: IO[str], patience: float = 0.0) -> bool:
-    """Lock an open file; False if another process still has it after `patience` seconds. Closing it frees the lock."""
+    """Lock an open file; False if another process still has it after `patience` seconds. Closing it
+    frees the lock.
+    """
     deadline = time.monotonic() + patience
     while True:
         try:
@@ -214,11 +244,15 @@ def _locked(file: IO[str], patience: float = 0.0) -> bool:
 
 
 def _put_aside(path: Path, before: Spool | None) -> None:
-    """A spool that is fully mirrored may go; any other keeps its records under a name of its own for a later replay."""
+    """A spool that is fully mirrored may go; any other keeps its records under a name of its own
+    for a later replay.
+    """
     if is_mirrored(path):
         path.unlink()
     else:
-        path.rename(path.with_name(f"{path.stem}.{before.id[:8] if before else 'unreadable'}.jsonl"))
+        path.rename(
+            path.with_name(f"{path.stem}.{before.id[:8] if before else 'unreadable'}.jsonl")
+        )
     path.with_suffix(".done").unlink(missing_ok=True)
 
 
@@ -242,7 +276,9 @@ def _points_of(record: Mapping[str, Any]) -> Iterator[Point]:
     when = int(record.get("time", 0))
     if record["event"] == "epoch":
         for name, value in record["scores"].items():
-            yield Point(_allowed(f"{record['phase']}/{name}"), int(record["epoch"]), float(value), when)
+            yield Point(
+                _allowed(f"{record['phase']}/{name}"), int(record["epoch"]), float(value), when
+            )
     if record["event"] == "finished":
         for name, value in record["metrics"].items():
             yield Point(_allowed(name), 0, float(value), when)
@@ -258,7 +294,9 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     flat: dict[str, str] = {}
     for name, value in values.items():
         place = _allowed(f"{prefix}{name}")
-        flat |= _flat(value, f"{place}.") if isinstance(value, Mapping) else {place: str(value)[:TEXT]}
+        flat |= (
+            _flat(value, f"{place}.") if isinstance(value, Mapping) else {place: str(value)[:TEXT]}
+        )
     return flat
 
 

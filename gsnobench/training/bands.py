@@ -1,4 +1,6 @@
-"""Where in the spectrum an error lives: truth and error of test predictions in bands of a mesh's Laplacian modes."""
+"""Where in the spectrum an error lives: truth and error of test predictions in bands of a mesh's
+Laplacian modes.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,26 @@ from gsnobench.training.loader import Loader
 
 OCTAVES = 7  # modes 1, 2-3, 4-7, ... 64-127; a last band holds all that is left
 MODES = 2**OCTAVES - 1
-MOST_MESHES = 32  # eigenbases are not free: where every sample has its own mesh, so many samples must do
+# eigenbases are not free: where every sample has its own mesh, so many samples must do
+MOST_MESHES = 32
 
 
-def band_table(steps: Iterable[Step], loader: Loader, cache: Cache) -> dict[str, dict[str, list[float]]]:
-    """Scored field -> "truth" and "error" -> norm in each band over the norm of the whole truth, root mean square over samples.
+def band_table(
+    steps: Iterable[Step], loader: Loader, cache: Cache
+) -> dict[str, dict[str, list[float]]]:
+    """Scored field -> "truth" and "error" -> norm in each band over the norm of the whole truth,
+    root mean square over samples.
 
-    Norms are weighted by area, as the modes are orthonormal: the squares of a table add up to the square of the whole. A field
-    that lives on part of a mesh has no entry: the modes of the mesh are not its own.
+    Norms are weighted by area, as the modes are orthonormal: the squares of a table add up to the
+    square of the whole. A field that lives on part of a mesh has no entry: the modes of the mesh
+    are not its own.
     """
     task = loader.task
-    scored = {name: list(group) for name, group in task.scored.items() if {task.fields[one].support for one in group} == {"all"}}
+    scored = {
+        name: list(group)
+        for name, group in task.scored.items()
+        if {task.fields[one].support for one in group} == {"all"}
+    }
     energies: dict[str, list[Array]] = defaultdict(list)  # field -> (2, bands) a window
     bases: dict[str, Basis] = {}
     for step in steps if scored else ():
@@ -38,17 +49,27 @@ def band_table(steps: Iterable[Step], loader: Loader, cache: Cache) -> dict[str,
                 truth = step.target[place, :, : mesh.size].double().cpu().numpy()  # (T, N, C)
                 error = step.prediction[place, :, : mesh.size].double().cpu().numpy() - truth
                 for name, group in scored.items():
-                    pair = np.stack([band_energies(bases[mesh.key], values[..., group]) for values in (truth, error)])
+                    pair = np.stack(
+                        [
+                            band_energies(bases[mesh.key], values[..., group])
+                            for values in (truth, error)
+                        ]
+                    )
                     energies[name].append(pair / max(pair[0].sum(), 1e-30))
     means = {name: np.sqrt(np.mean(pairs, axis=0)) for name, pairs in energies.items()}
     return {
-        name: {part: [rounded(one) for one in norms.tolist()] for part, norms in zip(("truth", "error"), pair, strict=True)}
+        name: {
+            part: [rounded(one) for one in norms.tolist()]
+            for part, norms in zip(("truth", "error"), pair, strict=True)
+        }
         for name, pair in means.items()
     }
 
 
 def band_energies(basis: Basis, values: Array) -> Array:
-    """Squared norm of (T, N, c) in each band, (OCTAVES + 1,); a small mesh leaves the last bands empty."""
+    """Squared norm of (T, N, c) in each band, (OCTAVES + 1,); a small mesh leaves the last bands
+    empty.
+    """
     coefficients = np.einsum("kn,tnc->ktc", basis.analysis, values, optimize=True)
     by_mode = np.square(coefficients).sum(axis=(1, 2))  # (k,)
     octave = np.log2(np.arange(1, len(by_mode) + 1)).astype(int)  # exact at powers of two

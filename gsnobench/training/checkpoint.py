@@ -1,4 +1,6 @@
-"""What a run needs to go on exactly where it was cut: progress, weights, optimiser, best weights; written atomically."""
+"""What a run needs to go on exactly where it was cut: progress, weights, optimiser, best weights;
+written atomically.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ class Checkpoint:
         """Let the averaged weights follow the live ones, with a short memory at the start."""
         now = min(decay, (1 + step) / (10 + step))
         if self.average is None:
-            self.average = {name: value.detach().clone() for name, value in module.named_parameters()}
+            self.average = {
+                name: value.detach().clone() for name, value in module.named_parameters()
+            }
         for name, value in module.named_parameters():
             self.average[name].lerp_(value.detach(), 1 - now)
 
@@ -89,7 +93,9 @@ def read_checkpoint(folder: Path, module: nn.Module, device: torch.device) -> Ch
     try:
         body = torch.load(path, weights_only=True, map_location=device)
     except Exception as error:
-        raise DataError(f"{path}: unreadable checkpoint ({error}); repeat the run with --force") from error
+        raise DataError(
+            f"{path}: unreadable checkpoint ({error}); repeat the run with --force"
+        ) from error
     values = body["progress"]
     load_state(module, body["module"])
     progress = Progress(**{**values, "clock": Clock(**values["clock"])})
@@ -107,7 +113,9 @@ def drop_checkpoint(folder: Path) -> None:
 
 
 def load_state(module: nn.Module, state: Mapping[str, torch.Tensor]) -> None:
-    """Load weights; buffers take the size they have in the file, since closed-form phases decide it."""
+    """Load weights; buffers take the size they have in the file, since closed-form phases decide
+    it.
+    """
     for name, value in state.items():
         owner_name, _, leaf = name.rpartition(".")
         owner = module.get_submodule(owner_name)

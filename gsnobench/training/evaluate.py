@@ -1,4 +1,6 @@
-"""Scores of a trained module on a split: per sample first, in physical units, with the figures that a board needs."""
+"""Scores of a trained module on a split: per sample first, in physical units, with the figures that
+a board needs.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ class Evaluation:
     def scores(self) -> dict[str, dict[str, float]]:
         """Means over samples; `max` is the largest."""
         return {
-            name: {metric: float(values.max() if metric == "max" else values.mean()) for metric, values in table.items()}
+            name: {
+                metric: float(values.max() if metric == "max" else values.mean())
+                for metric, values in table.items()
+            }
             for name, table in self.samples.items()
         }
 
@@ -36,23 +41,34 @@ class Evaluation:
         """Per-sample errors of the scored fields with four digits: enough to recompute every table."""
         wanted = ("rel_l2", "rel_l2_raw")
         return {
-            name: {metric: [rounded(value) for value in self.samples[name][metric].tolist()] for metric in wanted}
+            name: {
+                metric: [rounded(value) for value in self.samples[name][metric].tolist()]
+                for metric in wanted
+            }
             for name in task.scored
         }
 
     def frame_table(self) -> dict[str, dict[str, list[float]]]:
         """Quantiles over samples of the error of each frame."""
         return {
-            name: {f"q{q}": [rounded(value) for value in np.quantile(table, q / 100, axis=0).tolist()] for q in (10, 50, 90)}
+            name: {
+                f"q{q}": [rounded(value) for value in np.quantile(table, q / 100, axis=0).tolist()]
+                for q in (10, 50, 90)
+            }
             for name, table in self.frames.items()
         }
 
 
 def evaluate_split(
-    module: nn.Module, loader: Loader, frames: int, batch_size: int, metrics: tuple[Metric, ...] = ()
+    module: nn.Module,
+    loader: Loader,
+    frames: int,
+    batch_size: int,
+    metrics: tuple[Metric, ...] = (),
 ) -> Evaluation:
     """All metrics on all samples."""
-    next(walk(module, loader, frames, batch_size))  # warm up, so that the timing below is of a warm model
+    # warm up, so that the timing below is of a warm model
+    next(walk(module, loader, frames, batch_size))
     return collect(walk(module, loader, frames, batch_size), loader, metrics)
 
 
@@ -66,7 +82,9 @@ def collect(steps: Iterable[Step], loader: Loader, metrics: tuple[Metric, ...] =
         seconds += step.seconds
         where = loader.where(step.indices)
         errors = sample_errors(step.prediction, step.target, where, loader.task)
-        errors["headline"] |= {one.name: one.compute(step.prediction, step.target, step.batch) for one in metrics}
+        errors["headline"] |= {
+            one.name: one.compute(step.prediction, step.target, step.batch) for one in metrics
+        }
         for name, table in errors.items():
             for metric, values in table.items():
                 collected.setdefault(name, {}).setdefault(metric, []).append(values.cpu())
@@ -74,7 +92,8 @@ def collect(steps: Iterable[Step], loader: Loader, metrics: tuple[Metric, ...] =
             by_frame.setdefault(name, []).append(values.cpu())
     return Evaluation(
         samples={
-            name: {metric: _per_sample(values, starts) for metric, values in table.items()} for name, table in collected.items()
+            name: {metric: _per_sample(values, starts) for metric, values in table.items()}
+            for name, table in collected.items()
         },
         frames={name: _per_sample(values, starts) for name, values in by_frame.items()},
         inference_s=seconds / (len(loader) * starts),
@@ -89,5 +108,8 @@ def _per_sample(values: list[torch.Tensor], starts: int) -> Array:
 
 def predict_samples(module: nn.Module, loader: Loader, frames: int, batch_size: int) -> Array:
     """Predictions in physical units, (S * starts, frames, N, C)."""
-    pieces = [(step.prediction + loader.reference).cpu() for step in walk(module, loader, frames, batch_size)]
+    pieces = [
+        (step.prediction + loader.reference).cpu()
+        for step in walk(module, loader, frames, batch_size)
+    ]
     return torch.cat(pieces).numpy()

@@ -1,8 +1,10 @@
-"""`PRESET+features`: any model, offered inputs that are computed and not learned: a ranking can then tell layers from inputs.
+"""`PRESET+features`: any model, offered inputs that are computed and not learned: a ranking can
+then tell layers from inputs.
 
-The wrapped model sees them as further static fields: distances to the boundaries and smoothed inputs, and where frames are given,
-the frames of a linear propagator. Trained by the core's loss it answers with what is to be added to the propagator's trajectory;
-a model with losses of its own keeps its target, since the core cannot know what its stages make of it.
+The wrapped model sees them as further static fields: distances to the boundaries and smoothed
+inputs, and where frames are given, the frames of a linear propagator. Trained by the core's loss it
+answers with what is to be added to the propagator's trajectory; a model with losses of its own
+keeps its target, since the core cannot know what its stages make of it.
 """
 
 from __future__ import annotations
@@ -43,16 +45,23 @@ def with_features(model: Model) -> Model:
         model,
         build=lambda task, params: Featured(model, task, params),
         reference=lambda train, params: _reference(model, train, params),
-        geometry=lambda mesh, task, params, reference: _geometry(model, mesh, task, params, reference),
+        geometry=lambda mesh, task, params, reference: _geometry(
+            model, mesh, task, params, reference
+        ),
         phases=phases,
         revision=model.revision + REVISION,  # grows with either
     )
 
 
 def offered_preset(preset: Preset, task: Task) -> Preset:
-    """The preset on a task with features: the propagator has no constant term, so what is given and found must not be shifted."""
+    """The preset on a task with features: the propagator has no constant term, so what is given and
+    found must not be shifted.
+    """
     if not make_hints(task).channels:
-        raise ParamError(f"{task.id}: has no boundaries, no inputs and no frames to make features of; leave out {FEATURES!r}")
+        raise ParamError(
+            f"{task.id}: has no boundaries, no inputs and no frames to make features of; leave out "
+            f"{FEATURES!r}"
+        )
     return replace(preset, inputs="scale", outputs="scale") if task.t_in else preset
 
 
@@ -61,7 +70,9 @@ def make_hints(task: Task) -> Hints:
 
 
 def widened(task: Task) -> Task:
-    """The task as the wrapped model sees it; how many frames are shown depends on the frames that one call finds."""
+    """The task as the wrapped model sees it; how many frames are shown depends on the frames that
+    one call finds.
+    """
     names = (f"feature {number}" for number in range(1, make_hints(task).channels + 1))
     return replace(task, static=(*task.static, *(Field(name) for name in names)))
 
@@ -81,31 +92,47 @@ class Featured(nn.Module):
         return start + found if self.adds else found
 
     def look(self, batch: Batch) -> tuple[Batch, Tensor]:
-        """The batch with features, as the wrapped model sees it, and the propagator's trajectory (B, t_out, N, C)."""
+        """The batch with features, as the wrapped model sees it, and the propagator's trajectory
+        (B, t_out, N, C).
+        """
         features, start = self.hints(own_view(batch))
         rest = {name: value for name, value in batch.geometry.items() if not name.startswith(OWN)}
-        return replace(batch, task=self.task, static=torch.cat([batch.static, features], -1), geometry=rest), start
+        return replace(
+            batch, task=self.task, static=torch.cat([batch.static, features], -1), geometry=rest
+        ), start
 
 
 def own_view(batch: Batch) -> Batch:
     """The batch as the features see it: with what is theirs in the geometry, under their own names."""
-    own = {name.removeprefix(OWN): value for name, value in batch.geometry.items() if name.startswith(OWN)}
+    own = {
+        name.removeprefix(OWN): value
+        for name, value in batch.geometry.items()
+        if name.startswith(OWN)
+    }
     return replace(batch, geometry=own)
 
 
-# ------------------------------------------------------------------------------------------------------------- geometry
+# ----------------------------------------------------------------------------------------- geometry
 
 
 def _reference(model: Model, train: Samples, params: Any) -> Reference:
     inner = {} if model.reference is None else model.reference(train, params)
-    return {f"{OWN}length": np.array([np.mean([domain_length(mesh) for mesh in train.meshes])]), **inner}
+    return {
+        f"{OWN}length": np.array([np.mean([domain_length(mesh) for mesh in train.meshes])]),
+        **inner,
+    }
 
 
 def _geometry(model: Model, mesh: Mesh, task: Task, params: Any, reference: Reference) -> Geometry:
     rest = {name: value for name, value in reference.items() if not name.startswith(OWN)}
     inner = {} if model.geometry is None else model.geometry(mesh, widened(task), params, rest)
-    own = feature_geometry(mesh, task, float(reference[f"{OWN}length"][0])) | (_modes(mesh, task) if task.t_in else {})
-    return inner | {f"{OWN}{name}": replace(part, axes=tuple(map(_own_axis, part.axes))) for name, part in own.items()}
+    own = feature_geometry(mesh, task, float(reference[f"{OWN}length"][0])) | (
+        _modes(mesh, task) if task.t_in else {}
+    )
+    return inner | {
+        f"{OWN}{name}": replace(part, axes=tuple(map(_own_axis, part.axes)))
+        for name, part in own.items()
+    }
 
 
 def _own_axis(axis: str) -> str:
@@ -113,7 +140,9 @@ def _own_axis(axis: str) -> str:
 
 
 def _modes(mesh: Mesh, task: Task) -> Geometry:
-    """Modes that vanish where every field does; nothing stands for those that a small mesh does not have."""
+    """Modes that vanish where every field does; nothing stands for those that a small mesh does not
+    have.
+    """
     known = task.dirichlet_tags()
     free = mesh.size - int(mesh.tag_matrix(known).any(axis=1).sum())
     basis = eigenbasis(mesh, min(MODES, max(1, free // 2)), dirichlet=known)
@@ -122,20 +151,33 @@ def _modes(mesh: Mesh, task: Task) -> Geometry:
     return {"modes": Part(vectors, ("node", "wave")), "mass": Part(basis.mass / volume, ("node",))}
 
 
-# --------------------------------------------------------------------------------------------------------------- phases
+# ------------------------------------------------------------------------------------------- phases
 
 
 def _solve(module: nn.Module, fit: Fit) -> None:
     propagator = _featured(module).hints.propagator
     assert propagator is not None
-    own = replace(fit, batches=lambda split: ((own_view(batch), target) for batch, target in fit.batches(split)))
+    own = replace(
+        fit,
+        batches=lambda split: ((own_view(batch), target) for batch, target in fit.batches(split)),
+    )
     fit_propagator(propagator, own)
 
 
 def _of_inner(phase: Phase) -> Phase:
-    """A phase of the wrapped model: what it calls gets the module it knows, and batches with features."""
-    loss, solve, prepare, parameters, score = phase.loss, phase.solve, phase.prepare, phase.parameters, phase.score
-    changed: dict[str, Any] = {"rates": {f"inner.{name}": rate for name, rate in phase.rates.items()}}
+    """A phase of the wrapped model: what it calls gets the module it knows, and batches with
+    features.
+    """
+    loss, solve, prepare, parameters, score = (
+        phase.loss,
+        phase.solve,
+        phase.prepare,
+        phase.parameters,
+        phase.score,
+    )
+    changed: dict[str, Any] = {
+        "rates": {f"inner.{name}": rate for name, rate in phase.rates.items()}
+    }
     if loss is not None:
         changed["loss"] = lambda module, batch, target, progress: loss(
             module.inner, _featured(module).look(batch)[0], target, progress
@@ -149,7 +191,9 @@ def _of_inner(phase: Phase) -> Phase:
 
 
 def _call(call: Callable[[nn.Module, Fit], Any], module: nn.Module, fit: Fit) -> Any:
-    """What a wrapped model does with all samples at once: its targets are what it is asked for, the samples stay as they are."""
+    """What a wrapped model does with all samples at once: its targets are what it is asked for, the
+    samples stay as they are.
+    """
     featured = _featured(module)
 
     def batches(split: Split) -> Iterator[tuple[Batch, Tensor]]:

@@ -1,4 +1,6 @@
-"""rollout() and fit(): the only training loop. A step depends on (seed, phase, step) alone, so a resumed run is the same run."""
+"""rollout() and fit(): the only training loop. A step depends on (seed, phase, step) alone, so a
+resumed run is the same run.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +22,25 @@ from gsnobench.declare import Fit, Horizon, Phase
 from gsnobench.training.checkpoint import Checkpoint, Progress, read_checkpoint
 from gsnobench.training.loader import Loader
 from gsnobench.training.metrics import relative_l2
-from gsnobench.training.optimisation import TrainParams, make_optimiser, rate, rate_groups, steps_per_epoch
+from gsnobench.training.optimisation import (
+    TrainParams,
+    make_optimiser,
+    rate,
+    rate_groups,
+    steps_per_epoch,
+)
 
 MOST_VALIDATIONS = 60  # a run: enough to select weights, cheap beside the training
 CHECKPOINT_S = 20.0  # seconds between two checkpoints; GSNOBENCH_CHECKPOINT_S overrides
 EXPLODED = 1e4  # a relative error beyond this does not come back
 
 
-# -------------------------------------------------------------------------------------------------------------- rollout
+# ------------------------------------------------------------------------------------------ rollout
 
 
-def rollout(module: nn.Module, loader: Loader, batch: Batch, indices: torch.Tensor, frames: int) -> torch.Tensor:
+def rollout(
+    module: nn.Module, loader: Loader, batch: Batch, indices: torch.Tensor, frames: int
+) -> torch.Tensor:
     """Call the module until `frames` frames are there: (B, frames, N, C), centred physical values."""
     pieces: list[torch.Tensor] = []
     done = 0
@@ -74,7 +84,9 @@ def walk(module: nn.Module, loader: Loader, frames: int, batch_size: int) -> Ite
         module.train(was_training)
 
 
-def _windows(loader: Loader, batch_size: int, starts_on_offer: Sequence[int]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+def _windows(
+    loader: Loader, batch_size: int, starts_on_offer: Sequence[int]
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     pairs = [(index, start) for index in range(len(loader)) for start in starts_on_offer]
     for first in range(0, len(pairs), batch_size):
         indices, starts = zip(*pairs[first : first + batch_size], strict=True)
@@ -90,7 +102,7 @@ def headline(module: nn.Module, loader: Loader, frames: int, batch_size: int) ->
     return float(torch.cat(scores).mean())
 
 
-# ------------------------------------------------------------------------------------------------------------------ fit
+# ---------------------------------------------------------------------------------------------- fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,10 +137,17 @@ def fit(job: Job) -> Outcome:
     progress = state.progress
     while progress.phase < len(job.phases):
         phase = job.phases[progress.phase]
-        reason = _solve(job, phase, progress) if phase.solve is not None else _descend(job, phase, state)
+        reason = (
+            _solve(job, phase, progress) if phase.solve is not None else _descend(job, phase, state)
+        )
         if reason:
             return Outcome(reason, progress)
-        progress.phase, progress.step, progress.best, progress.best_step = progress.phase + 1, 0, math.inf, -1
+        progress.phase, progress.step, progress.best, progress.best_step = (
+            progress.phase + 1,
+            0,
+            math.inf,
+            -1,
+        )
         state.optimiser, state.best = None, None
         state.write(job.folder, job.module)
     return Outcome("", progress)
@@ -144,11 +163,15 @@ def fit_view(job: Job) -> Fit:
             batch, target = loader.batch(indices, starts, job.horizon.steps)
             yield batch, loader.normaliser.output.encode(target)
 
-    return Fit(task=job.train.task, train=job.train.samples, valid=job.valid.samples, batches=batches)
+    return Fit(
+        task=job.train.task, train=job.train.samples, valid=job.valid.samples, batches=batches
+    )
 
 
 def _starts_to_learn_from(job: Job) -> Sequence[int]:
-    """The evaluated starts; for a model that is called several times also later ones, where its later calls begin."""
+    """The evaluated starts; for a model that is called several times also later ones, where its
+    later calls begin.
+    """
     starts = job.train.starts
     if job.horizon.steps >= job.frames:
         return starts
@@ -175,8 +198,12 @@ def _descend(job: Job, phase: Phase, state: Checkpoint) -> str:
     if phase.prepare is not None and progress.step == 0:
         phase.prepare(job.module, fit_view(job))
     module: nn.Module = torch.compile(job.module) if params.compile else job.module  # type: ignore[assignment]
-    trained = [one for one in (phase.parameters or nn.Module.parameters)(job.module) if one.requires_grad]
-    optimiser = make_optimiser(rate_groups(job.module, trained, phase.rates), params, job.train.device)
+    trained = [
+        one for one in (phase.parameters or nn.Module.parameters)(job.module) if one.requires_grad
+    ]
+    optimiser = make_optimiser(
+        rate_groups(job.module, trained, phase.rates), params, job.train.device
+    )
     if state.optimiser is not None:
         optimiser.load_state_dict(state.optimiser)
     an_epoch = steps_per_epoch(len(job.train), len(job.train.starts), params)
@@ -194,7 +221,13 @@ def _descend(job: Job, phase: Phase, state: Checkpoint) -> str:
         job.on_step(progress.step, total, progress.best)
         is_last = progress.step == total
         if progress.step % an_epoch == 0 or is_last:
-            reason = _end_epoch(job, phase, state, an_epoch, validate=is_last or progress.step // an_epoch % every == 0)
+            reason = _end_epoch(
+                job,
+                phase,
+                state,
+                an_epoch,
+                validate=is_last or progress.step // an_epoch % every == 0,
+            )
             if reason:
                 return reason
         if time.perf_counter() - saved > patience and not is_last:
@@ -218,14 +251,17 @@ def _step(
 ) -> float:
     """One optimiser step; returns its loss."""
     params, done = job.params, progress.step / job.steps[phase.name]
-    torch.manual_seed(mix(job.seed, phase.name, progress.step))  # dropout and the like follow the step, not the history
+    # dropout and the like follow the step, not the history
+    torch.manual_seed(mix(job.seed, phase.name, progress.step))
     draw = torch.Generator().manual_seed(mix(job.seed, phase.name, progress.step, "draw"))
     for group in optimiser.param_groups:
         group["lr"] = params.lr * group.get("share", 1.0) * rate(params, done)
     optimiser.zero_grad(set_to_none=True)
     value = 0.0
     for part in range(params.accumulate):
-        indices, starts, frames = _draw(job, phase, progress.step * params.accumulate + part, done, draw)
+        indices, starts, frames = _draw(
+            job, phase, progress.step * params.accumulate + part, done, draw
+        )
         with _precision(job.train.device, params.amp):
             loss = _loss(job, phase, module, indices, starts, frames, done) / params.accumulate
             loss.backward()
@@ -240,14 +276,24 @@ def _step(
 
 @contextmanager
 def _precision(device: torch.device, amp: bool) -> Iterator[None]:
-    """Autocast to bfloat16 on request. On a CPU without oneDNN: it crashes where a virtual machine names AMX but bars it."""
-    without = torch.backends.mkldnn.flags(enabled=False) if amp and device.type == "cpu" else nullcontext()
+    """Autocast to bfloat16 on request. On a CPU without oneDNN: it crashes where a virtual machine
+    names AMX but bars it.
+    """
+    without = (
+        torch.backends.mkldnn.flags(enabled=False)
+        if amp and device.type == "cpu"
+        else nullcontext()
+    )
     with without, torch.autocast(device.type, dtype=torch.bfloat16, enabled=amp):
         yield
 
 
-def _draw(job: Job, phase: Phase, turn: int, done: float, draw: torch.Generator) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """Samples and windows of one batch: epoch permutations; a one-shot model sees the task's starts, others random windows."""
+def _draw(
+    job: Job, phase: Phase, turn: int, done: float, draw: torch.Generator
+) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Samples and windows of one batch: epoch permutations; a one-shot model sees the task's
+    starts, others random windows.
+    """
     starts_on_offer = job.train.starts
     count = len(job.train) * len(starts_on_offer)
     per_epoch = math.ceil(count / job.params.batch)
@@ -259,7 +305,10 @@ def _draw(job: Job, phase: Phase, turn: int, done: float, draw: torch.Generator)
     horizon, steps = job.horizon, job.horizon.steps
     if steps >= job.frames:
         return indices, starts, job.frames
-    unrolls = done >= job.params.unroll_after and float(torch.rand((), generator=draw)) < job.params.unroll_share
+    unrolls = (
+        done >= job.params.unroll_after
+        and float(torch.rand((), generator=draw)) < job.params.unroll_share
+    )
     frames = min(job.frames, steps * horizon.unroll if unrolls else steps)
     last = int(job.train.samples.frames.shape[1]) - horizon.window - frames
     anywhere = torch.randint(0, last + 1, (len(indices),), generator=draw)
@@ -268,17 +317,26 @@ def _draw(job: Job, phase: Phase, turn: int, done: float, draw: torch.Generator)
 
 
 def _loss(
-    job: Job, phase: Phase, module: nn.Module, indices: torch.Tensor, starts: torch.Tensor, frames: int, done: float
+    job: Job,
+    phase: Phase,
+    module: nn.Module,
+    indices: torch.Tensor,
+    starts: torch.Tensor,
+    frames: int,
+    done: float,
 ) -> torch.Tensor:
     loader = job.train
     batch, target = loader.batch(indices, starts, frames)
     if phase.loss is not None:
-        return phase.loss(job.module, batch, loader.normaliser.output.encode(target), done)  # it knows the class, compiled or not
+        # it knows the class, compiled or not
+        return phase.loss(job.module, batch, loader.normaliser.output.encode(target), done)
     prediction = rollout(module, loader, batch, indices, frames).float()
     support = loader.where(indices).support
     if job.params.loss == "mse":
         error = (prediction - target) / loader.normaliser.output.scale
-        return (error.square() * support[:, None]).sum() / (support.sum() * frames * len(indices) / support.shape[0])
+        return (error.square() * support[:, None]).sum() / (
+            support.sum() * frames * len(indices) / support.shape[0]
+        )
     return relative_l2(prediction, target, support, loader.task).mean()
 
 
@@ -287,7 +345,10 @@ def _end_epoch(job: Job, phase: Phase, state: Checkpoint, an_epoch: int, *, vali
     loss = progress.loss_sum / max(progress.loss_count, 1)
     progress.loss_sum, progress.loss_count = 0.0, 0
     epoch = math.ceil(progress.step / an_epoch)
-    scores = {"loss": loss, "lr": job.params.lr * rate(job.params, progress.step / job.steps[phase.name])}
+    scores = {
+        "loss": loss,
+        "lr": job.params.lr * rate(job.params, progress.step / job.steps[phase.name]),
+    }
     if not math.isfinite(loss) or loss > EXPLODED:
         return f"{phase.name}: the training loss was {loss:.3g} at step {progress.step}"
     if validate:
@@ -311,7 +372,7 @@ def _validation_score(job: Job, phase: Phase, progress: Progress) -> float:
     return score
 
 
-# --------------------------------------------------------------------------------------------------------- small pieces
+# ------------------------------------------------------------------------------------- small pieces
 
 
 def mix(*parts: object) -> int:

@@ -1,4 +1,6 @@
-"""Inputs that nothing is learned for: boundary distances, smoothed static inputs, a linear propagator in closed form."""
+"""Inputs that nothing is learned for: boundary distances, smoothed static inputs, a linear
+propagator in closed form.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,13 @@ SMOOTHING_MODES = 256
 SMOOTHING_LENGTHS = (0.02, 0.05, 0.12)  # relative to the size of the domain
 RIDGE = 1e-5  # of the propagator, relative to the mean energy of its inputs
 
-# ------------------------------------------------------------------------------------------------------ of the geometry
+# ---------------------------------------------------------------------------------- of the geometry
 
 
 def smoothing_lengths(task: Task) -> tuple[float, ...]:
-    """Over which lengths static inputs are smoothed; in space so many modes are all longer than the longest of them."""
+    """Over which lengths static inputs are smoothed; in space so many modes are all longer than the
+    longest of them.
+    """
     return SMOOTHING_LENGTHS if task.static and task.dim < 3 else ()
 
 
@@ -31,11 +35,20 @@ def domain_length(mesh: Mesh) -> float:
 
 
 def feature_geometry(mesh: Mesh, task: Task, length: float) -> Geometry:
-    """Distance to every tagged boundary, and low modes with their decay in an implicit step of the heat flow."""
+    """Distance to every tagged boundary, and low modes with their decay in an implicit step of the
+    heat flow.
+    """
     distance = [
-        boundary_distance(mesh, tag) / length if mesh.tag_matrix((tag,)).any() else np.ones(mesh.size) for tag in task.tags
+        boundary_distance(mesh, tag) / length
+        if mesh.tag_matrix((tag,)).any()
+        else np.ones(mesh.size)
+        for tag in task.tags
     ]
-    parts = {"distance": Part(np.stack(distance, 1) if distance else np.zeros((mesh.size, 0)), ("node", "tag"))}
+    parts = {
+        "distance": Part(
+            np.stack(distance, 1) if distance else np.zeros((mesh.size, 0)), ("node", "tag")
+        )
+    }
     lengths = smoothing_lengths(task)
     if not lengths:
         return parts
@@ -47,11 +60,12 @@ def feature_geometry(mesh: Mesh, task: Task, length: float) -> Geometry:
     return parts
 
 
-# ------------------------------------------------------------------------------------------------------------- of time
+# ------------------------------------------------------------------------------------------ of time
 
 
 class Propagator(nn.Module):
-    """Every mode by itself, linearly from the window to all frames: a_p(t) = sum_s w_p(s, t) a_p(s).
+    """Every mode by itself, linearly from the window to all frames: a_p(t) = sum_s w_p(s, t)
+    a_p(s).
 
     Fitted in closed form, no constant term: the sign of a mode does not matter.
     """
@@ -76,13 +90,17 @@ class Propagator(nn.Module):
 
 
 class Hints(nn.Module):
-    """Inputs that nothing is learned for: boundary distances, smoothed static inputs, the linear propagator's frames."""
+    """Inputs that nothing is learned for: boundary distances, smoothed static inputs, the linear
+    propagator's frames.
+    """
 
     def __init__(self, task: Task, has_features: bool, propagated: int, modes: int) -> None:
         super().__init__()
         self.task, self.has_features = task, has_features
-        count = min(propagated, task.t_out) * min(1, task.t_in)  # without a window there is nothing to propagate
-        self.shown = [round((i + 1) * task.t_out / count) - 1 for i in range(count)]  # frames, the last among them
+        # without a window there is nothing to propagate
+        count = min(propagated, task.t_out) * min(1, task.t_in)
+        # frames, the last among them
+        self.shown = [round((i + 1) * task.t_out / count) - 1 for i in range(count)]
         self.propagator = Propagator(task, modes) if count else None
         own = len(task.tags) + len(smoothing_lengths(task)) * len(task.static)
         self.channels = own * has_features + count * len(task.fields)
@@ -90,17 +108,23 @@ class Hints(nn.Module):
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """(B, N, channels), and the trajectory to start from, (B, t_out, N, C).
 
-        In full precision, whatever the rest is trained in: it is scored so. Where a window is the model's own answer, gradients
-        pass through.
+        In full precision, whatever the rest is trained in: it is scored so. Where a window is the
+        model's own answer, gradients pass through.
         """
         kind = batch.static.device.type
-        with torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext():
+        with (
+            torch.autocast(kind, enabled=False)
+            if torch.amp.is_autocast_available(kind)
+            else nullcontext()
+        ):
             return self._in_full(batch)
 
     def _in_full(self, batch: Batch) -> tuple[Tensor, Tensor]:
         hints = self._of_geometry(batch) if self.has_features else []
         if self.propagator is None:
-            start = batch.static.new_zeros((batch.size, self.task.t_out, batch.nodes, len(self.task.fields)))
+            start = batch.static.new_zeros(
+                (batch.size, self.task.t_out, batch.nodes, len(self.task.fields))
+            )
         else:
             start = batch.frames(self.propagator(batch))  # (B, t_out, N, C)
             hints = [*hints, *(start[:, frame] for frame in self.shown)]
@@ -112,19 +136,27 @@ class Hints(nn.Module):
             return [distance]
         heat, mass, decay = (batch.geometry[name] for name in ("heat", "heat_mass", "decay"))
         c = heat.mT @ (mass[..., None] * batch.static)  # (B, m, F)
-        return [distance, *(heat @ (decay[:, scale, :, None] * c) for scale in range(decay.shape[1]))]  # each (B, N, F)
+        # each (B, N, F)
+        return [
+            distance,
+            *(heat @ (decay[:, scale, :, None] * c) for scale in range(decay.shape[1])),
+        ]
 
 
 def fit_propagator(propagator: Propagator, fit: Fit) -> Tensor:
-    """Ridge regression for every mode; returns what it leaves of the training targets, (k, S, t_out*C), in float64."""
+    """Ridge regression for every mode; returns what it leaves of the training targets, (k, S,
+    t_out*C), in float64.
+    """
     pairs = [
         (propagator.coefficients(batch, batch.window), propagator.coefficients(batch, target))
         for batch, target in fit.batches("train")
     ]
-    x, y = (torch.cat(parts).double().transpose(0, 1) for parts in zip(*pairs, strict=True))  # (k, S, t_in*C), (k, S, t_out*C)
+    # (k, S, t_in*C), (k, S, t_out*C)
+    x, y = (torch.cat(parts).double().transpose(0, 1) for parts in zip(*pairs, strict=True))
     gram = x.mT @ x  # (k, t_in*C, t_in*C)
     strength = RIDGE * gram.diagonal(dim1=1, dim2=2).mean(1).clamp_min(1e-30)  # (k,)
     eye = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
-    weight = torch.linalg.solve(gram + strength[:, None, None] * eye, x.mT @ y)  # (k, t_in*C, t_out*C)
+    # (k, t_in*C, t_out*C)
+    weight = torch.linalg.solve(gram + strength[:, None, None] * eye, x.mT @ y)
     propagator.weight.copy_(weight)
     return y - x @ weight

@@ -1,7 +1,8 @@
 """Errors in physical units, per sample first; the mean over samples is always taken last.
 
-Headline (= loss = selection score): mean over samples and scored fields of ||p - u|| / ||u - reference||, frames flattened,
-support nodes only, unweighted. All tensors here are centred: physical value minus the field's reference.
+Headline (= loss = selection score): mean over samples and scored fields of ||p - u|| / ||u -
+reference||, frames flattened, support nodes only, unweighted. All tensors here are centred:
+physical value minus the field's reference.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ class Where:
     tags: torch.Tensor  # (1 or B, N, K) bool
 
 
-def relative_l2(prediction: torch.Tensor, target: torch.Tensor, support: torch.Tensor, task: Task) -> torch.Tensor:
+def relative_l2(
+    prediction: torch.Tensor, target: torch.Tensor, support: torch.Tensor, task: Task
+) -> torch.Tensor:
     """The headline per sample, (B,): mean over scored fields."""
     error = (prediction - target).square().sum(1) * support  # (B, N, C), frames summed
     norm = target.square().sum(1) * support  # (B, N, C)
@@ -37,8 +40,12 @@ def relative_l2(prediction: torch.Tensor, target: torch.Tensor, support: torch.T
     return torch.stack(ratios, dim=1).mean(1)
 
 
-def sample_errors(prediction: torch.Tensor, target: torch.Tensor, where: Where, task: Task) -> dict[str, dict[str, torch.Tensor]]:
-    """All metrics of a batch: field -> metric -> (B,). Fields are the task's own, its vector groups, and magnitudes."""
+def sample_errors(
+    prediction: torch.Tensor, target: torch.Tensor, where: Where, task: Task
+) -> dict[str, dict[str, torch.Tensor]]:
+    """All metrics of a batch: field -> metric -> (B,). Fields are the task's own, its vector
+    groups, and magnitudes.
+    """
     table: dict[str, dict[str, torch.Tensor]] = {}
     reference = target.new_tensor([one.reference for one in task.fields])  # (C,)
     for name, p, u, raw, support in _quantities(prediction, target, reference, where, task):
@@ -51,7 +58,9 @@ def sample_errors(prediction: torch.Tensor, target: torch.Tensor, where: Where, 
     return table
 
 
-def frame_errors(prediction: torch.Tensor, target: torch.Tensor, where: Where, task: Task) -> dict[str, torch.Tensor]:
+def frame_errors(
+    prediction: torch.Tensor, target: torch.Tensor, where: Where, task: Task
+) -> dict[str, torch.Tensor]:
     """Relative L2 of every frame on its own: scored field -> (B, T)."""
     table = {}
     for name, group in task.scored.items():
@@ -64,23 +73,41 @@ def frame_errors(prediction: torch.Tensor, target: torch.Tensor, where: Where, t
 
 
 def _quantities(
-    prediction: torch.Tensor, target: torch.Tensor, reference: torch.Tensor, where: Where, task: Task
+    prediction: torch.Tensor,
+    target: torch.Tensor,
+    reference: torch.Tensor,
+    where: Where,
+    task: Task,
 ) -> Iterator[tuple[str, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]]:
-    """(name, prediction, target, raw target, support) of each field, each vector, each vector's magnitude."""
+    """(name, prediction, target, raw target, support) of each field, each vector, each vector's
+    magnitude.
+    """
     for position, one in enumerate(task.fields):
         channel = slice(position, position + 1)
         raw = target[..., channel] + reference[channel]
-        yield one.name, prediction[..., channel], target[..., channel], raw, where.support[..., channel]
+        yield (
+            one.name,
+            prediction[..., channel],
+            target[..., channel],
+            raw,
+            where.support[..., channel],
+        )
     for name, group in task.vectors.items():
         channels = list(group)
-        p, u, support = prediction[..., channels], target[..., channels], where.support[..., channels]
+        p, u, support = (
+            prediction[..., channels],
+            target[..., channels],
+            where.support[..., channels],
+        )
         yield name, p, u, u + reference[channels], support
         length = (u + reference[channels]).square().sum(-1, keepdim=True).sqrt()
         guess = (p + reference[channels]).square().sum(-1, keepdim=True).sqrt()
         yield f"{name}_magnitude", guess, length, length, support[..., :1]
 
 
-def _errors(p: torch.Tensor, u: torch.Tensor, raw: torch.Tensor, support: torch.Tensor, where: Where) -> dict[str, torch.Tensor]:
+def _errors(
+    p: torch.Tensor, u: torch.Tensor, raw: torch.Tensor, support: torch.Tensor, where: Where
+) -> dict[str, torch.Tensor]:
     seen = support[:, None]  # (1 or B, 1, N, c)
     difference = (p - u) * seen  # (B, T, N, c)
     area = where.area[:, None, :, None]
@@ -88,7 +115,9 @@ def _errors(p: torch.Tensor, u: torch.Tensor, raw: torch.Tensor, support: torch.
     return {
         "rel_l2": _ratio(squared.sum((1, 2, 3)), (u.square() * seen).sum((1, 2, 3))),
         "rel_l2_raw": _ratio(squared.sum((1, 2, 3)), (raw.square() * seen).sum((1, 2, 3))),
-        "rel_l2_area": _ratio((squared * area).sum((1, 2, 3)), (u.square() * seen * area).sum((1, 2, 3))),
+        "rel_l2_area": _ratio(
+            (squared * area).sum((1, 2, 3)), (u.square() * seen * area).sum((1, 2, 3))
+        ),
         "rmse": _rms(difference, support, u.shape[1]),
         "mae": difference.abs().sum((1, 2, 3)) / _count(support, u.shape[1], u.shape[0]),
         "max": difference.abs().amax((1, 2, 3)),
@@ -104,4 +133,6 @@ def _count(support: torch.Tensor, frames: int, batch: int) -> torch.Tensor:
 
 
 def _rms(difference: torch.Tensor, support: torch.Tensor, frames: int) -> torch.Tensor:
-    return (difference.square().sum((1, 2, 3)) / _count(support, frames, difference.shape[0])).sqrt()
+    return (
+        difference.square().sum((1, 2, 3)) / _count(support, frames, difference.shape[0])
+    ).sqrt()

@@ -1,4 +1,6 @@
-"""Muon: momentum made orthogonal, for the matrices of a model (Jordan et al., 2024); the rest is trained by AdamW."""
+"""Muon: momentum made orthogonal, for the matrices of a model (Jordan et al., 2024); the rest is
+trained by AdamW.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,19 @@ import torch
 from torch import Tensor, nn
 
 NARROWEST = 16  # a matrix with a shorter side has too few directions to be worth making equal
-MATCH = 0.2  # makes the size of a step that of AdamW (Liu et al., Muon is scalable for LLM training, 2025)
+# makes the size of a step that of AdamW (Liu et al., Muon is scalable for LLM training, 2025)
+MATCH = 0.2
 REST_SHARE = 0.25  # of the learning rate, for what is no matrix
-QUINTIC = (3.4445, -4.7750, 2.0315)  # Jordan's polynomial: five turns bring singular values into 0.7 .. 1.2
+# Jordan's polynomial: five turns bring singular values into 0.7 .. 1.2
+QUINTIC = (3.4445, -4.7750, 2.0315)
 TURNS = 5
 TINY = 1e-30
 
 
 class Muon(torch.optim.Optimizer):
-    """The last two axes of a parameter are its matrices; further axes count them (one a mode, one a head)."""
+    """The last two axes of a parameter are its matrices; further axes count them (one a mode, one a
+    head).
+    """
 
     def __init__(
         self,
@@ -31,7 +37,11 @@ class Muon(torch.optim.Optimizer):
         held = list(params)
         given = [one for one in held if isinstance(one, dict)] or [{"params": held}]
         groups = [
-            {**group, "params": [p for p in group["params"] if is_matrix(p) == matrices], "is_matrix": matrices}
+            {
+                **group,
+                "params": [p for p in group["params"] if is_matrix(p) == matrices],
+                "is_matrix": matrices,
+            }
             for group in given
             for matrices in (True, False)
         ]
@@ -53,14 +63,19 @@ def is_matrix(weight: Tensor) -> bool:
     return weight.ndim >= 2 and min(weight.shape[-2:]) >= NARROWEST and not weight.is_complex()
 
 
-def _matrix_step(weight: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+def _matrix_step(
+    weight: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]
+) -> None:
     if not state:
         state["momentum"] = torch.zeros_like(weight)
     state["momentum"].lerp_(grad, 1 - group["momentum"])
     ahead = grad.lerp(state["momentum"], group["momentum"])  # Nesterov's look ahead
     weight.mul_(1 - group["lr"] * group["weight_decay"])
     size = MATCH * max(weight.shape[-2:]) ** 0.5
-    weight.add_(orthogonalise(ahead.reshape(-1, *weight.shape[-2:])).reshape(weight.shape), alpha=-group["lr"] * size)
+    weight.add_(
+        orthogonalise(ahead.reshape(-1, *weight.shape[-2:])).reshape(weight.shape),
+        alpha=-group["lr"] * size,
+    )
 
 
 def orthogonalise(matrices: Tensor) -> Tensor:
@@ -68,11 +83,14 @@ def orthogonalise(matrices: Tensor) -> Tensor:
     first, third, fifth = QUINTIC
     is_tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.mT if is_tall else matrices  # (n, a, b), a <= b
-    x = x / x.abs().amax((1, 2), keepdim=True).clamp_min(TINY)  # first: squares of what hardly gets a gradient would vanish
+    # first: squares of what hardly gets a gradient would vanish
+    x = x / x.abs().amax((1, 2), keepdim=True).clamp_min(TINY)
     x = x / x.flatten(1).norm(dim=1).clamp_min(TINY)[:, None, None]
     for _ in range(TURNS):
         gram = x @ x.mT  # (n, a, a)
-        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=third, alpha=fifth), x, beta=first)
+        x = torch.baddbmm(
+            x, torch.baddbmm(gram, gram, gram, beta=third, alpha=fifth), x, beta=first
+        )
     return x.mT if is_tall else x
 
 

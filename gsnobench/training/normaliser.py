@@ -1,4 +1,6 @@
-"""Scaling of inputs and outputs: statistics of the training split only; applied and undone by the core, per channel."""
+"""Scaling of inputs and outputs: statistics of the training split only; applied and undone by the
+core, per channel.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class Affine:
 
 @dataclass(frozen=True, eq=False)
 class Normaliser:
-    """All scalings of one run. Fields are centred on their reference before `window` and `output` see them."""
+    """All scalings of one run. Fields are centred on their reference before `window` and `output`
+    see them.
+    """
 
     window: Affine
     output: Affine
@@ -46,11 +50,17 @@ class Normaliser:
     def state(self) -> dict[str, torch.Tensor]:
         """Flat tensors, to be saved with the weights."""
         pairs = {name: getattr(self, name) for name in _NAMES}
-        return {f"{name}.{part}": getattr(pair, part) for name, pair in pairs.items() for part in ("shift", "scale")}
+        return {
+            f"{name}.{part}": getattr(pair, part)
+            for name, pair in pairs.items()
+            for part in ("shift", "scale")
+        }
 
     @classmethod
     def from_state(cls, state: Mapping[str, torch.Tensor]) -> Normaliser:
-        return cls(**{name: Affine(state[f"{name}.shift"], state[f"{name}.scale"]) for name in _NAMES})
+        return cls(
+            **{name: Affine(state[f"{name}.shift"], state[f"{name}.scale"]) for name in _NAMES}
+        )
 
 
 _NAMES = ("window", "output", "static", "scalars", "points")
@@ -79,14 +89,19 @@ def support_nodes(mesh: Mesh, one: Field) -> Array:
         return np.ones(mesh.size, dtype=bool)
     tag = one.support.removeprefix("not ")
     if tag not in mesh.tags:
-        raise DataError(f"{one.name}: its support {one.support!r} names a tag the mesh lacks; known: {sorted(mesh.tags)}")
+        raise DataError(
+            f"{one.name}: its support {one.support!r} names a tag the mesh lacks; known: "
+            f"{sorted(mesh.tags)}"
+        )
     inside = np.asarray(mesh.tags[tag], dtype=bool)
     return ~inside if one.support.startswith("not ") else inside
 
 
 def _field_values(train: Samples, position: int, one: Field) -> Array:
     values = [
-        np.asarray(train.frames[index], dtype=np.float64)[:, : mesh.size, position][:, support_nodes(mesh, one)].ravel()
+        np.asarray(train.frames[index], dtype=np.float64)[:, : mesh.size, position][
+            :, support_nodes(mesh, one)
+        ].ravel()
         for index, mesh in ((index, train.mesh(index)) for index in range(len(train)))
     ]
     return np.concatenate(values) - one.reference
@@ -94,7 +109,8 @@ def _field_values(train: Samples, position: int, one: Field) -> Array:
 
 def _static_values(train: Samples, position: int, one: Field) -> Array:
     values = [
-        np.asarray(train.static[index], dtype=np.float64)[: train.mesh(index).size, position] for index in range(len(train))
+        np.asarray(train.static[index], dtype=np.float64)[: train.mesh(index).size, position]
+        for index in range(len(train))
     ]
     return np.concatenate(values) - one.reference
 

@@ -1,4 +1,5 @@
-"""Compressible flow around a wing section that is set into motion at once: from one frame to the next.
+"""Compressible flow around a wing section that is set into motion at once: from one frame to the
+next.
 
 Equation  d rho/dt + div(rho v) = 0,  d(rho v)/dt + div(rho v v) + grad p = 0,  dE/dt + div((E + p) v) = 0, an ideal gas with
           gamma = 1.4; v.n = 0 on the foil, undisturbed air far away; a uniform stream at first, through the foil too.
@@ -23,7 +24,13 @@ import numpy as np
 
 import gsnobench as gb
 from gsnobench.data import Array, Split
-from gsnobench_plugins.solvers.equations.euler import PRESSURE, Stream, conserved, evolve, primitives
+from gsnobench_plugins.solvers.equations.euler import (
+    PRESSURE,
+    Stream,
+    conserved,
+    evolve,
+    primitives,
+)
 from gsnobench_plugins.solvers.meshing.foil_mesh import foil_mesh
 from gsnobench_plugins.solvers.meshing.topology import cells_of, mesh_edges
 from gsnobench_plugins.solvers.methods.finite_volume import DualMesh, compact_order, dual_mesh
@@ -34,7 +41,8 @@ GSNOBENCH_API = 1
 
 FRAMES = 11
 RESOLUTIONS = (600, 1800, 5233, 10466)
-OOD_MACH = (1.07, 1.21)  # of test_ood, relative to the highest Mach number of the other splits: 0.75 to 0.85
+# of test_ood, relative to the highest Mach number of the other splits: 0.75 to 0.85
+OOD_MACH = (1.07, 1.21)
 FAMILY = {"camber": (0.0, 0.04), "place": (0.3, 0.5), "thickness": (0.09, 0.15)}
 ORDER = [0, 3, 1, 2]  # of the published fields among density, velocity, pressure
 
@@ -42,15 +50,32 @@ ORDER = [0, 3, 1, 2]  # of the published fields among density, velocity, pressur
 class Params(gb.Params):
     """Knobs of the flow."""
 
-    mach_low: float = gb.knob(default=0.3, low=0.1, high=0.9, help="lowest Mach number", search=False)
-    mach_high: float = gb.knob(default=0.7, low=0.1, high=0.9, help="highest Mach number", search=False)
-    angle: float = gb.knob(default=6.0, low=0.0, high=12.0, help="angles of attack are drawn from -angle to angle, degrees")
-    interval: float = gb.knob(
-        default=0.25, low=0.01, high=5.0, help="time between frames, chord over speed of sound", search=False
+    mach_low: float = gb.knob(
+        default=0.3, low=0.1, high=0.9, help="lowest Mach number", search=False
     )
-    shapes: Literal["one", "family"] = gb.knob(default="one", help="one section for all, or a random one a trajectory")
+    mach_high: float = gb.knob(
+        default=0.7, low=0.1, high=0.9, help="highest Mach number", search=False
+    )
+    angle: float = gb.knob(
+        default=6.0,
+        low=0.0,
+        high=12.0,
+        help="angles of attack are drawn from -angle to angle, degrees",
+    )
+    interval: float = gb.knob(
+        default=0.25,
+        low=0.01,
+        high=5.0,
+        help="time between frames, chord over speed of sound",
+        search=False,
+    )
+    shapes: Literal["one", "family"] = gb.knob(
+        default="one", help="one section for all, or a random one a trajectory"
+    )
     naca: str = gb.knob(default="0012", help="four digits of the one section, such as 0012 or 2412")
-    radius: float = gb.knob(default=50.0, low=5.0, high=500.0, help="radius of the disc of air, chords", search=False)
+    radius: float = gb.knob(
+        default=50.0, low=5.0, high=500.0, help="radius of the disc of air, chords", search=False
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,16 +100,26 @@ class Setup:
 def setup(params: Params, resolution: int, cache: gb.Cache) -> Setup:
     """Mesh the air around the one section."""
     if params.mach_low > params.mach_high:
-        raise gb.ParamError(f"data.mach_low: {params.mach_low} is above mach_high {params.mach_high}; swap them")
+        raise gb.ParamError(
+            f"data.mach_low: {params.mach_low} is above mach_high {params.mach_high}; swap them"
+        )
     if params.shapes == "family":
         return Setup(params, resolution, None)
     section = Section.of(params.naca)
 
     def compute() -> dict[str, Array]:
         mesh = foil_mesh(section, nodes=resolution, radius=params.radius)
-        return {"points": mesh.points, "cells": cells_of(mesh), **{tag: held.astype(np.uint8) for tag, held in mesh.tags.items()}}
+        return {
+            "points": mesh.points,
+            "cells": cells_of(mesh),
+            **{tag: held.astype(np.uint8) for tag, held in mesh.tags.items()},
+        }
 
-    arrays = cache.arrays("airfoil-mesh-v1", {"nodes": resolution, "radius": params.radius, "naca": params.naca}, compute)
+    arrays = cache.arrays(
+        "airfoil-mesh-v1",
+        {"nodes": resolution, "radius": params.radius, "naca": params.naca},
+        compute,
+    )
     tags = {tag: arrays[tag].astype(bool) for tag in ("boundary", "foil", "far")}
     return Setup(params, resolution, air_of(gb.Mesh(arrays["points"], arrays["cells"], tags)))
 
@@ -105,21 +140,28 @@ def shared_mesh(setup: Setup) -> gb.Mesh | None:
 
 
 def generate(setup: Setup, seed: int, split: Split, indices: Sequence[int]) -> Iterator[gb.Sample]:
-    """One trajectory per index; stream and section are functions of (seed, split, index), the same on every mesh."""
+    """One trajectory per index; stream and section are functions of (seed, split, index), the same
+    on every mesh.
+    """
     for index in indices:
         stream, section = draw(setup.params, seed, split, index)
-        air = setup.air or air_of(foil_mesh(section, nodes=setup.resolution, radius=setup.params.radius))
+        air = setup.air or air_of(
+            foil_mesh(section, nodes=setup.resolution, radius=setup.params.radius)
+        )
         frames = solve(air, stream, frame_times(setup.params.interval))  # (T, N, 4)
         if not np.isfinite(frames).all() or frames[..., :2].min() <= 0:
             raise gb.DataError(
-                f"airfoil: {split} sample {index} lost its density or pressure; expected both above 0; lower data.angle"
+                f"airfoil: {split} sample {index} lost its density or pressure; expected both "
+                "above 0; lower data.angle"
             )
         own = None if setup.air is not None else air.mesh
         yield gb.Sample(frames, np.zeros((air.mesh.size, 0)), np.zeros(0), own)
 
 
 def draw(params: Params, seed: int, split: Split, index: int) -> tuple[Stream, Section]:
-    """The stream and the section of a sample, uniform in their ranges; `test_ood` has higher Mach numbers."""
+    """The stream and the section of a sample, uniform in their ranges; `test_ood` has higher Mach
+    numbers.
+    """
     rng = sample_rng(seed, split, index)
     low, high = params.mach_low, params.mach_high
     if split == "test_ood":
@@ -143,20 +185,42 @@ def frame_times(interval: float) -> tuple[float, ...]:
 
 
 def adjust(task: gb.Task, params: Params) -> gb.Task:
-    """Times follow the interval, velocities are scored as differences from the middle Mach number, a family shares no mesh."""
+    """Times follow the interval, velocities are scored as differences from the middle Mach number,
+    a family shares no mesh.
+    """
     is_fixed = params.shapes == "one"
-    return replace(task, times=frame_times(params.interval), fields=_fields(params), fixed_mesh=is_fixed, corresponds=is_fixed)
+    return replace(
+        task,
+        times=frame_times(params.interval),
+        fields=_fields(params),
+        fixed_mesh=is_fixed,
+        corresponds=is_fixed,
+    )
 
 
 def _fields(params: Params) -> tuple[gb.Field, ...]:
     middle = round(0.5 * (params.mach_low + params.mach_high), 9)
     return (
         gb.Field("density", "1", reference=1.0, help="in units of the free stream's"),
-        gb.Field("pressure", "1", reference=PRESSURE, help="in units of the free stream's density times speed of sound squared"),
         gb.Field(
-            "velocity_x", "1", reference=middle, vector="velocity", help="along the chord, in speeds of sound of the free stream"
+            "pressure",
+            "1",
+            reference=PRESSURE,
+            help="in units of the free stream's density times speed of sound squared",
         ),
-        gb.Field("velocity_y", "1", vector="velocity", help="across the chord, in speeds of sound of the free stream"),
+        gb.Field(
+            "velocity_x",
+            "1",
+            reference=middle,
+            vector="velocity",
+            help="along the chord, in speeds of sound of the free stream",
+        ),
+        gb.Field(
+            "velocity_y",
+            "1",
+            vector="velocity",
+            help="across the chord, in speeds of sound of the free stream",
+        ),
     )
 
 
@@ -188,7 +252,9 @@ def gsnobench_dataset() -> gb.Dataset:
         setup=setup,
         generate=generate,
         mesh=shared_mesh,
-        solver="node-centred median-dual finite volumes, HLLC flux, van Albada limiter, SSP-RK3, slip wall, upwind far field",
+        solver="node-centred median-dual finite volumes, HLLC flux, van Albada limiter, SSP-RK3, "
+        "slip wall, upwind far field",
         licence="Apache-2.0",
-        cites="GSNO paper, appendix Euler equations over a 2D Airfoil; set-up after Pfaff et al. 2021 (MeshGraphNets)",
+        cites="GSNO paper, appendix Euler equations over a 2D Airfoil; set-up after Pfaff et al. "
+        "2021 (MeshGraphNets)",
     )

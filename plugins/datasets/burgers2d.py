@@ -1,4 +1,5 @@
-"""Burgers' equation in a flower: a random velocity field that does not fit the walls is let go, steepens and dies.
+"""Burgers' equation in a flower: a random velocity field that does not fit the walls is let go,
+steepens and dies.
 
 Equation  du/dt + u.grad u = nu Laplace u, u = 0 on the whole boundary; both components of u(x, 0) are drawn from
           N(0, 625 (-Laplace + 25)^-2), Neumann.
@@ -25,14 +26,19 @@ from gsnobench_plugins.solvers.equations.nested_burgers import NestedFlow, nest,
 from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon, refine
 from gsnobench_plugins.solvers.meshing.topology import cells_of
 from gsnobench_plugins.solvers.methods.fem import evaluation_matrix
-from gsnobench_plugins.solvers.methods.random_fields import Eigenbasis, cached_eigenbasis, sample_rng
+from gsnobench_plugins.solvers.methods.random_fields import (
+    Eigenbasis,
+    cached_eigenbasis,
+    sample_rng,
+)
 
 GSNOBENCH_API = 1
 
 RESOLUTIONS = (450, 800, 1168, 2300)
 PETALS, RADIUS, DEPTH, HOLE = 6, 0.4, 0.1, 0.12
 TIMES = tuple(frame / 50 for frame in range(51))
-REFERENCE_REFINEMENTS = 2  # of the 450-node mesh: 6504 nodes carry the random fields of every resolution
+# of the 450-node mesh: 6504 nodes carry the random fields of every resolution
+REFERENCE_REFINEMENTS = 2
 MODES = 128
 ROUGHER, STRONGER = 2.0, 1.25  # test_ood: tau times the one, standard deviation times the other
 
@@ -40,11 +46,29 @@ ROUGHER, STRONGER = 2.0, 1.25  # test_ood: tau times the one, standard deviation
 class Params(gb.Params):
     """Knobs of the flow."""
 
-    viscosity: float = gb.knob(default=0.2, low=0.001, high=0.3, log=True, help="nu, as printed in the paper")
-    amplitude: float = gb.knob(default=1.0, low=0.01, high=2.0, help="factor on the printed law of the initial field")
-    tau: float = gb.knob(default=5.0, low=1.0, high=20.0, help="inverse length scale of the initial field", search=False)
-    alpha: float = gb.knob(default=2.0, low=1.25, high=4.0, help="smoothness of the initial field", search=False)
-    refinements: int = gb.knob(default=1, low=1, high=3, help="of the finer of the two meshes that are solved on", search=False)
+    viscosity: float = gb.knob(
+        default=0.2, low=0.001, high=0.3, log=True, help="nu, as printed in the paper"
+    )
+    amplitude: float = gb.knob(
+        default=1.0, low=0.01, high=2.0, help="factor on the printed law of the initial field"
+    )
+    tau: float = gb.knob(
+        default=5.0,
+        low=1.0,
+        high=20.0,
+        help="inverse length scale of the initial field",
+        search=False,
+    )
+    alpha: float = gb.knob(
+        default=2.0, low=1.25, high=4.0, help="smoothness of the initial field", search=False
+    )
+    refinements: int = gb.knob(
+        default=1,
+        low=1,
+        high=3,
+        help="of the finer of the two meshes that are solved on",
+        search=False,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +80,8 @@ class Flower:
     nested: NestedFlow
     basis: Eigenbasis
     spectra: Mapping[Split, Array]  # standard deviations of the coefficients of a component, (K,)
-    evaluations: tuple[sp.csr_array, sp.csr_array]  # reference mesh -> nodes of the coarse and of the fine mesh
+    # reference mesh -> nodes of the coarse and of the fine mesh
+    evaluations: tuple[sp.csr_array, sp.csr_array]
 
 
 def setup(params: Params, resolution: int, cache: gb.Cache) -> Flower:
@@ -64,7 +89,13 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Flower:
     mesh = _cached_mesh(resolution, cache)
     # the domain lies in the unit square, so the slowest mode decays at least at the rate 2 pi^2 nu
     is_dying = params.viscosity * 2.0 * np.pi**2 * TIMES[-1] > 1.0 and params.refinements == 1
-    nested = nest(mesh, lambda one: refine(one)[0], refinements=params.refinements, with_modes=is_dying, cache=cache)
+    nested = nest(
+        mesh,
+        lambda one: refine(one)[0],
+        refinements=params.refinements,
+        with_modes=is_dying,
+        cache=cache,
+    )
     reference = _cached_mesh(RESOLUTIONS[0], cache)
     for _ in range(REFERENCE_REFINEMENTS):
         reference, _edges = refine(reference)
@@ -79,7 +110,10 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Flower:
         nested=nested,
         basis=basis,
         spectra={"train": usual, "valid": usual, "test": usual, "test_ood": rough},
-        evaluations=(evaluation_matrix(reference, coarse.points), evaluation_matrix(reference, fine.points)),
+        evaluations=(
+            evaluation_matrix(reference, coarse.points),
+            evaluation_matrix(reference, fine.points),
+        ),
     )
 
 
@@ -107,12 +141,15 @@ def draw_field(flower: Flower, seed: int, split: Split, index: int) -> Array:
     return np.stack([flower.basis.draw(rng, flower.spectra[split]) for _ in range(2)], axis=1)
 
 
-def generate(flower: Flower, seed: int, split: Split, indices: Sequence[int]) -> Iterator[gb.Sample]:
+def generate(
+    flower: Flower, seed: int, split: Split, indices: Sequence[int]
+) -> Iterator[gb.Sample]:
     """One sample per index, each from its own random numbers."""
     for index in indices:
         field = draw_field(flower, seed, split, index)
         initial = [at_nodes @ field for at_nodes in flower.evaluations]
-        frames = solve(flower.nested, initial, TIMES, viscosity=flower.params.viscosity)  # (T, N, 2)
+        # (T, N, 2)
+        frames = solve(flower.nested, initial, TIMES, viscosity=flower.params.viscosity)
         yield gb.Sample(frames, np.zeros((flower.mesh.size, 0)), np.zeros(0))
 
 
@@ -124,7 +161,12 @@ def gsnobench_dataset() -> gb.Dataset:
         name="burgers2d",
         title="Burgers' equation in a flower",
         fields=tuple(
-            gb.Field(name, boundary={"boundary": "dirichlet"}, vector="velocity", help=f"velocity along {axis}")
+            gb.Field(
+                name,
+                boundary={"boundary": "dirichlet"},
+                vector="velocity",
+                help=f"velocity along {axis}",
+            )
             for name, axis in (("u", "x"), ("v", "y"))
         ),
         dim=2,
@@ -144,7 +186,9 @@ def gsnobench_dataset() -> gb.Dataset:
         setup=setup,
         generate=generate,
         mesh=lambda flower: flower.mesh,
-        solver="P1 finite elements in energy-consistent form, rk4, Richardson extrapolation from two nested meshes, modal tail",
+        solver="P1 finite elements in energy-consistent form, rk4, Richardson extrapolation from "
+        "two nested meshes, modal tail",
         licence="Apache-2.0",
-        cites="GSNO paper, appendix 2D unsteady Burgers' Equation; outline and solver are this project's own",
+        cites="GSNO paper, appendix 2D unsteady Burgers' Equation; outline and solver are this "
+        "project's own",
     )

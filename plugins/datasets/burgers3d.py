@@ -1,4 +1,5 @@
-"""Burgers' equation in a square pyramid: a smooth random velocity field that does not fit the walls is let go and dies.
+"""Burgers' equation in a square pyramid: a smooth random velocity field that does not fit the walls
+is let go and dies.
 
 Equation  dv/dt + v.grad v = nu Laplace v, v = 0 on the whole boundary; each component of v(x, 0) is a sum of eight waves
           a sin(omega k.x + phi), the field scaled to a root mean square of `magnitude`.
@@ -38,10 +39,25 @@ FINER, STRONGER = 1.5, 1.5  # test_ood: frequency times the one, magnitude times
 class Params(gb.Params):
     """Knobs of the flow."""
 
-    viscosity: float = gb.knob(default=0.1, low=0.002, high=0.5, log=True, help="nu, as printed in the paper")
-    magnitude: float = gb.knob(default=1.0, low=0.01, high=10.0, help="root mean square of |v| at the start")
-    frequency: float = gb.knob(default=9.0, low=1.0, high=30.0, help="highest omega of the waves; the lowest is a third of it")
-    refinements: int = gb.knob(default=1, low=1, high=2, help="of the finer of the two meshes that are solved on", search=False)
+    viscosity: float = gb.knob(
+        default=0.1, low=0.002, high=0.5, log=True, help="nu, as printed in the paper"
+    )
+    magnitude: float = gb.knob(
+        default=1.0, low=0.01, high=10.0, help="root mean square of |v| at the start"
+    )
+    frequency: float = gb.knob(
+        default=9.0,
+        low=1.0,
+        high=30.0,
+        help="highest omega of the waves; the lowest is a third of it",
+    )
+    refinements: int = gb.knob(
+        default=1,
+        low=1,
+        high=2,
+        help="of the finer of the two meshes that are solved on",
+        search=False,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +75,9 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Pyramid:
     mesh = _cached_mesh(resolution, cache)
     # the domain lies in the unit cube, so the slowest mode decays at least at the rate 3 pi^2 nu
     is_dying = params.viscosity * 3.0 * np.pi**2 * TIMES[-1] > 1.0 and params.refinements == 1
-    nested = nest(mesh, refine_tetrahedra, refinements=params.refinements, with_modes=is_dying, cache=cache)
+    nested = nest(
+        mesh, refine_tetrahedra, refinements=params.refinements, with_modes=is_dying, cache=cache
+    )
     return Pyramid(params, mesh, nested, probe_points())
 
 
@@ -101,18 +119,25 @@ def draw_field(pyramid: Pyramid, seed: int, split: Split, index: int) -> Waves:
     directions = rng.standard_normal((3, WAVES, 3))
     directions /= np.linalg.norm(directions, axis=2, keepdims=True)
     frequencies = rng.uniform(highest / 3.0, highest, (3, WAVES, 1))
-    waves = Waves(frequencies * directions, rng.uniform(0.0, 2.0 * np.pi, (3, WAVES)), rng.standard_normal((3, WAVES)))
+    waves = Waves(
+        frequencies * directions,
+        rng.uniform(0.0, 2.0 * np.pi, (3, WAVES)),
+        rng.standard_normal((3, WAVES)),
+    )
     size = np.sqrt(np.mean(np.sum(waves(pyramid.probes) ** 2, axis=1)))
     wanted = params.magnitude * (STRONGER if is_ood else 1.0)
     return Waves(waves.vectors, waves.phases, waves.amplitudes * (wanted / size))
 
 
-def generate(pyramid: Pyramid, seed: int, split: Split, indices: Sequence[int]) -> Iterator[gb.Sample]:
+def generate(
+    pyramid: Pyramid, seed: int, split: Split, indices: Sequence[int]
+) -> Iterator[gb.Sample]:
     """One sample per index, each from its own random numbers."""
     for index in indices:
         waves = draw_field(pyramid, seed, split, index)
         initial = [waves(mesh.points) for mesh in pyramid.nested.meshes]
-        frames = solve(pyramid.nested, initial, TIMES, viscosity=pyramid.params.viscosity)  # (T, N, 3)
+        # (T, N, 3)
+        frames = solve(pyramid.nested, initial, TIMES, viscosity=pyramid.params.viscosity)
         yield gb.Sample(frames, np.zeros((pyramid.mesh.size, 0)), np.zeros(0))
 
 
@@ -124,7 +149,12 @@ def gsnobench_dataset() -> gb.Dataset:
         name="burgers3d",
         title="Burgers' equation in a square pyramid",
         fields=tuple(
-            gb.Field(name, boundary={"boundary": "dirichlet"}, vector="velocity", help=f"velocity along {axis}")
+            gb.Field(
+                name,
+                boundary={"boundary": "dirichlet"},
+                vector="velocity",
+                help=f"velocity along {axis}",
+            )
             for name, axis in (("u", "x"), ("v", "y"), ("w", "z"))
         ),
         dim=3,
@@ -144,7 +174,9 @@ def gsnobench_dataset() -> gb.Dataset:
         setup=setup,
         generate=generate,
         mesh=lambda pyramid: pyramid.mesh,
-        solver="P1 finite elements in energy-consistent form, rk4, Richardson extrapolation from two nested meshes, modal tail",
+        solver="P1 finite elements in energy-consistent form, rk4, Richardson extrapolation from "
+        "two nested meshes, modal tail",
         licence="Apache-2.0",
-        cites="GSNO paper, appendix 3D unsteady Burgers' equation; waves, mesh and solver are this project's own",
+        cites="GSNO paper, appendix 3D unsteady Burgers' equation; waves, mesh and solver are this "
+        "project's own",
     )

@@ -1,4 +1,5 @@
-"""Potential flow past a car: a stream of air meets a body of a random shape above the ground; no wake, no separation.
+"""Potential flow past a car: a stream of air meets a body of a random shape above the ground; no
+wake, no separation.
 
 Equation  v = U e_x + grad phi,  Laplace phi = 0 outside,  v.n = 0 on the body,  v_z = 0 on the ground z = 0,
           p = rho/2 (U^2 - |v|^2).
@@ -32,18 +33,30 @@ from gsnobench_plugins.solvers.meshing.point_cloud import cells_between, spread,
 from gsnobench_plugins.solvers.meshing.surface_mesh import BoxLattice, box_lattice
 from gsnobench_plugins.solvers.methods.random_fields import sample_rng
 from gsnobench_plugins.solvers.methods.surface_distance import nearest_places
-from gsnobench_plugins.solvers.shapes.car_body import CarShape, body_normals, body_points, draw_shape, level
+from gsnobench_plugins.solvers.shapes.car_body import (
+    CarShape,
+    body_normals,
+    body_points,
+    draw_shape,
+    level,
+)
 
 GSNOBENCH_API = 1
 
-RESOLUTIONS = {1000: (2, 4), 2000: (4, 6), 4000: (4, 12), 12000: (6, 12), 32186: (8, 12)}  # fineness published, solved
+# fineness published, solved
+RESOLUTIONS = {1000: (2, 4), 2000: (4, 6), 4000: (4, 12), 12000: (6, 12), 32186: (8, 12)}
 CROWDING = 0.2  # how much closer than evenly the lattice lies at the edges of the box
 CLEARANCE = 0.03  # m, least distance of a volume point from the body
 CLEAR = 1.3  # level of the body's function beyond which no place can be nearer than that
 BOXES = np.array(  # m, around the middle of the body: at its skin, in its neighbourhood, far out
-    [[[-2.9, -1.35, 0.0], [2.9, 1.35, 2.0]], [[-4.0, -2.2, 0.0], [5.0, 2.2, 3.0]], [[-7.0, -4.0, 0.0], [9.0, 4.0, 5.0]]]
+    [
+        [[-2.9, -1.35, 0.0], [2.9, 1.35, 2.0]],
+        [[-4.0, -2.2, 0.0], [5.0, 2.2, 3.0]],
+        [[-7.0, -4.0, 0.0], [9.0, 4.0, 5.0]],
+    ]
 )
-TURNS = np.array([0, 1, 0, 2, 0, 1, 0, 1, 0, 2])  # of ten points five are drawn near, three around, two far
+# of ten points five are drawn near, three around, two far
+TURNS = np.array([0, 1, 0, 2, 0, 1, 0, 1, 0, 2])
 
 
 class Params(gb.Params):
@@ -51,9 +64,16 @@ class Params(gb.Params):
 
     speed: float = gb.knob(default=20.0, low=0.1, high=100.0, help="of the stream far away, m/s")
     density: float = gb.knob(default=1.2, low=1e-3, high=1e4, help="of the air, kg/m^3")
-    fineness: int = gb.knob(default=0, low=0, high=20, help="the body is solved with 112 fineness^2 panels; 0: by resolution")
+    fineness: int = gb.knob(
+        default=0,
+        low=0,
+        high=20,
+        help="the body is solved with 112 fineness^2 panels; 0: by resolution",
+    )
     cells: Literal["none", "tetrahedra"] = gb.knob(
-        default="none", help="none: a cloud of points; tetrahedra: Delaunay's between them, without those inside the body"
+        default="none",
+        help="none: a cloud of points; tetrahedra: Delaunay's between them, without those inside "
+        "the body",
     )
 
 
@@ -91,11 +111,14 @@ def generate(air: Air, seed: int, split: Split, indices: Sequence[int]) -> Itera
 
 
 def make_sample(air: Air, shape: CarShape, shifts: Array) -> gb.Sample:
-    """Flow past one body at its vertices and at points that begin at the given places of their sequences, (B, 3)."""
+    """Flow past one body at its vertices and at points that begin at the given places of their
+    sequences, (B, 3).
+    """
     body = vertices(shape, air.published)  # (H, 3)
     outward = body_normals(shape, body)
     flow = solve_flow(air.solved, vertices(shape, air.solved))
-    surface, normals = air.published.whole_vectors(body), air.published.whole_vectors(outward)  # (V, 3)
+    # (V, 3)
+    surface, normals = air.published.whole_vectors(body), air.published.whole_vectors(outward)
     count = air.points - len(surface)
     cloud, distance, away = volume_points(shape, flow, shifts, count)
     points = np.concatenate([surface, cloud])  # (N, 3)
@@ -107,7 +130,10 @@ def make_sample(air: Air, shape: CarShape, shifts: Array) -> gb.Sample:
     velocity = np.concatenate([along, volume_velocity(flow, cloud)])  # (N, 3) in units of the speed
     pressure = 0.5 * air.params.density * air.params.speed**2 * pressure_coefficient(velocity)
     frames = np.column_stack([pressure, air.params.speed * velocity])[None]  # (1, N, 4)
-    static = np.column_stack([np.append(np.zeros(len(surface)), distance), np.concatenate([normals, away])])  # (N, 4)
+    # (N, 4)
+    static = np.column_stack(
+        [np.append(np.zeros(len(surface)), distance), np.concatenate([normals, away])]
+    )
     return gb.Sample(frames, static, np.zeros(0), gb.Mesh(points, cells, {"surface": is_surface}))
 
 
@@ -117,8 +143,12 @@ def vertices(shape: CarShape, lattice: BoxLattice) -> Array:
     return body_points(shape, even + CROWDING * np.sin(np.pi * even) / np.pi)
 
 
-def volume_points(shape: CarShape, flow: Flow, shifts: Array, count: int) -> tuple[Array, Array, Array]:
-    """Points in the air (P, 3), their distances from the body (P,) and the unit vectors away from its nearest place."""
+def volume_points(
+    shape: CarShape, flow: Flow, shifts: Array, count: int
+) -> tuple[Array, Array, Array]:
+    """Points in the air (P, 3), their distances from the body (P,) and the unit vectors away from
+    its nearest place.
+    """
 
     def allowed(points: Array) -> Array:
         height = level(shape, points)
@@ -126,21 +156,29 @@ def volume_points(shape: CarShape, flow: Flow, shifts: Array, count: int) -> tup
         clear[close] = body_distance(flow, points[close])[0] >= CLEARANCE
         return clear
 
-    points = take_allowed(lambda start, stop: spread(BOXES, TURNS, start, stop, shifts), allowed, count)
+    points = take_allowed(
+        lambda start, stop: spread(BOXES, TURNS, start, stop, shifts), allowed, count
+    )
     return points, *body_distance(flow, points)
 
 
 def body_distance(flow: Flow, points: Array) -> tuple[Array, Array]:
-    """Distance of points outside from the panels (P,), and the unit vectors from the nearest place to them (P, 3)."""
+    """Distance of points outside from the panels (P,), and the unit vectors from the nearest place
+    to them (P, 3).
+    """
     side = np.where(points[:, 1:2] < 0, [[1.0, -1.0, 1.0]], [[1.0, 1.0, 1.0]])
-    away = points - side * nearest_places(flow.panels, points * side)  # the nearest place lies on the point's own side
+    # the nearest place lies on the point's own side
+    away = points - side * nearest_places(flow.panels, points * side)
     distance = np.linalg.norm(away, axis=1)
     return distance, away / distance[:, None]
 
 
 def adjust(task: gb.Task, params: Params) -> gb.Task:
     """The score of the velocity is taken on what the body changes in the stream."""
-    fields = tuple(replace(one, reference=params.speed) if one.name == "velocity_x" else one for one in task.fields)
+    fields = tuple(
+        replace(one, reference=params.speed) if one.name == "velocity_x" else one
+        for one in task.fields
+    )
     return replace(task, fields=fields)
 
 
@@ -148,10 +186,30 @@ def fields() -> tuple[gb.Field, ...]:
     """Pressure on the body, velocity in the air."""
     help_ = "of the air, potential flow; on the body: along it"
     return (
-        gb.Field("pressure", "Pa", support="surface", help="against the stream's, potential flow; Bernoulli's in the air"),
-        gb.Field("velocity_x", "m s-1", reference=20.0, support="not surface", vector="velocity", help=f"{help_}; downstream"),
-        gb.Field("velocity_y", "m s-1", support="not surface", vector="velocity", help=f"{help_}; to the side"),
-        gb.Field("velocity_z", "m s-1", support="not surface", vector="velocity", help=f"{help_}; upward"),
+        gb.Field(
+            "pressure",
+            "Pa",
+            support="surface",
+            help="against the stream's, potential flow; Bernoulli's in the air",
+        ),
+        gb.Field(
+            "velocity_x",
+            "m s-1",
+            reference=20.0,
+            support="not surface",
+            vector="velocity",
+            help=f"{help_}; downstream",
+        ),
+        gb.Field(
+            "velocity_y",
+            "m s-1",
+            support="not surface",
+            vector="velocity",
+            help=f"{help_}; to the side",
+        ),
+        gb.Field(
+            "velocity_z", "m s-1", support="not surface", vector="velocity", help=f"{help_}; upward"
+        ),
     )
 
 
@@ -166,7 +224,12 @@ def gsnobench_dataset() -> gb.Dataset:
         static=(
             gb.Field("signed_distance", "m", help="from the body, 0 on it, positive in the air"),
             *(
-                gb.Field(f"normal_{axis}", "1", vector="normal", help="of the body, outward; in the air: from its nearest place")
+                gb.Field(
+                    f"normal_{axis}",
+                    "1",
+                    vector="normal",
+                    help="of the body, outward; in the air: from its nearest place",
+                )
                 for axis in "xyz"
             ),
         ),
@@ -189,7 +252,9 @@ def gsnobench_dataset() -> gb.Dataset:
         corresponds=False,
         fixed_mesh=False,
         chunk=4,
-        solver="potential flow by constant source panels on triangles, closed in flux, images in the ground and y = 0, GMRES",
+        solver="potential flow by constant source panels on triangles, closed in flux, images in "
+        "the ground and y = 0, GMRES",
         licence="Apache-2.0",
-        cites="GSNO paper, appendix Shape-Net 3D Car (there RANS); bodies and solver are our own, after Hess and Smith 1967",
+        cites="GSNO paper, appendix Shape-Net 3D Car (there RANS); bodies and solver are our own, "
+        "after Hess and Smith 1967",
     )

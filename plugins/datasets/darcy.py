@@ -1,4 +1,5 @@
-"""Darcy flow through a triangle with a notch: the head that a random permeability makes under a uniform source.
+"""Darcy flow through a triangle with a notch: the head that a random permeability makes under a
+uniform source.
 
 Equation  -div(a grad u) = 1, u = 0 on the whole boundary; a = psi(g), g ~ N(0, (-Laplace + tau^2)^-alpha), Neumann.
 Domain    equilateral triangle of side 1, slit 0.02 wide and 0.4 deep from the middle of its base.
@@ -26,14 +27,19 @@ from gsnobench_plugins.solvers.meshing.topology import cells_of
 from gsnobench_plugins.solvers.methods import gfdm
 from gsnobench_plugins.solvers.methods.fem import evaluation_matrix, lumped_mass
 from gsnobench_plugins.solvers.methods.multigrid import NestedDiffusion
-from gsnobench_plugins.solvers.methods.random_fields import Eigenbasis, cached_eigenbasis, sample_rng
+from gsnobench_plugins.solvers.methods.random_fields import (
+    Eigenbasis,
+    cached_eigenbasis,
+    sample_rng,
+)
 
 GSNOBENCH_API = 1
 
 HEIGHT = float(np.sqrt(3.0) / 2.0)
 OUTLINE = np.array([[0, 0], [0.49, 0], [0.49, 0.4], [0.51, 0.4], [0.51, 0], [1, 0], [0.5, HEIGHT]])
 RESOLUTIONS = (298, 600, 1184, 1800, 2600, 3421)
-REFERENCE_REFINEMENTS = 2  # of the 298-node mesh: 4231 nodes carry the random fields of every resolution
+# of the 298-node mesh: 4231 nodes carry the random fields of every resolution
+REFERENCE_REFINEMENTS = 2
 MODES = 256  # hold 99.97 % of the variance at tau = 3, alpha = 2
 ROUGHER = 2.0  # test_ood: tau times this, at the same variance, so the correlation length is halved
 HIGH, LOW = 12.0, 3.0
@@ -44,12 +50,20 @@ class Params(gb.Params):
     """Knobs of the permeability and of the solver."""
 
     psi: Literal["exp", "threshold", "standardised"] = gb.knob(
-        default="exp", help="permeability from the Gaussian field g: exp(g), 12 where g >= 0 else 3, or exp(g / std g)"
+        default="exp",
+        help="permeability from the Gaussian field g: exp(g), 12 where g >= 0 else 3, or exp(g / "
+        "std g)",
     )
-    tau: float = gb.knob(default=3.0, low=1.0, high=12.0, help="inverse length scale of g", search=False)
+    tau: float = gb.knob(
+        default=3.0, low=1.0, high=12.0, help="inverse length scale of g", search=False
+    )
     alpha: float = gb.knob(default=2.0, low=1.25, high=4.0, help="smoothness of g", search=False)
-    solver: Literal["fem", "gfdm"] = gb.knob(default="fem", help="finite elements, or finite differences as a cross-check")
-    refinements: int = gb.knob(default=2, low=0, high=3, help="how often the mesh is refined for the solve", search=False)
+    solver: Literal["fem", "gfdm"] = gb.knob(
+        default="fem", help="finite elements, or finite differences as a cross-check"
+    )
+    refinements: int = gb.knob(
+        default=2, low=0, high=3, help="how often the mesh is refined for the solve", search=False
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,9 +143,9 @@ def head(setup: Setup, field: Array) -> Array:
     """The head at the published nodes for a Gaussian field on the reference mesh, (N,)."""
     if setup.params.solver == "gfdm":
         finest = setup.nested.finest
-        return gfdm.solve_diffusion(finest, permeability(setup, setup.at_nodes @ field), finest.tags["boundary"])[
-            : setup.mesh.size
-        ]
+        return gfdm.solve_diffusion(
+            finest, permeability(setup, setup.at_nodes @ field), finest.tags["boundary"]
+        )[: setup.mesh.size]
     quarters = permeability(setup, setup.at_quarters @ field).reshape(-1, 4)
     # the harmonic mean is the better one where the permeability jumps inside a cell
     return setup.nested.solve(4.0 / np.sum(1.0 / quarters, axis=1))[: setup.mesh.size]
@@ -142,7 +156,9 @@ def generate(setup: Setup, seed: int, split: Split, indices: Sequence[int]) -> I
     for index in indices:
         field = draw_field(setup, seed, split, index)
         static = permeability(setup, setup.at_nodes[: setup.mesh.size] @ field)
-        yield gb.Sample(frames=head(setup, field)[None, :, None], static=static[:, None], scalars=np.zeros(0))
+        yield gb.Sample(
+            frames=head(setup, field)[None, :, None], static=static[:, None], scalars=np.zeros(0)
+        )
 
 
 @gb.hookimpl
@@ -150,7 +166,9 @@ def gsnobench_dataset() -> gb.Dataset:
     return gb.Dataset(
         name="darcy",
         title="Darcy flow in a notched triangle",
-        fields=(gb.Field("head", unit="m", boundary={"boundary": "dirichlet"}, help="hydraulic head u"),),
+        fields=(
+            gb.Field("head", unit="m", boundary={"boundary": "dirichlet"}, help="hydraulic head u"),
+        ),
         static=(gb.Field("permeability", unit="m s-1", help="a = psi(g)"),),
         dim=2,
         tags=("boundary",),
@@ -168,8 +186,10 @@ def gsnobench_dataset() -> gb.Dataset:
         setup=setup,
         generate=generate,
         mesh=lambda setup: setup.mesh,
-        solver="P1 finite elements on the mesh refined twice (multigrid-preconditioned CG), restricted to its nodes",
+        solver="P1 finite elements on the mesh refined twice (multigrid-preconditioned CG), "
+        "restricted to its nodes",
         licence="Apache-2.0",
-        cites="GSNO paper, appendix 2D Darcy Flow; field law (-Laplace + 9)^-2 with Neumann conditions as printed there",
+        cites="GSNO paper, appendix 2D Darcy Flow; field law (-Laplace + 9)^-2 with Neumann "
+        "conditions as printed there",
         revision=1,
     )

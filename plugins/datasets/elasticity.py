@@ -1,4 +1,5 @@
-"""Hyper-elasticity: the stress in a rubber cell with a random void that is clamped below and pulled above.
+"""Hyper-elasticity: the stress in a rubber cell with a random void that is clamped below and pulled
+above.
 
 Equation  div P = 0, det F = 1, W = C1 (I1 - 3) + C2 (I2 - 3) (Rivlin-Saunders), plane strain; u = 0 on the bottom,
           P n = (0, traction) on the top, P n = 0 on the sides and on the void.
@@ -23,8 +24,18 @@ import numpy as np
 
 import gsnobench as gb
 from gsnobench.data import Array, Split
-from gsnobench_plugins.solvers.equations.hyperelasticity import Deformation, RivlinSaunders, deform, von_mises
-from gsnobench_plugins.solvers.equations.unit_cell import CLAMPED_CORNERS, bent_space, mesh_cell, refine_cell
+from gsnobench_plugins.solvers.equations.hyperelasticity import (
+    Deformation,
+    RivlinSaunders,
+    deform,
+    von_mises,
+)
+from gsnobench_plugins.solvers.equations.unit_cell import (
+    CLAMPED_CORNERS,
+    bent_space,
+    mesh_cell,
+    refine_cell,
+)
 from gsnobench_plugins.solvers.methods.random_fields import sample_rng
 from gsnobench_plugins.solvers.methods.stress_recovery import mean_near, recover
 from gsnobench_plugins.solvers.methods.taylor_hood import TaylorHood
@@ -39,22 +50,60 @@ OOD_GROWTH = 0.05  # test_ood: least and largest radius are both larger by this
 class Params(gb.Params):
     """Knobs of the material, the void and the solver."""
 
-    c1: float = gb.knob(default=1.863e5, low=1.0, high=1e9, help="first modulus of the solid, Pa", search=False)
-    c2: float = gb.knob(default=9.79e3, low=0.0, high=1e9, help="second modulus of the solid, Pa", search=False)
-    traction: float = gb.knob(default=100.0, low=1e-3, high=1e9, help="pull on the top, Pa; at most 0.3 (c1 + c2)", search=False)
-    void_low: float = gb.knob(default=0.2, low=0.05, high=0.4, help="no void is narrower than this radius", search=False)
-    void_high: float = gb.knob(default=0.4, low=0.06, high=0.42, help="no void is wider than this radius", search=False)
-    void_deviation: float = gb.knob(
-        default=4.0, low=0.0, high=8.0, help="amplitude of the field g behind the radius", search=False
+    c1: float = gb.knob(
+        default=1.863e5, low=1.0, high=1e9, help="first modulus of the solid, Pa", search=False
     )
-    void_tau: float = gb.knob(default=3.0, low=0.5, high=12.0, help="inverse length scale of g, 1/rad", search=False)
-    void_modes: int = gb.knob(default=5, low=0, high=8, help="highest Fourier mode of g", search=False)
-    inputs: Literal["points", "radii"] = gb.knob(default="points", help="given beside the mesh: nothing, or radii of the void")
-    refinements: int = gb.knob(default=1, low=0, high=3, help="how often the mesh is refined for the solve", search=False)
-    rims: int = gb.knob(default=1, low=0, high=3, help="how often more the cells at the void", search=False)
-    gradings: int = gb.knob(default=3, low=0, high=8, help="how often more the cells at the clamped corners", search=False)
+    c2: float = gb.knob(
+        default=9.79e3, low=0.0, high=1e9, help="second modulus of the solid, Pa", search=False
+    )
+    traction: float = gb.knob(
+        default=100.0,
+        low=1e-3,
+        high=1e9,
+        help="pull on the top, Pa; at most 0.3 (c1 + c2)",
+        search=False,
+    )
+    void_low: float = gb.knob(
+        default=0.2, low=0.05, high=0.4, help="no void is narrower than this radius", search=False
+    )
+    void_high: float = gb.knob(
+        default=0.4, low=0.06, high=0.42, help="no void is wider than this radius", search=False
+    )
+    void_deviation: float = gb.knob(
+        default=4.0,
+        low=0.0,
+        high=8.0,
+        help="amplitude of the field g behind the radius",
+        search=False,
+    )
+    void_tau: float = gb.knob(
+        default=3.0, low=0.5, high=12.0, help="inverse length scale of g, 1/rad", search=False
+    )
+    void_modes: int = gb.knob(
+        default=5, low=0, high=8, help="highest Fourier mode of g", search=False
+    )
+    inputs: Literal["points", "radii"] = gb.knob(
+        default="points", help="given beside the mesh: nothing, or radii of the void"
+    )
+    refinements: int = gb.knob(
+        default=1, low=0, high=3, help="how often the mesh is refined for the solve", search=False
+    )
+    rims: int = gb.knob(
+        default=1, low=0, high=3, help="how often more the cells at the void", search=False
+    )
+    gradings: int = gb.knob(
+        default=3,
+        low=0,
+        high=8,
+        help="how often more the cells at the clamped corners",
+        search=False,
+    )
     corner_radius: float = gb.knob(
-        default=0.02, low=0.0, high=0.1, help="reach of the mean that stands for the stress at the clamped corners", search=False
+        default=0.02,
+        low=0.0,
+        high=0.1,
+        help="reach of the mean that stands for the stress at the clamped corners",
+        search=False,
     )
 
 
@@ -72,14 +121,18 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Cell:
     """Material and laws of the voids; every sample makes its own mesh."""
     if params.void_low >= params.void_high:
         raise gb.ParamError(
-            f"data.void_low: {params.void_low} is not below data.void_high, {params.void_high}; expected a smaller radius"
+            f"data.void_low: {params.void_low} is not below data.void_high, {params.void_high}; "
+            "expected a smaller radius"
         )
     if params.traction > 0.3 * (params.c1 + params.c2):
         raise gb.ParamError(
-            f"data.traction: {params.traction:g} is too much for moduli of {params.c1:g} and {params.c2:g}; "
+            f"data.traction: {params.traction:g} is too much for moduli of {params.c1:g} and "
+            f"{params.c2:g}; "
             "expected at most 0.3 of their sum"
         )
-    law = VoidLaw(params.void_low, params.void_high, params.void_deviation, params.void_tau, params.void_modes)
+    law = VoidLaw(
+        params.void_low, params.void_high, params.void_deviation, params.void_tau, params.void_modes
+    )
     wider = replace(law, low=law.low + OOD_GROWTH, high=law.high + OOD_GROWTH)
     laws: dict[Split, VoidLaw] = {"train": law, "valid": law, "test": law, "test_ood": wider}
     return Cell(params, resolution, RivlinSaunders(params.c1, params.c2), laws)
@@ -97,7 +150,12 @@ def draw_void(cell: Cell, seed: int, split: Split, index: int) -> Void:
 def solving_space(cell: Cell, mesh: gb.Mesh, void: Void) -> TaylorHood:
     """The elements on the refined mesh of a sample; its first vertices are the published nodes."""
     params = cell.params
-    return bent_space(refine_cell(mesh, void, times=params.refinements, rims=params.rims, gradings=params.gradings), void)
+    return bent_space(
+        refine_cell(
+            mesh, void, times=params.refinements, rims=params.rims, gradings=params.gradings
+        ),
+        void,
+    )
 
 
 def pulled(cell: Cell, space: TaylorHood) -> Deformation:
@@ -132,13 +190,17 @@ def generate(cell: Cell, seed: int, split: Split, indices: Sequence[int]) -> Ite
         void = draw_void(cell, seed, split, index)
         mesh = mesh_cell(void, cell.nodes)
         scalars = radii(void) if cell.params.inputs == "radii" else np.zeros(0)
-        yield gb.Sample(stress(cell, mesh, void)[None, :, None], np.zeros((mesh.size, 0)), scalars, mesh)
+        yield gb.Sample(
+            stress(cell, mesh, void)[None, :, None], np.zeros((mesh.size, 0)), scalars, mesh
+        )
 
 
 def adjust(task: gb.Task, params: Params) -> gb.Task:
     """With `inputs = radii` the void is described by numbers too."""
     given = RADII if params.inputs == "radii" else 0
-    return replace(task, scalars=tuple(gb.Field(f"radius_{k}", help="of the void") for k in range(given)))
+    return replace(
+        task, scalars=tuple(gb.Field(f"radius_{k}", help="of the void") for k in range(given))
+    )
 
 
 @gb.hookimpl
@@ -148,7 +210,13 @@ def gsnobench_dataset() -> gb.Dataset:
     return gb.Dataset(
         name="elasticity",
         title="Hyper-elastic cell with a random void",
-        fields=(gb.Field("stress", unit="Pa", help="von Mises stress (Cauchy), at the places of the unloaded cell"),),
+        fields=(
+            gb.Field(
+                "stress",
+                unit="Pa",
+                help="von Mises stress (Cauchy), at the places of the unloaded cell",
+            ),
+        ),
         dim=2,
         tags=("bottom", "top", "sides", "void"),
         params=Params,
@@ -167,8 +235,10 @@ def gsnobench_dataset() -> gb.Dataset:
         setup=setup,
         generate=generate,
         mesh=no_shared_mesh,
-        solver="Taylor-Hood P2-P1 elements with bent edges on the mesh refined once, Newton's method, consistent stress recovery",
+        solver="Taylor-Hood P2-P1 elements with bent edges on the mesh refined once, Newton's "
+        "method, consistent stress recovery",
         licence="Apache-2.0",
-        cites="GSNO paper, appendix Hyper-Elasticity Equation; void law and moduli after Li et al. 2023, Geo-FNO",
+        cites="GSNO paper, appendix Hyper-Elasticity Equation; void law and moduli after Li et al. "
+        "2023, Geo-FNO",
         revision=1,
     )

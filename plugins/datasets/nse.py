@@ -1,4 +1,5 @@
-"""Plane Navier-Stokes flow in an ellipse with a triangular hole: a random vorticity is stirred, spread and steadily forced.
+"""Plane Navier-Stokes flow in an ellipse with a triangular hole: a random vorticity is stirred,
+spread and steadily forced.
 
 Equation  dw/dt + u . grad w = nu Laplace w + f,  -Laplace psi = w,  u = (psi_y, -psi_x),  psi = 0 and dw/dn = 0 on both loops,
           f = 0.1 (sin 2 pi (x + y) + cos 2 pi (x - y)), w(0) ~ N(0, (-Laplace + 49)^-2.5) with Neumann conditions, rescaled.
@@ -22,20 +23,29 @@ import scipy.sparse as sp
 
 import gsnobench as gb
 from gsnobench.data import Array, Split
-from gsnobench_plugins.solvers.equations.vorticity import VorticityFlow, vorticity_flow, vorticity_scheme
+from gsnobench_plugins.solvers.equations.vorticity import (
+    VorticityFlow,
+    vorticity_flow,
+    vorticity_scheme,
+)
 from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
 from gsnobench_plugins.solvers.meshing.subdivide import subdivide
 from gsnobench_plugins.solvers.meshing.topology import boundary_edges, cells_of, mesh_edges
 from gsnobench_plugins.solvers.methods.fem import evaluation_matrix
 from gsnobench_plugins.solvers.methods.finite_volume import compact_order
-from gsnobench_plugins.solvers.methods.random_fields import Eigenbasis, cached_eigenbasis, sample_rng
+from gsnobench_plugins.solvers.methods.random_fields import (
+    Eigenbasis,
+    cached_eigenbasis,
+    sample_rng,
+)
 
 GSNOBENCH_API = 1
 
 CENTRE, HALF_AXES, CIRCUMRADIUS = np.array([0.5, 0.5]), np.array([0.5, 0.35]), 0.14
 RESOLUTIONS = (450, 972, 1244, 1903)
 FRAMES = 51
-REFERENCE_PIECES = 3  # of each edge of the 450-node mesh: 3786 nodes carry the random fields of every resolution
+# of each edge of the 450-node mesh: 3786 nodes carry the random fields of every resolution
+REFERENCE_PIECES = 3
 MODES = 192  # hold 99.92 % of the variance at tau = 7, alpha = 2.5, and 99.2 % of that of test_ood
 TAU, ALPHA = 7.0, 2.5
 ROUGHER = 2.0  # test_ood: tau times this, at the same variance, so the correlation length is halved
@@ -44,18 +54,44 @@ ROUGHER = 2.0  # test_ood: tau times this, at the same variance, so the correlat
 class Params(gb.Params):
     """Knobs of the fluid and of the solver."""
 
-    nu: float = gb.knob(default=1e-3, low=1e-4, high=1e-2, help="viscosity, from a caption of the paper", search=False)
-    vorticity_std: float = gb.knob(
-        default=1.0, low=0.0, high=5.0, help="standard deviation of the initial vorticity; 0: the printed law", search=False
+    nu: float = gb.knob(
+        default=1e-3,
+        low=1e-4,
+        high=1e-2,
+        help="viscosity, from a caption of the paper",
+        search=False,
     )
-    forcing: float = gb.knob(default=0.1, low=0.0, high=1.0, help="strength of the steady force, as printed", search=False)
-    duration: float = gb.knob(default=10.0, low=0.1, high=100.0, help="time of the last frame, s", search=False)
-    pieces: int = gb.knob(default=2, low=1, high=16, help="each published edge is cut into so many for solving", search=False)
+    vorticity_std: float = gb.knob(
+        default=1.0,
+        low=0.0,
+        high=5.0,
+        help="standard deviation of the initial vorticity; 0: the printed law",
+        search=False,
+    )
+    forcing: float = gb.knob(
+        default=0.1,
+        low=0.0,
+        high=1.0,
+        help="strength of the steady force, as printed",
+        search=False,
+    )
+    duration: float = gb.knob(
+        default=10.0, low=0.1, high=100.0, help="time of the last frame, s", search=False
+    )
+    pieces: int = gb.knob(
+        default=2,
+        low=1,
+        high=16,
+        help="each published edge is cut into so many for solving",
+        search=False,
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What all samples share: the published mesh, and the flow on the refined one in the solver's order."""
+    """What all samples share: the published mesh, and the flow on the refined one in the solver's
+    order.
+    """
 
     params: Params
     mesh: gb.Mesh  # published
@@ -63,7 +99,8 @@ class Setup:
     published: Array  # (N,) place of each published node among the refined ones
     flow: VorticityFlow
     basis: Eigenbasis
-    spectra: Mapping[Split, Array]  # standard deviations of the coefficients of the initial vorticity, (K,)
+    # standard deviations of the coefficients of the initial vorticity, (K,)
+    spectra: Mapping[Split, Array]
     at_points: sp.csr_array  # reference mesh -> nodes of the refined mesh
 
 
@@ -71,7 +108,9 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Setup:
     """Meshes, eigenbasis and the factorised equations."""
     mesh = _cached_mesh(resolution, cache)
     fine, published = _ordered(refined(mesh, params.pieces), mesh.size)
-    basis = cached_eigenbasis(refined(_cached_mesh(RESOLUTIONS[0], cache), REFERENCE_PIECES), MODES, cache)
+    basis = cached_eigenbasis(
+        refined(_cached_mesh(RESOLUTIONS[0], cache), REFERENCE_PIECES), MODES, cache
+    )
     return Setup(
         params=params,
         mesh=mesh,
@@ -102,7 +141,7 @@ def _spectra(basis: Eigenbasis, deviation: float) -> dict[Split, Array]:
     return {"train": usual, "valid": usual, "test": usual, "test_ood": rough}
 
 
-# ------------------------------------------------------------------------------------------------------------------ meshes
+# ------------------------------------------------------------------------------------------- meshes
 
 
 def outline() -> tuple[Array, Array]:
@@ -117,7 +156,11 @@ def _cached_mesh(nodes: int, cache: gb.Cache) -> gb.Mesh:
     def compute() -> dict[str, Array]:
         ellipse, hole = outline()
         mesh = mesh_polygon(ellipse, [hole], nodes=nodes)
-        return {"points": _on_ellipse(mesh.points, mesh.tags["outer"]), "cells": cells_of(mesh), "rim": mesh.tags["boundary"]}
+        return {
+            "points": _on_ellipse(mesh.points, mesh.tags["outer"]),
+            "cells": cells_of(mesh),
+            "rim": mesh.tags["boundary"],
+        }
 
     arrays = cache.arrays("nse-mesh-v1", {"nodes": nodes}, compute)
     return gb.Mesh(arrays["points"], arrays["cells"], {"boundary": arrays["rim"].astype(bool)})
@@ -132,12 +175,16 @@ def _on_ellipse(points: Array, is_outer: Array) -> Array:
 
 
 def refined(mesh: gb.Mesh, pieces: int) -> gb.Mesh:
-    """The mesh with every edge cut into `pieces`; new outer nodes lie on the ellipse, so that all meshes fill one domain."""
+    """The mesh with every edge cut into `pieces`; new outer nodes lie on the ellipse, so that all
+    meshes fill one domain.
+    """
     points, cells = subdivide(mesh.points, cells_of(mesh), pieces)
     number = np.arange(len(points))
     is_rim = np.isin(number, boundary_edges(gb.Mesh(points, cells)))
     is_outer = (
-        is_rim & (number >= mesh.size) & (np.linalg.norm((points - CENTRE) / HALF_AXES, axis=1) > 0.7)
+        is_rim
+        & (number >= mesh.size)
+        & (np.linalg.norm((points - CENTRE) / HALF_AXES, axis=1) > 0.7)
     )  # the hole ends at 0.4
     return gb.Mesh(_on_ellipse(points, is_outer), cells, {"boundary": is_rim})
 
@@ -151,7 +198,7 @@ def _ordered(mesh: gb.Mesh, published: int) -> tuple[gb.Mesh, Array]:
     return gb.Mesh(mesh.points[order], place[cells_of(mesh)], tags), place[:published]
 
 
-# ----------------------------------------------------------------------------------------------------------------- samples
+# ------------------------------------------------------------------------------------------ samples
 
 
 def draw_field(setup: Setup, seed: int, split: Split, index: int) -> Array:
@@ -164,7 +211,8 @@ def generate(setup: Setup, seed: int, split: Split, indices: Sequence[int]) -> I
     times = frame_times(setup.params.duration)
     for index in indices:
         initial = setup.at_points @ draw_field(setup, seed, split, index)
-        frames = np.stack([state[setup.published] for state in setup.flow.march(initial, times)])  # (T, N)
+        # (T, N)
+        frames = np.stack([state[setup.published] for state in setup.flow.march(initial, times)])
         yield gb.Sample(frames[:, :, None], np.zeros((setup.mesh.size, 0)), np.zeros(0))
 
 
@@ -185,7 +233,9 @@ def gsnobench_dataset() -> gb.Dataset:
     return gb.Dataset(
         name="nse",
         title="Navier-Stokes flow in an ellipse with a triangular hole",
-        fields=(gb.Field("vorticity", "s-1", boundary={"boundary": "neumann"}, help="vorticity w"),),
+        fields=(
+            gb.Field("vorticity", "s-1", boundary={"boundary": "neumann"}, help="vorticity w"),
+        ),
         dim=2,
         tags=("boundary",),
         times=frame_times(Params().duration),
@@ -204,7 +254,9 @@ def gsnobench_dataset() -> gb.Dataset:
         setup=setup,
         generate=generate,
         mesh=published_mesh,
-        solver="conservative P1 vorticity and stream function, energy-corrected at the corners of the hole, RK4",
+        solver="conservative P1 vorticity and stream function, energy-corrected at the corners of "
+        "the hole, RK4",
         licence="Apache-2.0",
-        cites="GSNO paper, appendix 2D Navier-Stokes Equation; domain measures and solver are this project's own",
+        cites="GSNO paper, appendix 2D Navier-Stokes Equation; domain measures and solver are this "
+        "project's own",
     )

@@ -41,12 +41,28 @@ GROWTH = (2, 4)  # of the elements along and across from one grid to the next, a
 class Params(gb.Params):
     """Knobs of the pipe and of its solver."""
 
-    viscosity: float = gb.knob(default=0.005, low=0.0025, high=1.0, help="kinematic viscosity nu", search=False)
-    height: float = gb.knob(default=2.0, low=0.0, high=4.0, help="control nodes lie in [-height, height]", search=False)
-    slope: float = gb.knob(default=1.0, low=0.0, high=4.0, help="slopes there lie in [-slope, slope]", search=False)
-    along: int = gb.knob(default=128, low=16, high=1024, help="elements along the pipe", search=False)
-    across: int = gb.knob(default=0, low=0, high=256, help="elements across; 0: two nodes to a published interval", search=False)
-    linear_solver: LinearSolver = gb.knob(default="superlu", help="pardiso needs the package pypardiso", search=False)
+    viscosity: float = gb.knob(
+        default=0.005, low=0.0025, high=1.0, help="kinematic viscosity nu", search=False
+    )
+    height: float = gb.knob(
+        default=2.0, low=0.0, high=4.0, help="control nodes lie in [-height, height]", search=False
+    )
+    slope: float = gb.knob(
+        default=1.0, low=0.0, high=4.0, help="slopes there lie in [-slope, slope]", search=False
+    )
+    along: int = gb.knob(
+        default=128, low=16, high=1024, help="elements along the pipe", search=False
+    )
+    across: int = gb.knob(
+        default=0,
+        low=0,
+        high=256,
+        help="elements across; 0: two nodes to a published interval",
+        search=False,
+    )
+    linear_solver: LinearSolver = gb.knob(
+        default="superlu", help="pardiso needs the package pypardiso", search=False
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +80,16 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Setup:
     side = isqrt(resolution)
     if side * side != resolution or side < 3:
         known = ", ".join(str(nodes) for nodes in RESOLUTIONS)
-        raise gb.ParamError(f"pipe: {resolution} nodes do not fill a square; expected side x side, for example {known}")
+        raise gb.ParamError(
+            f"pipe: {resolution} nodes do not fill a square; expected side x side, for example "
+            f"{known}"
+        )
     across = params.across or (side - 1) // 2
     for name, elements in (("along", params.along), ("across", across)):
         if (2 * elements) % (side - 1):
             raise gb.ParamError(
-                f"data.{name}: {elements} elements have no node at {side} equal places; expected multiples of {(side - 1) / 2:g}"
+                f"data.{name}: {elements} elements have no node at {side} equal places; expected "
+                f"multiples of {(side - 1) / 2:g}"
             )
     factoriser(params.linear_solver)  # says at once if it is missing
     return Setup(params, side, straight_mesh(side), tuple(_spaces(params.along, across)))
@@ -84,13 +104,26 @@ def _spaces(along: int, across: int) -> Iterator[ChannelSpace]:
 
 
 def straight_mesh(side: int) -> gb.Mesh:
-    """side x side nodes of a straight pipe, numbered across first, each rectangle cut in two triangles."""
-    x, y = np.meshgrid(np.linspace(0.0, LENGTH, side), np.linspace(-0.5 * WIDTH, 0.5 * WIDTH, side), indexing="ij")
+    """side x side nodes of a straight pipe, numbered across first, each rectangle cut in two
+    triangles.
+    """
+    x, y = np.meshgrid(
+        np.linspace(0.0, LENGTH, side), np.linspace(-0.5 * WIDTH, 0.5 * WIDTH, side), indexing="ij"
+    )
     numbers = np.arange(side * side).reshape(side, side)
-    a, b, c, d = (part.ravel() for part in (numbers[:-1, :-1], numbers[1:, :-1], numbers[1:, 1:], numbers[:-1, 1:]))
-    cells = np.stack([np.stack([a, b, c], axis=1), np.stack([a, c, d], axis=1)], axis=1).reshape(-1, 3)
+    a, b, c, d = (
+        part.ravel()
+        for part in (numbers[:-1, :-1], numbers[1:, :-1], numbers[1:, 1:], numbers[:-1, 1:])
+    )
+    cells = np.stack([np.stack([a, b, c], axis=1), np.stack([a, c, d], axis=1)], axis=1).reshape(
+        -1, 3
+    )
     column, row = (index.ravel() for index in np.indices((side, side)))
-    tags = {"inlet": column == 0, "outlet": column == side - 1, "wall": (row == 0) | (row == side - 1)}
+    tags = {
+        "inlet": column == 0,
+        "outlet": column == side - 1,
+        "wall": (row == 0) | (row == side - 1),
+    }
     return gb.Mesh(np.stack([x.ravel(), y.ravel()], axis=1), cells, tags)
 
 
@@ -104,7 +137,9 @@ def draw_centreline(params: Params, seed: int, split: Split, index: int) -> Cubi
 
 
 def first_guess(grid: QuadGrid, centreline: CubicHermiteSpline) -> Array:
-    """The boundary values, and inside a parabola that follows the pipe: free of divergence, without pressure."""
+    """The boundary values, and inside a parabola that follows the pipe: free of divergence, without
+    pressure.
+    """
     x, y = grid.coordinates
     profile = 1.0 - (2.0 * y / WIDTH) ** 2
     state = np.zeros(grid.size)
@@ -116,7 +151,8 @@ def first_guess(grid: QuadGrid, centreline: CubicHermiteSpline) -> Array:
 def solve(setup: Setup, centreline: CubicHermiteSpline) -> Array | None:
     """Velocity and pressure on the finest grid, (unknowns,); None if no steady flow was found.
 
-    Each grid starts from the flow on the one before. Should a coarse one have no flow, the next starts from the guess.
+    Each grid starts from the flow on the one before. Should a coarse one have no flow, the next
+    starts from the guess.
     """
     factorise = factoriser(setup.params.linear_solver)
     found: Array | None = None
@@ -142,10 +178,14 @@ def generate(setup: Setup, seed: int, split: Split, indices: Sequence[int]) -> I
         state = solve(setup, centreline)
         if state is None:
             raise gb.DataError(
-                f"pipe: {split} sample {index} of seed {seed} has no steady flow that continuation finds; "
-                "expected one for the default knobs; raise data.viscosity or lower data.height and data.slope"
+                f"pipe: {split} sample {index} of seed {seed} has no steady flow that continuation "
+                "finds; "
+                "expected one for the default knobs; raise data.viscosity or lower data.height and "
+                "data.slope"
             )
-        points = setup.straight.points + np.stack([np.zeros(len(published)), centreline(setup.straight.points[:, 0])], axis=1)
+        points = setup.straight.points + np.stack(
+            [np.zeros(len(published)), centreline(setup.straight.points[:, 0])], axis=1
+        )
         yield gb.Sample(
             frames=state[published][None, :, None],
             static=np.zeros((len(published), 0)),
@@ -165,7 +205,13 @@ def gsnobench_dataset() -> gb.Dataset:
     return gb.Dataset(
         name="pipe",
         title="Flow through a curved pipe",
-        fields=(gb.Field("velocity_x", boundary={"wall": "dirichlet"}, help="horizontal velocity; 1 is the most at the inlet"),),
+        fields=(
+            gb.Field(
+                "velocity_x",
+                boundary={"wall": "dirichlet"},
+                help="horizontal velocity; 1 is the most at the inlet",
+            ),
+        ),
         dim=2,
         tags=("inlet", "outlet", "wall"),
         params=Params,
@@ -182,7 +228,9 @@ def gsnobench_dataset() -> gb.Dataset:
         setup=setup,
         generate=generate,
         mesh=no_shared_mesh,
-        solver="Q2-Q1 finite elements on the sheared grid, grid sequencing, Newton with continuation in the viscosity, SuperLU",
+        solver="Q2-Q1 finite elements on the sheared grid, grid sequencing, Newton with "
+        "continuation in the viscosity, SuperLU",
         licence="Apache-2.0",
-        cites="GSNO paper, appendix Pipe Flow with Navier-Stokes Equation, after Li et al., Geo-FNO, JMLR 24 (2023) 388",
+        cites="GSNO paper, appendix Pipe Flow with Navier-Stokes Equation, after Li et al., "
+        "Geo-FNO, JMLR 24 (2023) 388",
     )

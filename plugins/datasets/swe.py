@@ -1,4 +1,5 @@
-"""Shallow water in a lake: a bump of water is let go at a random place and its waves run to the shore and back.
+"""Shallow water in a lake: a bump of water is let go at a random place and its waves run to the
+shore and back.
 
 Equation  dh/dt + div(h v) = 0,  d(h v)/dt + div(h v v) + grad(g h^2 / 2) = 0,  v.n = 0 on the shore; at rest at first,
           h(x, 0) = base + amplitude exp(-|x - c|^2 / (2 sigma^2)).
@@ -42,16 +43,38 @@ OOD_AMPLITUDE, OOD_SIGMA = 1.5, 0.75  # of the bump of test_ood, relative to the
 class Params(gb.Params):
     """Knobs of the lake."""
 
-    gravity: float = gb.knob(default=8.81, low=0.1, high=30.0, help="acceleration of gravity, as printed in the paper")
+    gravity: float = gb.knob(
+        default=8.81, low=0.1, high=30.0, help="acceleration of gravity, as printed in the paper"
+    )
     base: float = gb.knob(default=5.0, low=0.5, high=100.0, help="depth of the still water, m")
-    amplitude: float = gb.knob(default=1.0, low=1e-6, high=50.0, help="height of the bump, m; at most 0.4 of the depth")
-    sigma: float = gb.knob(default=20.0, low=1.0, high=1000.0, help="width of the bump, units of length")
+    amplitude: float = gb.knob(
+        default=1.0, low=1e-6, high=50.0, help="height of the bump, m; at most 0.4 of the depth"
+    )
+    sigma: float = gb.knob(
+        default=20.0, low=1.0, high=1000.0, help="width of the bump, units of length"
+    )
     duration: float = gb.knob(default=30.0, low=0.1, high=3600.0, help="time of the last frame, s")
-    pieces: int = gb.knob(default=0, low=0, high=16, help="each published edge is cut into so many for solving; 0: by sigma")
-    dissipation: float = gb.knob(default=0.5, low=0.4, high=1.0, help="share of Rusanov's dissipation; 1: the textbook flux")
-    geojson: str = gb.knob(default="", help="file with the outline, one polygon; empty: the simplified Lake Union")
-    coordinates: Literal["degrees", "plane"] = gb.knob(default="degrees", help="what the numbers in the file are")
-    extent: float = gb.knob(default=300.0, low=1.0, high=1e5, help="longer side of the outline from a file, units of length")
+    pieces: int = gb.knob(
+        default=0,
+        low=0,
+        high=16,
+        help="each published edge is cut into so many for solving; 0: by sigma",
+    )
+    dissipation: float = gb.knob(
+        default=0.5, low=0.4, high=1.0, help="share of Rusanov's dissipation; 1: the textbook flux"
+    )
+    geojson: str = gb.knob(
+        default="", help="file with the outline, one polygon; empty: the simplified Lake Union"
+    )
+    coordinates: Literal["degrees", "plane"] = gb.knob(
+        default="degrees", help="what the numbers in the file are"
+    )
+    extent: float = gb.knob(
+        default=300.0,
+        low=1.0,
+        high=1e5,
+        help="longer side of the outline from a file, units of length",
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +94,21 @@ class Lake:
 def setup(params: Params, resolution: int, cache: gb.Cache) -> Lake:
     """Mesh the lake with `resolution` nodes and refine it for solving."""
     if params.amplitude > 0.4 * params.base:
-        raise gb.ParamError(f"data.amplitude: {params.amplitude} is too high for a depth of {params.base}; expected <= 0.4 of it")
+        raise gb.ParamError(
+            f"data.amplitude: {params.amplitude} is too high for a depth of {params.base}; "
+            "expected <= 0.4 of it"
+        )
     loops = _loops(params)
-    arrays = cache.arrays("swe-lake-v1", _recipe(loops, resolution, params), lambda: _meshes(loops, resolution, params))
-    tags = {name.removeprefix("tag_"): held.astype(bool) for name, held in arrays.items() if name.startswith("tag_")}
+    arrays = cache.arrays(
+        "swe-lake-v1",
+        _recipe(loops, resolution, params),
+        lambda: _meshes(loops, resolution, params),
+    )
+    tags = {
+        name.removeprefix("tag_"): held.astype(bool)
+        for name, held in arrays.items()
+        if name.startswith("tag_")
+    }
     return Lake(
         params=params,
         loops=loops,
@@ -111,7 +145,9 @@ def _meshes(loops: tuple[Array, ...], resolution: int, params: Params) -> dict[s
     mesh = mesh_polygon(loops[0], loops[1:], nodes=resolution)
     cells = cells_of(mesh)
     edges = mesh_edges(cells)
-    length = float(np.linalg.norm(mesh.points[edges[:, 1]] - mesh.points[edges[:, 0]], axis=1).mean())
+    length = float(
+        np.linalg.norm(mesh.points[edges[:, 1]] - mesh.points[edges[:, 0]], axis=1).mean()
+    )
     pieces = params.pieces or max(1, int(np.ceil(length * EDGES_PER_SIGMA / params.sigma)))
     fine_points, fine_cells = subdivide(mesh.points, cells, pieces)
     order = compact_order(mesh_edges(fine_cells), len(fine_points))
@@ -125,7 +161,9 @@ def _meshes(loops: tuple[Array, ...], resolution: int, params: Params) -> dict[s
         "pieces": np.array([pieces]),
         "fine_points": fine_points[order],
         "published": place[: mesh.size],
-        "radius": np.array([spectral_radius(shallow_water_rhs(dual, _water(params)), (len(order), 3))]),
+        "radius": np.array(
+            [spectral_radius(shallow_water_rhs(dual, _water(params)), (len(order), 3))]
+        ),
         **dual.to_arrays(),
     }
 
@@ -135,7 +173,9 @@ def _water(params: Params) -> Water:
 
 
 def generate(lake: Lake, seed: int, split: Split, indices: Sequence[int]) -> Iterator[gb.Sample]:
-    """One sample per index; the centre is a function of (seed, split, index) alone, the same on every mesh."""
+    """One sample per index; the centre is a function of (seed, split, index) alone, the same on
+    every mesh.
+    """
     params = lake.params
     is_ood = split == "test_ood"
     amplitude = params.amplitude * (OOD_AMPLITUDE if is_ood else 1.0)
@@ -144,7 +184,10 @@ def generate(lake: Lake, seed: int, split: Split, indices: Sequence[int]) -> Ite
         centre = draw_centre(lake.loops, sample_rng(seed, split, index))
         eta = solve(lake, centre, amplitude=amplitude, sigma=sigma)  # (T, F)
         if not np.isfinite(eta).all() or eta.min() <= -params.base:
-            raise gb.DataError(f"swe: {split} sample {index} ran dry or unstable; expected 0 < h; lower data.amplitude")
+            raise gb.DataError(
+                f"swe: {split} sample {index} ran dry or unstable; expected 0 < h; lower "
+                "data.amplitude"
+            )
         height = params.base + eta[:, lake.published, None]  # (T, N, 1)
         yield gb.Sample(height, np.zeros((lake.mesh.size, 0)), np.zeros(0))
 
@@ -164,7 +207,8 @@ def solve(lake: Lake, centre: Array, *, amplitude: float, sigma: float) -> Array
     state = np.zeros((len(lake.points), 3))
     state[:, 0] = amplitude * np.exp(-np.sum((lake.points - centre) ** 2, axis=1) / (2 * sigma**2))
     rhs = shallow_water_rhs(lake.dual, _water(params))
-    fastest = np.sqrt(1.0 + amplitude / params.base)  # under the crest, in units of the speed on still water
+    # under the crest, in units of the speed on still water
+    fastest = np.sqrt(1.0 + amplitude / params.base)
     step = LONGEST_STEP / (fastest * lake.radius)
     frames = ssp_rk3(rhs, state, frame_times(params.duration), step)
     return np.stack([frame[:, 0].copy() for frame in frames])
@@ -177,7 +221,11 @@ def frame_times(duration: float) -> tuple[float, ...]:
 
 def adjust(task: gb.Task, params: Params) -> gb.Task:
     """Frames end at the asked duration, and the score is taken on the height above the asked depth."""
-    return replace(task, times=frame_times(params.duration), fields=(replace(task.fields[0], reference=params.base),))
+    return replace(
+        task,
+        times=frame_times(params.duration),
+        fields=(replace(task.fields[0], reference=params.base),),
+    )
 
 
 @gb.hookimpl
@@ -187,7 +235,15 @@ def gsnobench_dataset() -> gb.Dataset:
     return gb.Dataset(
         name="swe",
         title="Shallow water in a lake",
-        fields=(gb.Field("height", "m", reference=5.0, boundary={"boundary": "neumann"}, help="depth of the water"),),
+        fields=(
+            gb.Field(
+                "height",
+                "m",
+                reference=5.0,
+                boundary={"boundary": "neumann"},
+                help="depth of the water",
+            ),
+        ),
         dim=2,
         tags=("boundary",),
         length_unit="m",
@@ -206,7 +262,9 @@ def gsnobench_dataset() -> gb.Dataset:
         setup=setup,
         generate=generate,
         mesh=published_mesh,
-        solver="node-centred median-dual finite volumes, Rusanov's flux, unlimited second order, SSP-RK3, reflective walls",
+        solver="node-centred median-dual finite volumes, Rusanov's flux, unlimited second order, "
+        "SSP-RK3, reflective walls",
         licence="Apache-2.0",
-        cites="GSNO paper, appendix 2D Shallow Water Equations; outline and solver are this project's own",
+        cites="GSNO paper, appendix 2D Shallow Water Equations; outline and solver are this "
+        "project's own",
     )

@@ -1,7 +1,9 @@
-"""Cells as tasks of a Ray cluster: an existing one by its address, or one of this machine's cores for the time of the call.
+"""Cells as tasks of a Ray cluster: an existing one by its address, or one of this machine's cores
+for the time of the call.
 
-A RunSpec travels out and the RunResult comes back as JSON, so nodes need gsnobench and its plugins, but no shared disk: a node
-without the data makes them by their recipe. Ray decides what runs where; inside a task the pool holds the cell to its limits.
+A RunSpec travels out and the RunResult comes back as JSON, so nodes need gsnobench and its plugins,
+but no shared disk: a node without the data makes them by their recipe. Ray decides what runs where;
+inside a task the pool holds the cell to its limits.
 """
 
 from __future__ import annotations
@@ -22,18 +24,23 @@ from gsnobench.bench.executors import run_alone
 from gsnobench.declare import Limits
 
 GSNOBENCH_API = 1
-RETRIES = 3  # of a task whose node or process died; it goes on from its checkpoint where the disk is shared
+# of a task whose node or process died; it goes on from its checkpoint where the disk is shared
+RETRIES = 3
 KNOCK_S = 5  # for an address to answer
-GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)  # HTTP/2, RFC 9113: preface, empty SETTINGS frame
+# HTTP/2, RFC 9113: preface, empty SETTINGS frame
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
 SETTINGS = {  # bounds of Ray's own patience, which is minutes
     "RAY_gcs_rpc_server_connect_timeout_s": "20",
     "RAY_gcs_server_request_timeout_seconds": "20",
 }
-JOINING = {"RAY_NUM_REDIS_GET_RETRIES": "5"}  # and of tries, a second each, at a cluster that answers but does not let us in
+# and of tries, a second each, at a cluster that answers but does not let us in
+JOINING = {"RAY_NUM_REDIS_GET_RETRIES": "5"}
 
 
 def check(limits: Limits) -> None:
-    """Connect once, and refuse what no node of the cluster could ever run: Ray would let it wait for ever."""
+    """Connect once, and refuse what no node of the cluster could ever run: Ray would let it wait
+    for ever.
+    """
     with _connected(limits) as ray:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         wanted = _resources(limits)
@@ -42,7 +49,8 @@ def check(limits: Limits) -> None:
             most = max((node.get(name, 0.0) for node in nodes), default=0.0)
             if amount > most:
                 raise gb.RunError(
-                    f"executor ray: a cell asks for {amount:g} {name}, no node has more than {most:g}; ask for less"
+                    f"executor ray: a cell asks for {amount:g} {name}, no node has more than "
+                    f"{most:g}; ask for less"
                 )
 
 
@@ -63,18 +71,25 @@ def _result(ray: Any, reference: Any, spec: gb.RunSpec) -> gb.RunResult:
     try:
         return gb.RunResult.from_json(ray.get(reference))
     except ray.exceptions.RayError as error:
-        reason = "memory" if isinstance(error, ray.exceptions.OutOfMemoryError) else type(error).__name__
+        reason = (
+            "memory" if isinstance(error, ray.exceptions.OutOfMemoryError) else type(error).__name__
+        )
         return gb.RunResult(spec, "failed", f"ray: {reason}, {str(error).splitlines()[-1][:200]}")
 
 
 def _resources(limits: Limits) -> dict[str, Any]:
-    return {"num_cpus": limits.threads, "num_gpus": limits.gpus, "memory": int(limits.memory_mb * 2**20)}
+    return {
+        "num_cpus": limits.threads,
+        "num_gpus": limits.gpus,
+        "memory": int(limits.memory_mb * 2**20),
+    }
 
 
 @contextmanager
 def _connected(limits: Limits) -> Iterator[Any]:
     """Ray, joined for the time of the block."""
-    for name, value in {**SETTINGS, **(JOINING if limits.address else {})}.items():  # read when Ray is imported
+    # read when Ray is imported
+    for name, value in {**SETTINGS, **(JOINING if limits.address else {})}.items():
         os.environ.setdefault(name, value)
     if limits.address:
         _knock(limits.address)
@@ -83,17 +98,27 @@ def _connected(limits: Limits) -> Iterator[Any]:
     try:
         import ray
     except ImportError:
-        raise gb.RunError("executor ray: Ray is not installed; pip install 'gsnobench[ray]'") from None
+        raise gb.RunError(
+            "executor ray: Ray is not installed; pip install 'gsnobench[ray]'"
+        ) from None
     if limits.address:
         place: dict[str, Any] = {"address": limits.address}
     else:
         cores = os.cpu_count() or 1
-        place = {"address": "local", "num_cpus": min(limits.jobs * limits.threads or cores, cores), "include_dashboard": False}
+        place = {
+            "address": "local",
+            "num_cpus": min(limits.jobs * limits.threads or cores, cores),
+            "include_dashboard": False,
+        }
     with _hushed() as murmur:
         try:
-            ray.init(**place, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+            ray.init(
+                **place, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False
+            )
         except Exception as error:  # Ray raises its own, the system's and gRPC's errors here
-            raise gb.RunError(_refusal(limits.address or "this machine", str(error), murmur())) from error
+            raise gb.RunError(
+                _refusal(limits.address or "this machine", str(error), murmur())
+            ) from error
     try:
         yield ray
     finally:
@@ -102,7 +127,9 @@ def _connected(limits: Limits) -> Iterator[Any]:
 
 @contextmanager
 def _hushed() -> Iterator[Callable[[], str]]:
-    """Ray's C++ side writes to stderr whatever it is told: keep that for who asks, so that a mistake is one line."""
+    """Ray's C++ side writes to stderr whatever it is told: keep that for who asks, so that a
+    mistake is one line.
+    """
     before = os.dup(2)
     with tempfile.TemporaryFile() as kept:
         os.dup2(kept.fileno(), 2)
@@ -126,26 +153,39 @@ def _refusal(place: str, error: str, murmur: str) -> str:
 
 
 def _knock(address: str) -> None:
-    """Refuse at once what nobody answers at, or somebody who does not speak Ray's protocol: Ray itself would try for minutes."""
+    """Refuse at once what nobody answers at, or somebody who does not speak Ray's protocol: Ray
+    itself would try for minutes.
+    """
     place = urlsplit(address if "//" in address else f"//{address}")
     try:
         host, port = place.hostname, place.port
     except ValueError as error:
-        raise gb.RunError(f"executor ray: {address} is no address ({error}); expected host:port or ray://host:port") from error
+        raise gb.RunError(
+            f"executor ray: {address} is no address ({error}); expected host:port or "
+            "ray://host:port"
+        ) from error
     if host is None or port is None:
         return  # `auto` and its like: Ray knows where
     try:
         with socket.create_connection((host, port), timeout=KNOCK_S) as line:
-            is_ray = os.environ.get("RAY_USE_TLS", "0") != "0" or _greets(line)  # behind TLS a plain greeting gets no answer
+            # behind TLS a plain greeting gets no answer
+            is_ray = os.environ.get("RAY_USE_TLS", "0") != "0" or _greets(line)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise gb.RunError(f"executor ray: no cluster at {address} ({reason}); check --address") from error
+        raise gb.RunError(
+            f"executor ray: no cluster at {address} ({reason}); check --address"
+        ) from error
     if not is_ray:
-        raise gb.RunError(f"executor ray: no cluster at {address} (another service listens there); check --address")
+        raise gb.RunError(
+            f"executor ray: no cluster at {address} (another service listens there); check "
+            "--address"
+        )
 
 
 def _greets(line: socket.socket) -> bool:
-    """Whether the other side answers as every gRPC server does, with a SETTINGS frame of its own: type 4 at byte 3."""
+    """Whether the other side answers as every gRPC server does, with a SETTINGS frame of its own:
+    type 4 at byte 3.
+    """
     line.sendall(GREETING)
     answer = b""
     while len(answer) < 4 and (more := line.recv(9)):
@@ -154,7 +194,9 @@ def _greets(line: socket.socket) -> bool:
 
 
 def _own_token(limits: Limits) -> None:
-    """A cluster of our own lets in only who can read this file: whoever joins a cluster may run code in it."""
+    """A cluster of our own lets in only who can read this file: whoever joins a cluster may run
+    code in it.
+    """
     if "RAY_AUTH_MODE" in os.environ:
         return
     path = limits.home / "ray-token"
@@ -166,4 +208,6 @@ def _own_token(limits: Limits) -> None:
 
 @gb.hookimpl
 def gsnobench_executor() -> gb.Executor:
-    return gb.Executor("ray", run, check, help="tasks of a Ray cluster: --address, or one of this machine's cores")
+    return gb.Executor(
+        "ray", run, check, help="tasks of a Ray cluster: --address, or one of this machine's cores"
+    )

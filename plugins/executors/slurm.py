@@ -1,7 +1,8 @@
-"""Cells as jobs of a SLURM cluster, through submitit. The home folder must be on a disk that all nodes share.
+"""Cells as jobs of a SLURM cluster, through submitit. The home folder must be on a disk that all
+nodes share.
 
-`--address` names the partition. `--address local` takes submitit's stand-in for a cluster, processes of this machine, to try
-a set-up where there is no SLURM.
+`--address` names the partition. `--address local` takes submitit's stand-in for a cluster,
+processes of this machine, to try a set-up where there is no SLURM.
 """
 
 from __future__ import annotations
@@ -49,29 +50,45 @@ def _result(job: Any, spec: gb.RunSpec) -> gb.RunResult:
     try:
         return gb.RunResult.from_json(job.result())
     except Exception as error:  # submitit wraps whatever ended the job
-        return gb.RunResult(spec, "failed", f"slurm: job {job.job_id} {str(error).strip().splitlines()[0][:200]}")
+        return gb.RunResult(
+            spec, "failed", f"slurm: job {job.job_id} {str(error).strip().splitlines()[0][:200]}"
+        )
 
 
 def _submitter(limits: Limits) -> Any:
     try:
         import submitit
     except ImportError:
-        raise gb.RunError("executor slurm: submitit is not installed; pip install 'gsnobench[slurm]'") from None
+        raise gb.RunError(
+            "executor slurm: submitit is not installed; pip install 'gsnobench[slurm]'"
+        ) from None
     folder = limits.home / "slurm"
     try:
-        submitter = submitit.AutoExecutor(folder=folder, cluster=LOCAL if limits.address == LOCAL else "slurm")
+        submitter = submitit.AutoExecutor(
+            folder=folder, cluster=LOCAL if limits.address == LOCAL else "slurm"
+        )
         minutes = math.ceil(limits.seconds / 60) + SPARE_MIN if limits.seconds else LONGEST_MIN
-        submitter.update_parameters(timeout_min=minutes, cpus_per_task=limits.threads, name="gsnobench")
+        submitter.update_parameters(
+            timeout_min=minutes, cpus_per_task=limits.threads, name="gsnobench"
+        )
         submitter.update_parameters(gpus_per_node=math.ceil(limits.gpus)) if limits.gpus else None
-        submitter.update_parameters(mem_gb=math.ceil(limits.memory_mb / 1024) + 1) if limits.memory_mb else None
-        submitter.update_parameters(slurm_partition=limits.address) if limits.address not in ("", LOCAL) else None
+        submitter.update_parameters(
+            mem_gb=math.ceil(limits.memory_mb / 1024) + 1
+        ) if limits.memory_mb else None
+        submitter.update_parameters(slurm_partition=limits.address) if limits.address not in (
+            "",
+            LOCAL,
+        ) else None
     except Exception as error:
         raise gb.RunError(
-            f"executor slurm: {str(error).splitlines()[0][:200]}; run on a login node, or --address local"
+            f"executor slurm: {str(error).splitlines()[0][:200]}; run on a login node, or "
+            "--address local"
         ) from error
     return submitter
 
 
 @gb.hookimpl
 def gsnobench_executor() -> gb.Executor:
-    return gb.Executor("slurm", run, check, help="jobs of a SLURM cluster, by submitit; --address is the partition")
+    return gb.Executor(
+        "slurm", run, check, help="jobs of a SLURM cluster, by submitit; --address is the partition"
+    )

@@ -1,12 +1,14 @@
-"""Deep Operator Network: a branch reads the input function at fixed sensors, a trunk makes a basis of space and time.
+"""Deep Operator Network: a branch reads the input function at fixed sensors, a trunk makes a basis
+of space and time.
 
 Operator  input function and shape at m sensors -> weights b of p basis functions t, which a point alone decides
 Formula   u_c(x, t) = sum_k b_ck(a) t_k(x, t) + b0_c;  branch b: m -> width -> .. -> C p;  trunk t: (x, t) -> width -> .. -> p
 Cost      the trunk is evaluated once for all samples of a mesh, the branch once a sample; then one (B C, p) x (p, T N) product
 Start     width 100, basis 100; a fixed mesh or nodes that correspond are the sensors, other geometries are read on a grid of 1024
 
-Where samples have meshes of their own, the shape is an input too: the positions of corresponding nodes, or the signed distance
-from the boundary at each point of the grid. On a mesh that training never saw, inputs are interpolated to the training sensors.
+Where samples have meshes of their own, the shape is an input too: the positions of corresponding
+nodes, or the signed distance from the boundary at each point of the grid. On a mesh that training
+never saw, inputs are interpolated to the training sensors.
 """
 
 from __future__ import annotations
@@ -28,9 +30,11 @@ from gsnobench.meshes.operators import boundary_facets, interpolation, triangula
 from gsnobench.meshes.simplices import nearest
 
 GSNOBENCH_API = 1
-MOST_SHAPES = 64  # training shapes that tell what is usual, and that a shape with other nodes is compared with
+# training shapes that tell what is usual, and that a shape with other nodes is compared with
+MOST_SHAPES = 64
 MARGIN = 0.05  # of the box of all training nodes that the sensor grid leaves around it
-ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {  # in place where the gradient can be read off the result
+# in place where the gradient can be read off the result
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": partial(nn.ReLU, inplace=True),
     "leaky_relu": partial(nn.LeakyReLU, inplace=True),
     "gelu": nn.GELU,
@@ -43,17 +47,32 @@ class Params(gb.Params):
     """Knobs of all presets; the defaults are the paper's."""
 
     width: int = gb.knob(100, low=16, high=1024, log=True, help="hidden units of both networks")
-    basis: int = gb.knob(100, low=8, high=1024, log=True, help="basis functions p: what the trunk makes and the branch weighs")
+    basis: int = gb.knob(
+        100,
+        low=8,
+        high=1024,
+        log=True,
+        help="basis functions p: what the trunk makes and the branch weighs",
+    )
     branch_layers: int = gb.knob(2, low=1, high=8, help="linear maps of the branch")
     trunk_layers: int = gb.knob(3, low=2, high=8, help="linear maps of the trunk")
-    activation: Literal["relu", "leaky_relu", "gelu", "silu", "tanh"] = gb.knob("relu", help="between the linear maps")
-    activated_basis: bool = gb.knob(True, help="the trunk's last map is activated too, as in DeepXDE")
+    activation: Literal["relu", "leaky_relu", "gelu", "silu", "tanh"] = gb.knob(
+        "relu", help="between the linear maps"
+    )
+    activated_basis: bool = gb.knob(
+        True, help="the trunk's last map is activated too, as in DeepXDE"
+    )
     sensors: int = gb.knob(
-        1024, low=16, high=65536, log=True, geometry=True, help="points of the sensor grid, about; unused where nodes are sensors"
+        1024,
+        low=16,
+        high=65536,
+        log=True,
+        geometry=True,
+        help="points of the sensor grid, about; unused where nodes are sensors",
     )
 
 
-# ------------------------------------------------------------------------------------------------------------- sensors
+# ------------------------------------------------------------------------------------------ sensors
 
 
 def grid_side(task: gb.Task, params: Params) -> int:
@@ -62,7 +81,9 @@ def grid_side(task: gb.Task, params: Params) -> int:
 
 
 def reference(train: gb.Samples, params: Params) -> Reference:
-    """Where the sensors are; and where shapes vary, what they read of an average shape and how much that varies."""
+    """Where the sensors are; and where shapes vary, what they read of an average shape and how much
+    that varies.
+    """
     side = grid_side(train.task, params)
     if train.task.fixed_mesh and not side:
         return {"sensors": train.mesh(0).points}
@@ -77,7 +98,9 @@ def reference(train: gb.Samples, params: Params) -> Reference:
 
 
 def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference) -> Geometry:
-    """How node values get to the sensors, unless the nodes are the sensors, and what the sensors read of the shape."""
+    """How node values get to the sensors, unless the nodes are the sensors, and what the sensors
+    read of the shape.
+    """
     if "mean" not in reference:
         return _sense(mesh, task, reference["sensors"])
     if "sensors" in reference:
@@ -87,19 +110,33 @@ def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference)
         reading, parts = mesh.points.ravel(), {}  # (m*d,)
     else:
         places = _closest_shape(mesh, reference["shapes"])
-        reading, parts = (interpolation(mesh, places) @ mesh.points).ravel(), _sense(mesh, task, places)  # (m*d,)
-    return {"shape": gb.Part((reading - reference["mean"]) / reference["spread"], ("reading",)), **parts}
+        # (m*d,)
+        reading, parts = (
+            (interpolation(mesh, places) @ mesh.points).ravel(),
+            _sense(mesh, task, places),
+        )
+    return {
+        "shape": gb.Part((reading - reference["mean"]) / reference["spread"], ("reading",)),
+        **parts,
+    }
 
 
 def _sense(mesh: gb.Mesh, task: gb.Task, sensors: Array) -> Geometry:
-    """P1 interpolation to the sensors; in a cloud, whose cells would fill the body, the nearest node."""
+    """P1 interpolation to the sensors; in a cloud, whose cells would fill the body, the nearest
+    node.
+    """
     if task.in_channels == task.dim + len(task.scalars) or np.array_equal(mesh.points, sensors):
         return {}
     if mesh.cells is not None:
         return {"sense": gb.Part(interpolation(mesh, sensors), ("sensor", "node"))}
     _, closest = KDTree(mesh.points).query(sensors)
     rows = np.arange(len(sensors) + 1)
-    return {"sense": gb.Part(csr_array((np.ones(len(sensors)), closest, rows), (len(sensors), mesh.size)), ("sensor", "node"))}
+    return {
+        "sense": gb.Part(
+            csr_array((np.ones(len(sensors)), closest, rows), (len(sensors), mesh.size)),
+            ("sensor", "node"),
+        )
+    }
 
 
 def _grid(points: Array, side: int) -> Array:
@@ -111,18 +148,24 @@ def _grid(points: Array, side: int) -> Array:
 
 
 def _statistics(readings: Array) -> Reference:
-    """One mean a reading, one scale for all: shapes differ little from one another, and the branch should see how."""
+    """One mean a reading, one scale for all: shapes differ little from one another, and the branch
+    should see how.
+    """
     mean = readings.mean(axis=0)
     spread = float(np.sqrt(np.mean((readings - mean) ** 2)))
     return {"mean": mean, "spread": np.array([spread if spread > 0 else 1.0])}
 
 
 def signed_distance(mesh: gb.Mesh, sensors: Array) -> Array:
-    """Distance from the boundary, negative inside the domain, (m,); from the nearest tagged node of a mere cloud, unsigned."""
+    """Distance from the boundary, negative inside the domain, (m,); from the nearest tagged node of
+    a mere cloud, unsigned.
+    """
     facets = boundary_facets(mesh) if mesh.cells is not None else np.empty((0, mesh.dim), dtype=int)
     if len(facets) == 0:
         tagged = mesh.tag_matrix(sorted(mesh.tags)).any(axis=1)
-        nodes: Array = KDTree(mesh.points[tagged] if tagged.any() else mesh.points).query(sensors)[0]
+        nodes: Array = KDTree(mesh.points[tagged] if tagged.any() else mesh.points).query(sensors)[
+            0
+        ]
         return nodes
     _, _, distance = nearest(sensors, mesh.points[facets])
     _, _, outside = nearest(sensors, mesh.points[triangulation(mesh)])
@@ -130,14 +173,18 @@ def signed_distance(mesh: gb.Mesh, sensors: Array) -> Array:
 
 
 def _closest_shape(mesh: gb.Mesh, shapes: Array) -> Array:
-    """The training shape nearest to a mesh that has other nodes, (m, d): its nodes are moved into the mesh by interpolation."""
+    """The training shape nearest to a mesh that has other nodes, (m, d): its nodes are moved into
+    the mesh by interpolation.
+    """
     tree = KDTree(mesh.points)
-    gaps = [tree.query(shape)[0].mean() + KDTree(shape).query(mesh.points)[0].mean() for shape in shapes]
+    gaps = [
+        tree.query(shape)[0].mean() + KDTree(shape).query(mesh.points)[0].mean() for shape in shapes
+    ]
     closest: Array = shapes[int(np.argmin(gaps))]
     return closest
 
 
-# --------------------------------------------------------------------------------------------------------- the operator
+# ------------------------------------------------------------------------------------- the operator
 
 
 def perceptron(sizes: tuple[int, ...], params: Params) -> nn.Sequential:
@@ -156,7 +203,9 @@ def linear(inputs: int, outputs: int) -> nn.Linear:
 
 
 class Trunk(nn.Module):
-    """Basis functions at all points and frames; its first map acts on points and times apart and adds up."""
+    """Basis functions at all points and frames; its first map acts on points and times apart and
+    adds up.
+    """
 
     def __init__(self, task: gb.Task, params: Params) -> None:
         super().__init__()
@@ -167,28 +216,40 @@ class Trunk(nn.Module):
         last = [activation()] if params.activated_basis else []
         self.rest = nn.Sequential(activation(), *perceptron((*hidden, params.basis), params), *last)
         self.clock: Tensor
-        self.register_buffer("clock", torch.linspace(0, 1, task.t_out)[:, None][:, :clocks], persistent=False)  # (T, 0 or 1)
+        # (T, 0 or 1)
+        self.register_buffer(
+            "clock", torch.linspace(0, 1, task.t_out)[:, None][:, :clocks], persistent=False
+        )
 
     def forward(self, points: Tensor) -> Tensor:
         """(G, N, d) -> (G, T*N, p)."""
         space, time = self.first.weight.split([points.shape[-1], self.clock.shape[1]], 1)
         when = torch.addmm(self.first.bias, self.clock, time.mT)  # (T, width)
-        where = (points.flatten(0, 1) @ space.mT).view(len(points), 1, -1, space.shape[0])  # (G, 1, N, width)
-        y: Tensor = self.rest((where + when[:, None]).flatten(0, 2))  # (G*T*N, p): rows, which a linear map takes as they are
+        # (G, 1, N, width)
+        where = (points.flatten(0, 1) @ space.mT).view(len(points), 1, -1, space.shape[0])
+        # (G*T*N, p): rows, which a linear map takes as they are
+        y: Tensor = self.rest((where + when[:, None]).flatten(0, 2))
         return y.view(len(points), -1, y.shape[-1])
 
 
 class DeepONet(nn.Module):
-    """u_c(x, t) = sum_k b_ck(sensor readings) t_k(x, t) + b0_c (Lu et al. 2021); fields share the trunk and split the branch."""
+    """u_c(x, t) = sum_k b_ck(sensor readings) t_k(x, t) + b0_c (Lu et al. 2021); fields share the
+    trunk and split the branch.
+    """
 
     def __init__(self, task: gb.Task, params: Params) -> None:
         super().__init__()
         side = grid_side(task, params)
         sensors = side**task.dim or task.resolution
         if sensors < 1:
-            raise gb.DataError(f"{task.id}: its resolution is {task.resolution}; expected its nodes, the sensors; set it")
+            raise gb.DataError(
+                f"{task.id}: its resolution is {task.resolution}; expected its nodes, the sensors; "
+                "set it"
+            )
         shape = 0 if task.fixed_mesh and not side else sensors if side else sensors * task.dim
-        readings = sensors * (task.t_in * len(task.fields) + len(task.static)) + shape + len(task.scalars)
+        readings = (
+            sensors * (task.t_in * len(task.fields) + len(task.static)) + shape + len(task.scalars)
+        )
         self.fields, self.frames = len(task.fields), task.t_out
         hidden = (params.width,) * (params.branch_layers - 1)
         self.branch = perceptron((readings, *hidden, self.fields * params.basis), params)
@@ -197,32 +258,43 @@ class DeepONet(nn.Module):
 
     def forward(self, batch: gb.Batch) -> Tensor:
         t = self.trunk(batch.points)  # (G, T*N, p): G = 1 for one mesh, else B
-        b = self.branch(sensed(batch)).view(len(t), -1, t.shape[-1])  # (G, S*C, p): S samples a mesh
+        # (G, S*C, p): S samples a mesh
+        b = self.branch(sensed(batch)).view(len(t), -1, t.shape[-1])
         u = torch.bmm(b, t.mT).view(batch.size, self.fields, self.frames, -1)  # (B, C, T, N)
         return u.permute(0, 2, 3, 1) + self.offset  # (B, T, N, C)
 
 
 def sensed(batch: gb.Batch) -> Tensor:
-    """All that the branch reads of each sample: window and static inputs at the sensors, scalars, shape; (B, readings)."""
-    values = torch.cat([batch.window.transpose(1, 2).flatten(2), batch.static], -1)  # (B, N, t_in*C + F)
+    """All that the branch reads of each sample: window and static inputs at the sensors, scalars,
+    shape; (B, readings).
+    """
+    # (B, N, t_in*C + F)
+    values = torch.cat([batch.window.transpose(1, 2).flatten(2), batch.static], -1)
     if "sense" in batch.geometry:
         values = batch.apply("sense", values)  # (B, m, t_in*C + F)
     shape = [batch.geometry["shape"].expand(batch.size, -1)] if "shape" in batch.geometry else []
     return torch.cat([values.flatten(1), batch.scalars, *shape], -1)
 
 
-# ---------------------------------------------------------------------------------------------------------- declaration
+# -------------------------------------------------------------------------------------- declaration
 
 
 DIFFERS = (
-    "`paper`: its 2-layer branch and 3-layer trunk are read as 2 and 3 linear maps, p is 100, the branch reads all inputs "
-    "at all nodes; scaling by mean and deviation, relative L2 and the cosine are our choice where it is silent",
-    "`official`: sizes of the authors' notched-triangle Darcy, but the branch reads node values, not 101 boundary values; "
-    "one scale a field, not one a node; a cosine for two drops of the rate; b0 and the activated basis of DeepXDE",
-    "several fields share the trunk and split the branch; all frames at once, their time being an input of the trunk",
-    "varying geometry: the branch reads the positions of corresponding nodes as in Geo-FNO's comparison, else the signed "
+    "`paper`: its 2-layer branch and 3-layer trunk are read as 2 and 3 linear maps, p is 100, the "
+    "branch reads all inputs "
+    "at all nodes; scaling by mean and deviation, relative L2 and the cosine are our choice where "
+    "it is silent",
+    "`official`: sizes of the authors' notched-triangle Darcy, but the branch reads node values, "
+    "not 101 boundary values; "
+    "one scale a field, not one a node; a cosine for two drops of the rate; b0 and the activated "
+    "basis of DeepXDE",
+    "several fields share the trunk and split the branch; all frames at once, their time being an "
+    "input of the trunk",
+    "varying geometry: the branch reads the positions of corresponding nodes as in Geo-FNO's "
+    "comparison, else the signed "
     "distance on a grid of sensors, both relative to the mean training shape",
-    "another mesh: inputs are interpolated to the training sensors; a shape whose nodes do not correspond is read at the "
+    "another mesh: inputs are interpolated to the training sensors; a shape whose nodes do not "
+    "correspond is read at the "
     "nodes of the nearest training shape, moved into it",
     "`compact` is ours: GELU, Muon",
 )
@@ -241,20 +313,44 @@ def gsnobench_model() -> gb.Model:
                 impose_boundary=False,
             ),
             "official": gb.Preset(
-                model={"width": 128, "branch_layers": 3, "trunk_layers": 4, "activation": "leaky_relu"},
-                train={"optimiser": "adam", "lr": 1e-3, "batch": 100, "schedule": "cosine", "loss": "mse"},
+                model={
+                    "width": 128,
+                    "branch_layers": 3,
+                    "trunk_layers": 4,
+                    "activation": "leaky_relu",
+                },
+                train={
+                    "optimiser": "adam",
+                    "lr": 1e-3,
+                    "batch": 100,
+                    "schedule": "cosine",
+                    "loss": "mse",
+                },
                 impose_boundary=False,
             ),
             "compact": gb.Preset(
-                model={"width": 128, "basis": 128, "branch_layers": 3, "trunk_layers": 4, "activation": "gelu"},
-                train={"optimiser": "muon", "lr": 5e-3, "batch": 16, "schedule": "cosine", "weight_decay": 0.1},
+                model={
+                    "width": 128,
+                    "basis": 128,
+                    "branch_layers": 3,
+                    "trunk_layers": 4,
+                    "activation": "gelu",
+                },
+                train={
+                    "optimiser": "muon",
+                    "lr": 5e-3,
+                    "batch": 16,
+                    "schedule": "cosine",
+                    "weight_decay": 0.1,
+                },
             ),
         },
         geometry=geometry,
         reference=reference,
         capabilities=frozenset(capable) - {capable.PERMUTATION_EQUIVARIANT},
         title="DeepONet",
-        cites="Lu, Jin, Pang, Zhang and Karniadakis, Learning nonlinear operators via DeepONet based on the universal "
+        cites="Lu, Jin, Pang, Zhang and Karniadakis, Learning nonlinear operators via DeepONet "
+        "based on the universal "
         "approximation theorem of operators, Nature Machine Intelligence 3, 2021",
         differs=DIFFERS,
     )

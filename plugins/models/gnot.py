@@ -1,4 +1,5 @@
-"""GNOT: queries that read the input functions by linear attention, with experts chosen by the place of a node.
+"""GNOT: queries that read the input functions by linear attention, with experts chosen by the place
+of a node.
 
 Operator  nodes are queries; the input functions are rows (point, values) of a branch that every block reads by cross
           attention; then the queries read one another. Feed-forward maps are mixtures of experts, gated by coordinates only.
@@ -27,20 +28,41 @@ gelu_backward = torch.ops.aten.gelu_backward
 
 
 class Params(gb.Params):
-    """The defaults are the paper's table: 4 attention layers, 256 channels, MLPs of 4 layers, 8 heads, 3 experts."""
+    """The defaults are the paper's table: 4 attention layers, 256 channels, MLPs of 4 layers, 8
+    heads, 3 experts.
+    """
 
-    width: int = gb.knob(256, low=16, high=512, log=True, help="channels h, a multiple of the heads")
-    layers: int = gb.knob(4, low=1, high=12, help="blocks of cross attention, experts, self attention, experts")
+    width: int = gb.knob(
+        256, low=16, high=512, log=True, help="channels h, a multiple of the heads"
+    )
+    layers: int = gb.knob(
+        4, low=1, high=12, help="blocks of cross attention, experts, self attention, experts"
+    )
     heads: int = gb.knob(8, low=1, high=16, help="heads of both attentions")
     experts: int = gb.knob(3, low=1, high=8, help="experts E of each feed-forward map")
-    ratio: float = gb.knob(1.0, low=0.5, high=4.0, help="channels of an expert and of the gate, relative to the width")
-    depth: int = gb.knob(4, low=0, high=8, search=False, help="square layers of each MLP, besides its first and last")
-    trunk: Literal["place", "inputs"] = gb.knob("place", help="what a query knows of its node: coordinates, or all inputs")
-    frames: int = gb.knob(0, low=0, search=False, help="frames a call finds, the next ones from its own answer; 0: all at once")
-    checkpoint: bool = gb.knob(False, search=False, help="recompute every block for the gradient: less memory, a third more time")
+    ratio: float = gb.knob(
+        1.0, low=0.5, high=4.0, help="channels of an expert and of the gate, relative to the width"
+    )
+    depth: int = gb.knob(
+        4, low=0, high=8, search=False, help="square layers of each MLP, besides its first and last"
+    )
+    trunk: Literal["place", "inputs"] = gb.knob(
+        "place", help="what a query knows of its node: coordinates, or all inputs"
+    )
+    frames: int = gb.knob(
+        0,
+        low=0,
+        search=False,
+        help="frames a call finds, the next ones from its own answer; 0: all at once",
+    )
+    checkpoint: bool = gb.knob(
+        False,
+        search=False,
+        help="recompute every block for the gradient: less memory, a third more time",
+    )
 
 
-# --------------------------------------------------------------------------------------------------------------- parts
+# -------------------------------------------------------------------------------------------- parts
 
 
 class Mlp(nn.Module):
@@ -60,17 +82,23 @@ class Mlp(nn.Module):
 
 
 class LinearAttention(torch.autograd.Function):
-    """q + q C / (q . S) with C = k^T v and S = sum_j k_j in every head; q (B, N, h), k and v (B, M, h).
+    """q + q C / (q . S) with C = k^T v and S = sum_j k_j in every head; q (B, N, h), k and v (B, M,
+    h).
 
-    By hand, because the heads can then be views: a batched product of torch would first copy every one of them.
+    By hand, because the heads can then be views: a batched product of torch would first copy every
+    one of them.
     """
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, heads: int) -> Tensor:
         each = q.shape[-1] // heads
-        owner = torch.eye(heads, dtype=q.dtype, device=q.device).repeat_interleave(each, 0)  # (h, H): whose channel it is
+        # (h, H): whose channel it is
+        owner = torch.eye(heads, dtype=q.dtype, device=q.device).repeat_interleave(each, 0)
         sums = k.sum(1)[..., None] * owner  # (B, h, H): S, each head in its own column
-        context, mean = q.new_empty(len(k), heads, each, each), torch.empty_like(q, memory_format=torch.contiguous_format)
+        context, mean = (
+            q.new_empty(len(k), heads, each, each),
+            torch.empty_like(q, memory_format=torch.contiguous_format),
+        )
         _multiply(_heads(k, heads).mT, _heads(v, heads), context)
         _multiply(_heads(q, heads), context, _heads(mean, heads))
         total = torch.bmm(q, sums)  # (B, N, H)
@@ -83,9 +111,13 @@ class LinearAttention(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, owner, sums, context, total, mean = ctx.saved_tensors
         heads = owner.shape[1]
-        scaled = (grad.unflatten(-1, (heads, -1)) / total[..., None]).flatten(2)  # (B, N, h): the gradient of q C
+        # (B, N, h): the gradient of q C
+        scaled = (grad.unflatten(-1, (heads, -1)) / total[..., None]).flatten(2)
         d_total = (scaled * mean).unflatten(-1, (heads, -1)).sum(-1).neg_()  # (B, N, H)
-        dq, dk, dv, d_context = torch.baddbmm(grad, d_total, sums.mT), *map(torch.empty_like, (k, v, context))
+        dq, dk, dv, d_context = (
+            torch.baddbmm(grad, d_total, sums.mT),
+            *map(torch.empty_like, (k, v, context)),
+        )
         _multiply(_heads(scaled, heads), context.mT, _heads(dq, heads), add=True)
         _multiply(_heads(q, heads).mT, _heads(scaled, heads), d_context)
         _multiply(_heads(k, heads), d_context, _heads(dv, heads))
@@ -100,13 +132,17 @@ def _heads(x: Tensor, heads: int) -> Tensor:
 
 
 def _multiply(a: Tensor, b: Tensor, out: Tensor, *, add: bool = False) -> None:
-    """out = a b or out + a b, sample by sample: within a sample the heads stand at one distance, so no copy is made."""
+    """out = a b or out + a b, sample by sample: within a sample the heads stand at one distance, so
+    no copy is made.
+    """
     for left, right, into in zip(a, b, out, strict=True):
         torch.baddbmm(into, left, right, beta=int(add), out=into)
 
 
 class Attention(nn.Module):
-    """W (q + q (k^T v) / (q . sum_j k_j)): a mean of the rows of z with positive weights, at a cost linear in their number."""
+    """W (q + q (k^T v) / (q . sum_j k_j)): a mean of the rows of z with positive weights, at a cost
+    linear in their number.
+    """
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -119,13 +155,16 @@ class Attention(nn.Module):
 
     def read(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         """q + q (k^T v) / (q . sum_j k_j) from logits of q and k, each (., ., h)."""
-        q, k = (one.unflatten(-1, (self.heads, -1)).softmax(-1).flatten(2) for one in (query, key))  # (., ., h)
+        # (., ., h)
+        q, k = (one.unflatten(-1, (self.heads, -1)).softmax(-1).flatten(2) for one in (query, key))
         k = k if mask is None else k * mask
         return LinearAttention.apply(q.expand(len(k), -1, -1), k, value.to(k.dtype), self.heads)
 
 
 class GatedGelu(torch.autograd.Function):
-    """s GELU(z) for hidden channels z (B, N, E, c) and gates s (1 or B, N, E, 1); keeps z and s alone for the gradient."""
+    """s GELU(z) for hidden channels z (B, N, E, c) and gates s (1 or B, N, E, 1); keeps z and s
+    alone for the gradient.
+    """
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, gates: Tensor) -> Tensor:
@@ -149,13 +188,21 @@ class Experts(nn.Module):
         self.up_bias = nn.Parameter(torch.empty(experts, hidden))
         self.down = nn.Parameter(torch.empty(experts, hidden, width))  # from hidden to width
         self.down_bias = nn.Parameter(torch.empty(experts, width))
-        for part, fan_in in ((self.up, width), (self.up_bias, width), (self.down, hidden), (self.down_bias, hidden)):
+        for part, fan_in in (
+            (self.up, width),
+            (self.up_bias, width),
+            (self.down, hidden),
+            (self.down_bias, hidden),
+        ):
             nn.init.uniform_(part, -(fan_in**-0.5), fan_in**-0.5)  # as torch starts its linear maps
 
     def forward(self, x: Tensor, gates: Tensor) -> Tensor:
         """x (B, N, h), gates (1 or B, N, E) -> (B, N, h)."""
         hidden = functional.linear(x, self.up.flatten(0, 1), self.up_bias.flatten())  # (B, N, E*c)
-        hidden = GatedGelu.apply(hidden.unflatten(-1, self.up_bias.shape), gates[..., None]).flatten(2)  # (B, N, E*c)
+        # (B, N, E*c)
+        hidden = GatedGelu.apply(
+            hidden.unflatten(-1, self.up_bias.shape), gates[..., None]
+        ).flatten(2)
         return (hidden @ self.down.flatten(0, 1)).add_(gates @ self.down_bias)
 
 
@@ -166,7 +213,14 @@ class Block(nn.Module):
         super().__init__()
         width, hidden, experts = params.width, round(params.ratio * params.width), params.experts
         self.gate = nn.Sequential(
-            *(nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, hidden), nn.GELU(), nn.Linear(hidden, experts)), nn.Softmax(-1)
+            *(
+                nn.Linear(dim, hidden),
+                nn.GELU(),
+                nn.Linear(hidden, hidden),
+                nn.GELU(),
+                nn.Linear(hidden, experts),
+            ),
+            nn.Softmax(-1),
         )
         self.norm_query, self.norm_branch, self.norm_self = (nn.LayerNorm(width) for _ in range(3))
         self.cross, self.self = Attention(width, params.heads), Attention(width, params.heads)
@@ -174,7 +228,9 @@ class Block(nn.Module):
         self.norm_experts = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
 
     def forward(self, x: Tensor, z: Tensor, points: Tensor, mask: Tensor | None) -> Tensor:
-        """Queries x (1 or B, N, h), branch z (B, N, h), points (1 or B, N, d), mask (B, N, 1) -> (B, N, h)."""
+        """Queries x (1 or B, N, h), branch z (B, N, h), points (1 or B, N, d), mask (B, N, 1) ->
+        (B, N, h).
+        """
         gates = self.gate(points)  # (1 or B, N, E)
         x = self.cross(self.norm_query(x), self.norm_branch(z), mask).add_(x)  # (B, N, h)
         x = self.norm_experts[0](self.experts[0](x, gates)).add_(x)
@@ -183,22 +239,27 @@ class Block(nn.Module):
         return self.norm_experts[1](self.experts[1](x, gates)).add_(x)
 
 
-# --------------------------------------------------------------------------------------------------------- the operator
+# ------------------------------------------------------------------------------------- the operator
 
 
 class Gnot(nn.Module):
-    """u = MLP(x_L), x_0 = MLP([coordinates, scalars]), blocks that read z = MLP([coordinates, inputs]) (Hao et al., 2023)."""
+    """u = MLP(x_L), x_0 = MLP([coordinates, scalars]), blocks that read z = MLP([coordinates,
+    inputs]) (Hao et al., 2023).
+    """
 
     def __init__(self, task: gb.Task, params: Params) -> None:
         super().__init__()
         if params.width % params.heads:
             raise gb.ParamError(
-                f"model.width: {params.width} channels for {params.heads} heads; expected a multiple of them; change either"
+                f"model.width: {params.width} channels for {params.heads} heads; expected a "
+                "multiple of them; change either"
             )
         self.params, width, depth = params, params.width, params.depth
         rows = task.in_channels - len(task.scalars)
         place = task.dim + len(task.scalars)
-        self.trunk = Mlp(task.in_channels if params.trunk == "inputs" else place, width, width, depth)
+        self.trunk = Mlp(
+            task.in_channels if params.trunk == "inputs" else place, width, width, depth
+        )
         self.branch = Mlp(rows, width, width, depth)
         self.blocks = nn.ModuleList(Block(task.dim, params) for _ in range(params.layers))
         self.last = Mlp(width, width, task.out_channels, depth)
@@ -209,7 +270,11 @@ class Gnot(nn.Module):
         mask = None if batch.mask is None else batch.mask[..., None].to(z.dtype)  # (B, N, 1)
         for block in self.blocks:
             is_saved = not (self.params.checkpoint and torch.is_grad_enabled())
-            x = block(x, z, batch.points, mask) if is_saved else checkpoint(block, x, z, batch.points, mask, use_reentrant=False)
+            x = (
+                block(x, z, batch.points, mask)
+                if is_saved
+                else checkpoint(block, x, z, batch.points, mask, use_reentrant=False)
+            )
         return batch.frames(self.last(x))  # (B, t_out, N, C)
 
     def queries(self, batch: gb.Batch) -> Tensor:
@@ -218,10 +283,16 @@ class Gnot(nn.Module):
             return batch.features  # (B, N, in_channels)
         if not batch.scalars.shape[1]:
             return batch.points  # (1 or B, N, d)
-        return torch.cat([batch.features[..., : batch.task.dim], batch.scalars[:, None].expand(-1, batch.nodes, -1)], -1)
+        return torch.cat(
+            [
+                batch.features[..., : batch.task.dim],
+                batch.scalars[:, None].expand(-1, batch.nodes, -1),
+            ],
+            -1,
+        )
 
 
-# ---------------------------------------------------------------------------------------------------------- declaration
+# -------------------------------------------------------------------------------------- declaration
 
 
 def horizon(task: gb.Task, params: Params) -> gb.Horizon:
@@ -244,33 +315,69 @@ def gsnobench_model() -> gb.Model:
                 impose_boundary=False,
             ),
             "official": gb.Preset(
-                model={"width": 128, "layers": 3, "heads": 1, "experts": 3, "ratio": 4.0, "depth": 3},
-                train={"optimiser": "adamw", "lr": 1e-3, "weight_decay": 5e-5, "batch": 4, "schedule": "onecycle"},
+                model={
+                    "width": 128,
+                    "layers": 3,
+                    "heads": 1,
+                    "experts": 3,
+                    "ratio": 4.0,
+                    "depth": 3,
+                },
+                train={
+                    "optimiser": "adamw",
+                    "lr": 1e-3,
+                    "weight_decay": 5e-5,
+                    "batch": 4,
+                    "schedule": "onecycle",
+                },
                 points="zscore",
                 impose_boundary=False,
             ),
             "compact": gb.Preset(
-                model={"width": 32, "layers": 2, "heads": 4, "experts": 3, "ratio": 1.0, "depth": 2, "trunk": "inputs"},
-                train={"optimiser": "muon", "lr": 5e-3, "batch": 8, "schedule": "cosine", "warmup": 0.1, "clip": 1.0},
+                model={
+                    "width": 32,
+                    "layers": 2,
+                    "heads": 4,
+                    "experts": 3,
+                    "ratio": 1.0,
+                    "depth": 2,
+                    "trunk": "inputs",
+                },
+                train={
+                    "optimiser": "muon",
+                    "lr": 5e-3,
+                    "batch": 8,
+                    "schedule": "cosine",
+                    "warmup": 0.1,
+                    "clip": 1.0,
+                },
             ),
         },
         horizon=horizon,
         capabilities=frozenset(gb.Capability),
         title="General Neural Operator Transformer",
-        cites="Hao, Wang, Su, Ying, Dong, Liu, Cheng, Song and Zhu, GNOT: A General Neural Operator Transformer for Operator "
+        cites="Hao, Wang, Su, Ying, Dong, Liu, Cheng, Song and Zhu, GNOT: A General Neural "
+        "Operator Transformer for Operator "
         "Learning, ICML 2023",
         differs=(
-            "`paper`: its MLP of 4 x 256 is read as four square layers besides the first and last, and as experts as wide as the "
+            "`paper`: its MLP of 4 x 256 is read as four square layers besides the first and last, "
+            "and as experts as wide as the "
             "stream; `--model.ratio 4` is the authors' default",
             "`paper`: loss (relative L2) and schedule (cosine) are ours; the paper states neither",
-            "all frames are found in one call, time in the channels, as in the paper's table; `--model.frames 1` goes one by one",
-            "one branch holds all inputs as rows (coordinates, values); a task without inputs has the coordinates as its branch",
-            "`official`: the sizes of the authors' only published command, which names a class without experts; three experts: "
+            "all frames are found in one call, time in the channels, as in the paper's table; "
+            "`--model.frames 1` goes one by one",
+            "one branch holds all inputs as rows (coordinates, values); a task without inputs has "
+            "the coordinates as its branch",
+            "`official`: the sizes of the authors' only published command, which names a class "
+            "without experts; three experts: "
             "with the one of their defaults the gate would idle",
-            "`official`: inputs are z-scored too; the loss is relative L2 in physical units, not on z-scored targets",
-            "`official`: the rate rises over 30 % of the run, not 20 %, from 1/25 of its peak, not 1e-4",
+            "`official`: inputs are z-scored too; the loss is relative L2 in physical units, not "
+            "on z-scored targets",
+            "`official`: the rate rises over 30 % of the run, not 20 %, from 1/25 of its peak, not "
+            "1e-4",
             "padded nodes are masked in both attentions; in the authors' code they leak",
-            "`compact` is ours: all inputs also in the trunk, as the authors' loader of grid data does; trained by Muon, known "
+            "`compact` is ours: all inputs also in the trunk, as the authors' loader of grid data "
+            "does; trained by Muon, known "
             "boundary values imposed",
         ),
     )

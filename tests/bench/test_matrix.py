@@ -1,4 +1,6 @@
-"""The matrix in real processes: cells run once, states, limits, estimates, comparison; a killed one goes on."""
+"""The matrix in real processes: cells run once, states, limits, estimates, comparison; a killed one
+goes on.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,17 @@ class Bench:
         (home / "data").symlink_to(data / "data")
 
     def command(self, verb: str, *words: str) -> list[str]:
-        return [sys.executable, "-m", "gsnobench", verb, "--track", "smoke", "--home", str(self.home), *words]
+        return [
+            sys.executable,
+            "-m",
+            "gsnobench",
+            verb,
+            "--track",
+            "smoke",
+            "--home",
+            str(self.home),
+            *words,
+        ]
 
     def call(self, verb: str, *words: str, expect: int = 0) -> pytest.CaptureResult[str]:
         with pytest.MonkeyPatch.context() as patch:
@@ -88,12 +100,18 @@ def test_every_cell_runs_once_and_a_closed_form_has_one_seed(bench: Bench) -> No
     written = {path: path.stat().st_mtime_ns for path in bench.home.glob("runs/*/result.json")}
     assert len(written) == len(cells)
     assert bench.cells("bench", *MATRIX) == cells
-    assert {path: path.stat().st_mtime_ns for path in bench.home.glob("runs/*/result.json")} == written
+    assert {
+        path: path.stat().st_mtime_ns for path in bench.home.glob("runs/*/result.json")
+    } == written
 
 
-def test_the_pool_answers_what_a_single_process_answers(bench: Bench, tmp_path: Path, data: Path) -> None:
+def test_the_pool_answers_what_a_single_process_answers(
+    bench: Bench, tmp_path: Path, data: Path
+) -> None:
     pool = bench.cells("bench", *MATRIX)
-    alone = Bench(tmp_path / "alone", data, bench.capsys).cells("bench", *MATRIX, "--executor", "local")
+    alone = Bench(tmp_path / "alone", data, bench.capsys).cells(
+        "bench", *MATRIX, "--executor", "local"
+    )
     assert pool == alone
 
 
@@ -149,7 +167,9 @@ def test_a_copy_that_a_kill_left_out_is_written_again(bench: Bench) -> None:
         assert cell["state"] == "done" and path.read_bytes() == content
 
 
-def test_a_changed_revision_makes_a_cell_stale_and_it_is_run_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_revision_makes_a_cell_stale_and_it_is_run_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     words = ("--models", "plain", "--datasets", "heat", "--seeds", "0")
     bench.cells("bench", *words, "--executor", "local")
     monkeypatch.setenv("STRANGE_REVISION", "2")
@@ -172,9 +192,14 @@ def test_evidence_of_two_folders_is_compared(bench: Bench, tmp_path: Path, data:
     bench.cells("bench", "--models", "plain", "--datasets", "heat", "--seeds", "0,1")
     other = Bench(tmp_path / "other", data, bench.capsys)
     other.cells("bench", "--models", "plain", "--datasets", "heat", "--seeds", "0")
-    told = json.loads(bench.call("status", "--diff-against", str(other.home / "results"), "--json").out)
+    told = json.loads(
+        bench.call("status", "--diff-against", str(other.home / "results"), "--json").out
+    )
     assert [(one["seed"], one["there"]) for one in told] == [(1, None)]
-    assert "no such folder" in bench.call("status", "--diff-against", str(tmp_path / "nowhere"), expect=2).err
+    assert (
+        "no such folder"
+        in bench.call("status", "--diff-against", str(tmp_path / "nowhere"), expect=2).err
+    )
 
 
 @pytest.mark.parametrize(
@@ -191,7 +216,9 @@ def test_evidence_of_two_folders_is_compared(bench: Bench, tmp_path: Path, data:
         (("--datasets", "mine.nc"), "gsnobench run"),
     ],
 )
-def test_mistakes_are_one_line_before_anything_runs(bench: Bench, words: tuple[str, ...], line: str) -> None:
+def test_mistakes_are_one_line_before_anything_runs(
+    bench: Bench, words: tuple[str, ...], line: str
+) -> None:
     base = ("--models", "plain", "--datasets", "heat", "--seeds", "0")
     done = bench.call("bench", *base, *words, expect=2)
     assert line in done.err and len(done.err.strip().splitlines()) == 1
@@ -199,7 +226,8 @@ def test_mistakes_are_one_line_before_anything_runs(bench: Bench, words: tuple[s
 
 
 @pytest.mark.parametrize(
-    ("answer", "line"), [(b"HTTP/1.0 400 Bad Request\r\n", "another service listens there"), (b"", "timed out")]
+    ("answer", "line"),
+    [(b"HTTP/1.0 400 Bad Request\r\n", "another service listens there"), (b"", "timed out")],
 )
 def test_who_is_no_ray_cluster_is_refused_within_seconds(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, answer: bytes, line: str
@@ -208,7 +236,18 @@ def test_who_is_no_ray_cluster_is_refused_within_seconds(
     with socket.create_server(("127.0.0.1", 0)) as service:
         threading.Thread(target=_say, args=(service, answer), daemon=True).start()
         place = f"127.0.0.1:{service.getsockname()[1]}"
-        words = ("--models", "mean", "--datasets", "heat", "--seeds", "0", "--executor", "ray", "--address", place)
+        words = (
+            "--models",
+            "mean",
+            "--datasets",
+            "heat",
+            "--seeds",
+            "0",
+            "--executor",
+            "ray",
+            "--address",
+            place,
+        )
         begun = time.monotonic()
         done = bench.call("bench", *words, expect=2)
     assert f"no cluster at {place} ({line})" in done.err and len(done.err.strip().splitlines()) == 1
@@ -227,7 +266,12 @@ def _say(service: socket.socket, answer: bytes) -> None:
 def test_a_killed_matrix_leaves_no_process_and_goes_on(bench: Bench) -> None:
     words = ("--models", "plain", "--datasets", "heat,heat_rough", "--seeds", "0,1", "--json")
     slow = {**os.environ, "STRANGE_SLEEP": "0.05"}
-    process = subprocess.Popen(bench.command("bench", *words), env=slow, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        bench.command("bench", *words),
+        env=slow,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     _wait_for(lambda: list(bench.home.glob("runs/*/result.json")))
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -242,7 +286,9 @@ def test_ctrl_c_ends_cleanly(bench: Bench) -> None:
     words = ("--models", "plain", "--datasets", "heat", "--seeds", "0,1")
     slow = {**os.environ, "STRANGE_SLEEP": "0.5"}
     command = bench.command("bench", *words)
-    process = subprocess.Popen(command, env=slow, stderr=subprocess.PIPE, text=True, preexec_fn=_hear_ctrl_c)
+    process = subprocess.Popen(
+        command, env=slow, stderr=subprocess.PIPE, text=True, preexec_fn=_hear_ctrl_c
+    )
     _wait_for(lambda: list(bench.home.glob("runs/*/spec.json")))
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
@@ -271,11 +317,19 @@ def _processes_of(home: Path) -> list[int]:
             files = [os.readlink(link) for link in folder.iterdir()]
         except OSError:
             continue
-        found += [int(folder.parent.name)] if any(name.startswith(str(home)) for name in files) else []
+        found += (
+            [int(folder.parent.name)] if any(name.startswith(str(home)) for name in files) else []
+        )
     return found
 
 
 def test_windows_are_moved_where_a_task_has_one_to_move() -> None:
     tasks = ("darcy", "swe", "airfoil", "nse@10-41")
     plans = matrix(Choice(models=("mean",), datasets=tasks, seeds=(0,), track="smoke", t_in=(1, 5)))
-    assert sorted(plan.spec.task for plan in plans) == ["airfoil@1-1", "darcy", "nse@10-41", "swe@1-50", "swe@5-46"]
+    assert sorted(plan.spec.task for plan in plans) == [
+        "airfoil@1-1",
+        "darcy",
+        "nse@10-41",
+        "swe@1-50",
+        "swe@5-46",
+    ]

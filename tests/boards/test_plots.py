@@ -22,7 +22,8 @@ TASKS = ("swe@5-46", "darcy", "pipe")
 
 def test_the_pareto_front_holds_what_no_other_point_beats_in_both() -> None:
     costs, errors = [1.0, 2.0, 2.0, 3.0, 4.0, math.nan], [0.5, 0.3, 0.4, 0.3, 0.1, 0.0]
-    assert pareto_front(costs, errors) == [0, 1, 4]  # 2 costs as much as 1 but errs more, 3 costs more for the same, 5 is unknown
+    # 2 costs as much as 1 but errs more, 3 costs more for the same, 5 is unknown
+    assert pareto_front(costs, errors) == [0, 1, 4]
     assert pareto_front([], []) == []
 
 
@@ -34,7 +35,9 @@ def test_labels_move_apart_and_keep_their_order_and_their_bounds() -> None:
     places = spread([0.0, 0.01, 0.02, 0.9, 1.0, 1.0], 0.15, 0.0, 1.0)
     assert all(second - first > 0.1499 for first, second in pairwise(places))
     assert min(places) >= 0.0 and max(places) <= 1.0
-    assert spread([0.2, 0.8], 0.1, 0.0, 1.0) == [0.2, 0.8], "where there is room, a label stands at its height"
+    assert spread([0.2, 0.8], 0.1, 0.0, 1.0) == [0.2, 0.8], (
+        "where there is room, a label stands at its height"
+    )
     crowd = spread([0.5] * 30, 0.15, 0.0, 1.0)
     assert crowd[0] == pytest.approx(0.0) and crowd[-1] == pytest.approx(1.0)
 
@@ -52,35 +55,57 @@ def test_labels_stay_within_bounds_wherever_they_crowd() -> None:
 
 def test_every_figure_has_a_caption_that_is_also_its_alternative_text() -> None:
     (track,) = toy_tracks(MODELS, TASKS)
-    found = [figure for board in track.boards for figure in board_figures(board)] + track_figures(track)
+    found = [figure for board in track.boards for figure in board_figures(board)] + track_figures(
+        track
+    )
     for figure in found:
         assert len(figure.caption) > 60 and figure.title
         element = ElementTree.fromstring(figure.svg)
         assert element.get("role") == "img" and figure.caption in (element.get("aria-label") or "")
     assert all(len(board_figures(board)) <= 5 for board in track.boards)
-    assert {figure.title for figure in board_figures(_board(track, "swe@5-46"))} > {"Error per frame"}
-    assert "Error per frame" not in {figure.title for figure in board_figures(_board(track, "darcy"))}
+    assert {figure.title for figure in board_figures(_board(track, "swe@5-46"))} > {
+        "Error per frame"
+    }
+    assert "Error per frame" not in {
+        figure.title for figure in board_figures(_board(track, "darcy"))
+    }
 
 
 def test_text_and_axes_take_the_ink_of_the_page() -> None:
     (track,) = toy_tracks(MODELS, TASKS)
     for figure in board_figures(track.boards[0]):
         assert INK not in figure.svg and "currentColor" in figure.svg
-        assert not re.search(r"(fill|stroke): #(000000|ffffff); stroke-linejoin", figure.svg), "a background was drawn"
-        assert "DejaVu" not in figure.svg and "<metadata" not in figure.svg and "<style" not in figure.svg
+        assert not re.search(r"(fill|stroke): #(000000|ffffff); stroke-linejoin", figure.svg), (
+            "a background was drawn"
+        )
+        assert (
+            "DejaVu" not in figure.svg
+            and "<metadata" not in figure.svg
+            and "<style" not in figure.svg
+        )
 
 
 def test_a_model_has_one_colour_on_all_boards_and_a_stranger_keeps_its_own() -> None:
     (track,) = toy_tracks(MODELS, TASKS)
     (other,) = toy_tracks(("stranger", *MODELS), TASKS[:1])
-    looks = [{row.name: look(row) for row in board.rows} for board in (*track.boards, *other.boards)]
+    looks = [
+        {row.name: look(row) for row in board.rows} for board in (*track.boards, *other.boards)
+    ]
     for name in {f"{model}@compact" for model in MODELS}:
         assert len({one[name] for one in looks}) == 1
-    assert looks[0]["gsno@compact [model.k_s=16]"] == looks[0]["gsno@compact"], "a variant is the same model"
+    assert looks[0]["gsno@compact [model.k_s=16]"] == looks[0]["gsno@compact"], (
+        "a variant is the same model"
+    )
     models = ["gsno", "deeponet", "mgkn", "coral", "geofno", "amg", "sp2gno", "gnot", "transolver"]
-    rows = [(model, f"{model}@{preset}") for model in models for preset in ("compact", "compact+features", "paper")]
+    rows = [
+        (model, f"{model}@{preset}")
+        for model in models
+        for preset in ("compact", "compact+features", "paper")
+    ]
     drawn = [named_look(model, row, is_floor=False) for model, row in rows]
-    assert len(set(drawn)) == len(rows), "two rows of bundled models look alike: choose another salt"
+    assert len(set(drawn)) == len(rows), (
+        "two rows of bundled models look alike: choose another salt"
+    )
     assert {one.colour for one in drawn} == set(COLOURS)
 
 
@@ -98,10 +123,17 @@ def test_errors_by_band_are_means_over_seeds_and_drawn_where_the_results_have_th
     row = _board(track, "darcy").compared[0]
     norms = band_norms(row)
     assert norms is not None and norms.shape == (2, 8)
-    assert norms[1].tolist() == pytest.approx(np.mean([one.bands["height"]["error"] for one in row.done], axis=0).tolist())
+    assert norms[1].tolist() == pytest.approx(
+        np.mean([one.bands["height"]["error"] for one in row.done], axis=0).tolist()
+    )
     drawn = {figure.title: figure.svg for figure in board_figures(_board(track, "darcy"))}
-    assert all(f">{name}<" in drawn["Error by Laplacian band"] for name in ("1", "2-3", "4-7", "64-127", "128+"))
-    assert "Error by Laplacian band" not in {figure.title for figure in board_figures(_board(track, "pipe"))}
+    assert all(
+        f">{name}<" in drawn["Error by Laplacian band"]
+        for name in ("1", "2-3", "4-7", "64-127", "128+")
+    )
+    assert "Error by Laplacian band" not in {
+        figure.title for figure in board_figures(_board(track, "pipe"))
+    }
 
 
 def test_seeds_without_bands_are_told_of() -> None:
@@ -111,7 +143,9 @@ def test_seeds_without_bands_are_told_of() -> None:
     blank = [replace(one, bands={}) for one in first.entries]
     some = replace(first, entries=(first.entries[0], *blank[1:]))
     norms = band_norms(some)
-    assert norms is not None and norms[1].tolist() == pytest.approx(first.entries[0].bands["height"]["error"])
+    assert norms is not None and norms[1].tolist() == pytest.approx(
+        first.entries[0].bands["height"]["error"]
+    )
     none = replace(second, entries=tuple(replace(one, bands={}) for one in second.entries))
     changed = {first.name: some, second.name: none}
     fewer = replace(board, rows=tuple(changed.get(one.name, one) for one in board.rows))
@@ -122,16 +156,30 @@ def test_seeds_without_bands_are_told_of() -> None:
 
 def test_bands_of_a_coarse_mesh_that_hold_no_truth_are_left_out() -> None:
     (track,) = toy_tracks(MODELS, TASKS[1:2])
-    cut = {"height": {"truth": [1.0, 0.5, 0.1, 0, 0, 0, 0, 0], "error": [0.1, 0.05, 0.01, 0, 0, 0, 0, 0]}}
-    rows = tuple(replace(row, entries=tuple(replace(one, bands=cut) for one in row.entries)) for row in track.boards[0].rows)
-    (figure,) = [one for one in board_figures(replace(track.boards[0], rows=rows)) if one.name.endswith("-bands")]
+    cut = {
+        "height": {
+            "truth": [1.0, 0.5, 0.1, 0, 0, 0, 0, 0],
+            "error": [0.1, 0.05, 0.01, 0, 0, 0, 0, 0],
+        }
+    }
+    rows = tuple(
+        replace(row, entries=tuple(replace(one, bands=cut) for one in row.entries))
+        for row in track.boards[0].rows
+    )
+    (figure,) = [
+        one
+        for one in board_figures(replace(track.boards[0], rows=rows))
+        if one.name.endswith("-bands")
+    ]
     assert ">4-7<" in figure.svg and ">8-15<" not in figure.svg
 
 
 def test_hostile_names_are_text_in_a_plot_and_nothing_else() -> None:
     (track,) = toy_tracks((*HOSTILE, "gsno"), HOSTILE[:3], track=HOSTILE[0])
     for figure in [*board_figures(track.boards[0]), *track_figures(track)]:
-        names = {element.tag.split("}")[-1] for element in ElementTree.fromstring(figure.svg).iter()}
+        names = {
+            element.tag.split("}")[-1] for element in ElementTree.fromstring(figure.svg).iter()
+        }
         assert names <= {"svg", "g", "path", "text", "use", "defs", "clipPath", "rect", "tspan"}
     svg = board_figures(track.boards[0])[0].svg
     assert "$\\frac{1}{2}$ &amp; &amp;lt;hos" in svg, "dollars must not start a formula"

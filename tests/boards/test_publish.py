@@ -1,4 +1,6 @@
-"""Boards in a real MLflow store: complete from evidence alone, twice the same, mended after a cut, inert, one line if dead."""
+"""Boards in a real MLflow store: complete from evidence alone, twice the same, mended after a cut,
+inert, one line if dead.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def _no_outer_store(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with its tables and nothing in them: making those takes seconds, a copy of the file does not."""
+    """A store with its tables and nothing in them: making those takes seconds, a copy of the file
+    does not.
+    """
     path = tmp_path_factory.mktemp("store") / "mlflow.db"
     MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments(max_results=1)
     return path
@@ -50,7 +54,13 @@ def evidence(tmp_path: Path) -> Path:
     """Two models of three seeds, one that diverged, and a floor."""
     root = tmp_path / "results"
     for place, (model, mean) in enumerate((("gsno", 0.02), ("amg", 0.04))):
-        save(root, *(made_result(model, errors=spread(mean, 10 * place + seed), seed=seed) for seed in range(3)))
+        save(
+            root,
+            *(
+                made_result(model, errors=spread(mean, 10 * place + seed), seed=seed)
+                for seed in range(3)
+            ),
+        )
     save(root, made_result("mean", errors=spread(0.5, 99), preset="default", steps={"fit": 0}))
     save(root, RunResult(made_spec("coral"), "diverged", reason="the loss was nan"))
     return root
@@ -88,10 +98,26 @@ def test_a_board_is_complete_in_an_empty_store(evidence: Path, home: Path) -> No
     rows = runs_of(home, "summary")
     assert set(rows) == {"gsno@compact", "amg@compact", "mean@default", "coral@compact"}
     best = rows["gsno@compact"].data
-    assert best.metrics["test/headline/rel_l2"] == best.metrics["board/error"] == pytest.approx(0.02, rel=0.05)
-    assert best.metrics["test/headline/rel_l2_low"] < 0.02 * 1.05 and best.metrics["test/headline/rel_l2_high"] > 0.02 * 0.95
-    assert best.metrics["board/rank"] == 1 and best.metrics["board/seeds"] == 3 and "cost/parameters" in best.metrics
-    assert (best.tags["model"], best.tags["preset"], best.tags["floor"], best.tags["rank"]) == ("gsno", "compact", "false", "1")
+    assert (
+        best.metrics["test/headline/rel_l2"]
+        == best.metrics["board/error"]
+        == pytest.approx(0.02, rel=0.05)
+    )
+    assert (
+        best.metrics["test/headline/rel_l2_low"] < 0.02 * 1.05
+        and best.metrics["test/headline/rel_l2_high"] > 0.02 * 0.95
+    )
+    assert (
+        best.metrics["board/rank"] == 1
+        and best.metrics["board/seeds"] == 3
+        and "cost/parameters" in best.metrics
+    )
+    assert (best.tags["model"], best.tags["preset"], best.tags["floor"], best.tags["rank"]) == (
+        "gsno",
+        "compact",
+        "false",
+        "1",
+    )
     assert any(name.startswith("model.") for name in best.params)
     assert rows["mean@default"].data.tags["floor"] == "true"
     lost = rows["coral@compact"]
@@ -100,14 +126,24 @@ def test_a_board_is_complete_in_an_empty_store(evidence: Path, home: Path) -> No
 
     (leader,) = runs_of(home, "leaderboard").values()
     assert (leader.info.run_id, leader.info.run_name) == (shown.run_id, NAME)
-    assert leader.info.start_time > max(run.info.start_time for run in rows.values()), "MLflow lists the newest run first"
+    assert leader.info.start_time > max(run.info.start_time for run in rows.values()), (
+        "MLflow lists the newest run first"
+    )
     for run in rows.values():
-        assert f"(#/experiments/{shown.experiment_id}/runs/{run.info.run_id})" in leader.data.tags[NOTE]
+        assert (
+            f"(#/experiments/{shown.experiment_id}/runs/{run.info.run_id})"
+            in leader.data.tags[NOTE]
+        )
     place = client_of(home).get_experiment(shown.experiment_id)
-    assert f"#/experiments/{shown.experiment_id}/runs/{shown.run_id}/artifacts/leaderboard.html" in place.tags[NOTE]
+    assert (
+        f"#/experiments/{shown.experiment_id}/runs/{shown.run_id}/artifacts/leaderboard.html"
+        in place.tags[NOTE]
+    )
     folder = Path(client_of(home).download_artifacts(leader.info.run_id, ""))
     assert "gsno@compact" in (folder / "leaderboard.html").read_text()
-    assert [one["row"] for one in json.loads((folder / "leaderboard.json").read_text())][0] == "gsno@compact"
+    assert [one["row"] for one in json.loads((folder / "leaderboard.json").read_text())][
+        0
+    ] == "gsno@compact"
     assert list((folder / "figures").glob("*.svg"))
 
 
@@ -119,35 +155,53 @@ def test_publishing_twice_changes_nothing(evidence: Path, home: Path) -> None:
     assert everything(home) == before
 
 
-def test_a_changed_board_replaces_what_changed_and_rows_that_vanished_are_gone(evidence: Path, home: Path) -> None:
+def test_a_changed_board_replaces_what_changed_and_rows_that_vanished_are_gone(
+    evidence: Path, home: Path
+) -> None:
     put(evidence, home)
     before = {name: run.info.run_id for name, run in runs_of(home, "summary").items()}
     for path in evidence.rglob("amg@compact/*.json"):
         path.unlink()
-    save(evidence, made_result("gnot", errors=spread(0.9, 5)))  # the last one: no rank above it changes
+    # the last one: no rank above it changes
+    save(evidence, made_result("gnot", errors=spread(0.9, 5)))
     (shown,) = put(evidence, home)
     after = {name: run.info.run_id for name, run in runs_of(home, "summary").items()}
     assert set(after) == {"gsno@compact", "gnot@compact", "mean@default", "coral@compact"}
-    assert after["gsno@compact"] == before["gsno@compact"] and after["coral@compact"] == before["coral@compact"]
+    assert (
+        after["gsno@compact"] == before["gsno@compact"]
+        and after["coral@compact"] == before["coral@compact"]
+    )
     (leader,) = runs_of(home, "leaderboard").values()
-    page = Path(client_of(home).download_artifacts(leader.info.run_id, "leaderboard.html")).read_text()
-    assert "gnot@compact" in page and "amg@compact" not in page and after["gnot@compact"] in leader.data.tags[NOTE]
+    page = Path(
+        client_of(home).download_artifacts(leader.info.run_id, "leaderboard.html")
+    ).read_text()
+    assert (
+        "gnot@compact" in page
+        and "amg@compact" not in page
+        and after["gnot@compact"] in leader.data.tags[NOTE]
+    )
     place = client_of(home).get_experiment(shown.experiment_id)
     assert leader.info.run_id in place.tags[NOTE]
 
 
-def test_boards_that_must_not_share_a_table_do_not_share_an_experiment(evidence: Path, home: Path) -> None:
+def test_boards_that_must_not_share_a_table_do_not_share_an_experiment(
+    evidence: Path, home: Path
+) -> None:
     save(evidence, made_result("gsno", errors=0.001, version=0))
     first, second = put(evidence, home)
     assert first.experiment == EXPERIMENT and second.experiment.startswith(f"{EXPERIMENT}-")
-    assert len(runs_of(home, "summary")) == 4 and len(runs_of(home, "summary", second.experiment)) == 1
+    assert (
+        len(runs_of(home, "summary")) == 4 and len(runs_of(home, "summary", second.experiment)) == 1
+    )
 
 
 def test_a_run_of_training_is_left_alone(evidence: Path, home: Path) -> None:
     client = client_of(home)
     address = Address.of(home)
     assert address is not None
-    place = client.create_experiment(EXPERIMENT, artifact_location=(address.artifacts / EXPERIMENT).as_uri())
+    place = client.create_experiment(
+        EXPERIMENT, artifact_location=(address.artifacts / EXPERIMENT).as_uri()
+    )
     own = client.create_run(place, run_name="gsno@compact seed 0", tags={"model": "gsno"})
     (shown,) = put(evidence, home)
     assert shown.experiment_id == place and shown.removed == 0
@@ -163,7 +217,8 @@ def test_what_was_cut_in_the_middle_is_mended_by_publishing_again(
     def cut(self: Target, state: str, when: int, tags: Mapping[str, str] | None = None) -> None:
         states.append(state)
         if len(states) == calls:
-            raise KeyboardInterrupt  # nothing in our code catches it, so the store is as after a kill
+            # nothing in our code catches it, so the store is as after a kill
+            raise KeyboardInterrupt
         kept(self, state, when, tags)
 
     with monkeypatch.context() as patched:
@@ -171,7 +226,9 @@ def test_what_was_cut_in_the_middle_is_mended_by_publishing_again(
         with pytest.raises(KeyboardInterrupt):
             put(evidence, home)
     (shown,) = put(evidence, home)
-    assert (shown.written, shown.removed) == (5 - (calls - 1), 1), "the half-written run is replaced, the whole ones stay"
+    assert (shown.written, shown.removed) == (5 - (calls - 1), 1), (
+        "the half-written run is replaced, the whole ones stay"
+    )
     assert len(runs_of(home, "summary")) == 4
     (leader,) = runs_of(home, "leaderboard").values()
     assert leader.info.status == "FINISHED" and DIGEST in leader.data.tags
@@ -179,11 +236,21 @@ def test_what_was_cut_in_the_middle_is_mended_by_publishing_again(
 
 def test_hostile_names_are_inert(tmp_path: Path, home: Path) -> None:
     root = tmp_path / "odd"
-    made = made_result(HOSTILE, errors=spread(0.1, 1), task=HOSTILE, track="../x", model_params={"a/../b|": HOSTILE})
+    made = made_result(
+        HOSTILE,
+        errors=spread(0.1, 1),
+        task=HOSTILE,
+        track="../x",
+        model_params={"a/../b|": HOSTILE},
+    )
     (root / "flat").mkdir(parents=True)
     made.save(root / "flat" / "one.json")
     (shown,) = put(root, home)
-    assert "<" not in shown.experiment and ".." not in shown.experiment and shown.experiment.count("/") == 2
+    assert (
+        "<" not in shown.experiment
+        and ".." not in shown.experiment
+        and shown.experiment.count("/") == 2
+    )
     (row,) = runs_of(home, "summary", shown.experiment).values()
     assert row.data.tags["model"] == HOSTILE, "the text itself is kept"
     (leader,) = runs_of(home, "leaderboard", shown.experiment).values()
@@ -194,14 +261,18 @@ def test_hostile_names_are_inert(tmp_path: Path, home: Path) -> None:
     assert "<script>alert" not in written[0].read_text()
 
 
-def test_a_dead_store_is_one_line(evidence: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_store_is_one_line(
+    evidence: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@127.0.0.1:9")
     with pytest.raises(RunError, match="cannot take the leaderboards") as error:
         put(evidence, home)
     assert len(str(error.value).splitlines()) == 1 and "secret" not in str(error.value)
 
 
-def test_a_bug_of_ours_is_not_taken_for_a_dead_store(evidence: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_of_ours_is_not_taken_for_a_dead_store(
+    evidence: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object) -> str:
         raise KeyError("bug")
 

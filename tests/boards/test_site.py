@@ -1,4 +1,6 @@
-"""The static site: complete, well-formed, deterministic, readable by all, and deaf to what a name says."""
+"""The static site: complete, well-formed, deterministic, readable by all, and deaf to what a name
+says.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,11 @@ def benign() -> dict[str, str]:
 
 @cache
 def hostile() -> dict[str, str]:
-    return dict(site_files(toy_tracks(HOSTILE_MODELS, HOSTILE[::2], reason="".join(HOSTILE), track=HOSTILE[2])))
+    return dict(
+        site_files(
+            toy_tracks(HOSTILE_MODELS, HOSTILE[::2], reason="".join(HOSTILE), track=HOSTILE[2])
+        )
+    )
 
 
 class Reader(HTMLParser):
@@ -56,7 +62,9 @@ class Reader(HTMLParser):
         assert not self.open, f"never closed: {self.open}"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert len({name for name, _ in attrs}) == len(attrs), f"an attribute twice in {tag}: {attrs}"
+        assert len({name for name, _ in attrs}) == len(attrs), (
+            f"an attribute twice in {tag}: {attrs}"
+        )
         self.elements.append((tag, dict(attrs)))
         if tag not in VOID:
             self.open.append(tag)
@@ -75,7 +83,7 @@ class Reader(HTMLParser):
         return [attributes for name, attributes in self.elements if name == tag]
 
 
-# ----------------------------------------------------------------------------------------------------------------- whole
+# -------------------------------------------------------------------------------------------- whole
 
 
 def test_there_is_an_overview_a_page_a_task_and_a_page_a_row() -> None:
@@ -100,7 +108,11 @@ def test_every_page_is_well_formed_and_says_what_it_is(site) -> None:  # type: i
     for path, page in site().items():
         read = Reader(page)
         assert page.startswith("<!doctype html>"), path
-        assert read.all("html")[0]["lang"] == "en" and len(read.all("h1")) == 1 and len(read.all("main")) == 1
+        assert (
+            read.all("html")[0]["lang"] == "en"
+            and len(read.all("h1")) == 1
+            and len(read.all("main")) == 1
+        )
         assert len(read.all("caption")) == len(read.all("table"))
         assert all(attributes.get("scope") in ("row", "col") for attributes in read.all("th"))
         assert any(attributes.get("href") == "#main" for attributes in read.all("a"))
@@ -111,20 +123,32 @@ def test_every_page_is_well_formed_and_says_what_it_is(site) -> None:  # type: i
 @pytest.mark.parametrize("site", [benign, hostile])
 def test_all_links_stay_inside_and_lead_somewhere(site) -> None:  # type: ignore[no-untyped-def]
     pages = site()
-    ids = {path: {attributes.get("id") for _, attributes in Reader(page).elements} for path, page in pages.items()}
+    ids = {
+        path: {attributes.get("id") for _, attributes in Reader(page).elements}
+        for path, page in pages.items()
+    }
     for path, page in pages.items():
         for element, attributes in Reader(page).elements:
             address = attributes.get("href") or attributes.get("xlink:href") or ""
             if not address or (element, address) == ("link", "data:,"):
                 continue
             place, _, part = address.partition("#")
-            aimed = posixpath.normpath(posixpath.join(posixpath.dirname(path), place)) if place else path
+            aimed = (
+                posixpath.normpath(posixpath.join(posixpath.dirname(path), place))
+                if place
+                else path
+            )
             assert aimed in pages, f"{path}: {address} leads nowhere"
             assert not part or part in ids[aimed], f"{path}: {address} leads to no place"
 
 
 def test_hostile_names_make_no_element_no_attribute_and_no_path() -> None:
-    known = {name for page in benign().values() for _, attributes in Reader(page).elements for name in attributes}
+    known = {
+        name
+        for page in benign().values()
+        for _, attributes in Reader(page).elements
+        for name in attributes
+    }
     for path, page in hostile().items():
         assert re.fullmatch(r"(index|(tasks|models)/[A-Za-z0-9@._+-]+)\.html", path)
         read = Reader(page)
@@ -151,7 +175,7 @@ def test_a_page_runs_our_script_only_and_asks_for_nothing() -> None:
     assert len(asset("script.js").splitlines()) < 150
 
 
-# ---------------------------------------------------------------------------------------------------------------- content
+# ------------------------------------------------------------------------------------------ content
 
 
 def test_the_overview_marks_best_second_floors_and_thin_rows_and_gives_reasons() -> None:
@@ -161,7 +185,9 @@ def test_the_overview_marks_best_second_floors_and_thin_rows_and_gives_reasons()
     assert any(attributes.get("class") == "floor" for attributes in read.all("tr"))
     assert read.texts["°"] == len(TASKS)
     declined = [attributes for attributes in read.all("td") if attributes.get("title") == "no mesh"]
-    assert len(declined) == 2 and read.texts["declined: no mesh"] == 1, "the reason as tooltip and as visible note"
+    assert len(declined) == 2 and read.texts["declined: no mesh"] == 1, (
+        "the reason as tooltip and as visible note"
+    )
 
 
 def test_every_column_can_be_sorted_by_a_button() -> None:
@@ -173,8 +199,14 @@ def test_every_column_can_be_sorted_by_a_button() -> None:
 def test_headings_and_names_break_between_words_only() -> None:
     (track,) = toy_tracks(("gsno", "deeponet", "amg"), ("darcy",))
     page = dict(site_files([track]))["tasks/laptop--darcy.html"]
-    assert "train CPU&#8209;s</button>" in page and "prepare&nbsp;s</button>" in page and "�" not in page
-    assert '<th scope="row">1 gsno@<wbr>compact</th>' in page, "a narrow screen breaks the matrix after the model"
+    assert (
+        "train CPU&#8209;s</button>" in page
+        and "prepare&nbsp;s</button>" in page
+        and "�" not in page
+    )
+    assert '<th scope="row">1 gsno@<wbr>compact</th>' in page, (
+        "a narrow screen breaks the matrix after the model"
+    )
 
 
 def test_a_task_page_tells_what_was_asked_and_who_is_ahead() -> None:
@@ -193,10 +225,21 @@ def test_a_task_page_tells_what_was_asked_and_who_is_ahead() -> None:
 def test_variants_are_shown_where_they_belong_and_can_be_hidden() -> None:
     page = benign()["tasks/laptop--darcy.html"]
     read = Reader(page)
-    variant = [attributes["data-name"] for attributes in read.all("tr") if attributes.get("data-kind") == "variant"]
+    variant = [
+        attributes["data-name"]
+        for attributes in read.all("tr")
+        if attributes.get("data-kind") == "variant"
+    ]
     assert variant == ["gsno@compact [model.k_s=16]"]
-    assert [attributes.get("data-kind") for attributes in read.all("input")] == [None, "floor", "variant"]
-    assert "model.k_s=16" in benign()["models/gsno@compact.html"] and "model.k_s=16" not in benign()["index.html"]
+    assert [attributes.get("data-kind") for attributes in read.all("input")] == [
+        None,
+        "floor",
+        "variant",
+    ]
+    assert (
+        "model.k_s=16" in benign()["models/gsno@compact.html"]
+        and "model.k_s=16" not in benign()["index.html"]
+    )
 
 
 def test_a_model_page_has_all_tasks_with_the_reasons() -> None:
@@ -211,7 +254,7 @@ def test_a_page_that_stands_alone_links_to_no_other() -> None:
     assert {attributes["href"] for attributes in read.all("a")} == {"#main"}
 
 
-# ------------------------------------------------------------------------------------------------------------------ style
+# -------------------------------------------------------------------------------------------- style
 
 
 def _palettes() -> list[dict[str, str]]:
@@ -221,7 +264,9 @@ def _palettes() -> list[dict[str, str]]:
 
 def _luminance(colour: str) -> float:
     parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
@@ -242,5 +287,8 @@ def test_all_text_has_a_contrast_of_at_least_four_and_a_half() -> None:
 
 def test_text_is_escaped_once_and_markup_not_at_all() -> None:
     assert text("a<b") == "a&lt;b" and text(tag("p", "a<b")) == "<p>a&lt;b</p>"
-    assert tag("a", "x", href='"><b>', hidden=False, title=None) == '<a href="&quot;&gt;&lt;b&gt;">x</a>'
+    assert (
+        tag("a", "x", href='"><b>', hidden=False, title=None)
+        == '<a href="&quot;&gt;&lt;b&gt;">x</a>'
+    )
     assert tag("input", checked=True, data_kind="floor") == '<input checked data-kind="floor">'

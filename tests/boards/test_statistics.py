@@ -1,4 +1,6 @@
-"""Statistics of boards: against scipy where it has the same test, and against answers known by construction."""
+"""Statistics of boards: against scipy where it has the same test, and against answers known by
+construction.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from gsnobench.boards.statistics import (
 )
 
 
-def scores(mean: float, seeds: int = 3, *, scatter: float = 0.02, draw: int = 0, samples: int = 64) -> Scores:
+def scores(
+    mean: float, seeds: int = 3, *, scatter: float = 0.02, draw: int = 0, samples: int = 64
+) -> Scores:
     """A row with a known mean: samples differ in hardness, seeds scatter."""
     hardness = np.exp(0.3 * np.random.default_rng(7).normal(size=samples))
     noise = np.random.default_rng(draw)
@@ -81,7 +85,9 @@ def test_holm_steps_down() -> None:
 
 
 def test_known_ties_share_a_rank_and_known_gaps_do_not() -> None:
-    rows = [scores(mean, 5, draw=draw) for draw, mean in enumerate((0.05, 0.0502, 0.10, 0.2, 0.2005))]
+    rows = [
+        scores(mean, 5, draw=draw) for draw, mean in enumerate((0.05, 0.0502, 0.10, 0.2, 0.2005))
+    ]
     p_values = separation(rows)
     assert (p_values == p_values.T).all()
     places = [(one.low, one.high) for one in ranks(rows, p_values) if one is not None]
@@ -89,12 +95,15 @@ def test_known_ties_share_a_rank_and_known_gaps_do_not() -> None:
 
 
 def test_equal_rows_are_hardly_ever_separated() -> None:
-    """Level of the whole procedure: ten equal rows, at most one board in twenty may separate any two."""
+    """Level of the whole procedure: ten equal rows, at most one board in twenty may separate any
+    two.
+    """
     wrong = 0
     for turn in range(60):
         rows = [scores(0.1, 3, draw=100 * turn + place) for place in range(10)]
         wrong += bool((separation(rows, seed=turn) < LEVEL).any())
-    assert wrong <= 6  # 3 expected at most; more than 6 has a chance of 3 in 100 at the level itself
+    # 3 expected at most; more than 6 has a chance of 3 in 100 at the level itself
+    assert wrong <= 6
 
 
 def test_a_gap_that_few_test_samples_carry_is_not_separated_though_all_seeds_agree() -> None:
@@ -102,13 +111,17 @@ def test_a_gap_that_few_test_samples_carry_is_not_separated_though_all_seeds_agr
     lucky = base.copy()
     lucky[:, 0] = 0.02  # one sample alone makes the difference
     scatter = 1 + 1e-4 * np.arange(5)[:, None]
-    one, other = (Scores((table * scatter).mean(axis=1), table * scatter) for table in (base, lucky))
+    one, other = (
+        Scores((table * scatter).mean(axis=1), table * scatter) for table in (base, lucky)
+    )
     assert seed_p_value(one, other) < 1e-4
     assert pair_p_value(one, other) > LEVEL
 
 
 def test_more_draws_than_counted_follow_the_normal_tail() -> None:
-    """A board of many rows divides the level by many pairs; a p-value that stops at 1/2000 could never pass."""
+    """A board of many rows divides the level by many pairs; a p-value that stops at 1/2000 could
+    never pass.
+    """
     rows = [scores(0.1 * 1.5**place, 5, draw=place) for place in range(16)]  # 120 pairs
     assert (separation(rows)[~np.eye(16, dtype=bool)] < LEVEL).all()
 
@@ -118,7 +131,10 @@ def test_seeds_needed_grows_with_the_scatter_and_is_enough() -> None:
         table = mean * np.exp(scatter * np.array([[-1.0], [0.0], [1.0]])) * np.ones((3, 64))
         return Scores(table.mean(axis=1), table)
 
-    needed = [seeds_needed(three(0.11, scatter), three(0.1, scatter), 10) for scatter in (0.001, 0.05, 0.1)]
+    needed = [
+        seeds_needed(three(0.11, scatter), three(0.1, scatter), 10)
+        for scatter in (0.001, 0.05, 0.1)
+    ]
     assert needed[0] == 0
     assert needed[1] is not None and needed[2] is not None and 0 < needed[1] < needed[2]
     assert seeds_needed(scores(0.2, 1), scores(0.1, 3, draw=5), 10) == 2
@@ -127,7 +143,9 @@ def test_seeds_needed_grows_with_the_scatter_and_is_enough() -> None:
 
 
 def test_mean_ranks_and_the_critical_difference_are_demsars() -> None:
-    """Example of Demsar (JMLR 7, 2006, table 6): four classifiers on 14 data sets, Nemenyi CD 1.25 at 5 %."""
+    """Example of Demsar (JMLR 7, 2006, table 6): four classifiers on 14 data sets, Nemenyi CD 1.25
+    at 5 %.
+    """
     draw = np.random.default_rng(0)
     table = draw.random((4, 14))
     found = across(table, ["a", "b", "c", "d"])

@@ -1,4 +1,6 @@
-"""Every rule for datasets, metrics and executors can fail: for each there is a plugin that breaks it."""
+"""Every rule for datasets, metrics and executors can fail: for each there is a plugin that breaks
+it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def raises(*arguments: object) -> Any:
     raise RuntimeError("no luck")
 
 
-CELLS = np.array([[i, i + 3, i + 4] for i in (0, 1, 3, 4)] + [[i, i + 4, i + 1] for i in (0, 1, 3, 4)])
+CELLS = np.array(
+    [[i, i + 3, i + 4] for i in (0, 1, 3, 4)] + [[i, i + 4, i + 1] for i in (0, 1, 3, 4)]
+)
 
 
 def triangle_mesh(resolution: int = 9) -> gb.Mesh:
@@ -37,7 +41,9 @@ def triangle_mesh(resolution: int = 9) -> gb.Mesh:
 def generate(setup: gb.Mesh, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
     for index in indices:
         value = np.random.default_rng([seed, SPLITS.index(split), index]).normal(size=(2, 9, 1))
-        yield gb.Sample(frames=value * ~setup.tags["wall"][:, None], static=value[0], scalars=np.zeros(0))
+        yield gb.Sample(
+            frames=value * ~setup.tags["wall"][:, None], static=value[0], scalars=np.zeros(0)
+        )
 
 
 DATASET = gb.Dataset(
@@ -48,7 +54,10 @@ DATASET = gb.Dataset(
     tags=("wall",),
     times=(0.0, 1.0),
     t_in=1,
-    sizes={track: gb.Sizes(4, 2, 2, resolution=9) for track in ("smoke", "laptop", "workstation", "paper")},
+    sizes={
+        track: gb.Sizes(4, 2, 2, resolution=9)
+        for track in ("smoke", "laptop", "workstation", "paper")
+    },
     tiny=gb.Sizes(3, 2, 2, 1, resolution=9),
     setup=lambda params, resolution, cache: triangle_mesh(resolution),
     generate=generate,
@@ -67,21 +76,29 @@ def on_mesh(**changes: Any) -> gb.Dataset:
 def made(change: Callable[[gb.Sample, int, str], gb.Sample]) -> gb.Dataset:
     """The toy with every sample changed."""
 
-    def altered(setup: gb.Mesh, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
+    def altered(
+        setup: gb.Mesh, seed: int, split: str, indices: Sequence[int]
+    ) -> Iterator[gb.Sample]:
         for index, sample in zip(indices, generate(setup, seed, split, indices), strict=True):
             yield change(sample, index, split)
 
     return replace(DATASET, generate=altered)
 
 
-def in_a_chain(setup: gb.Mesh, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
+def in_a_chain(
+    setup: gb.Mesh, seed: int, split: str, indices: Sequence[int]
+) -> Iterator[gb.Sample]:
     draw = np.random.default_rng([seed, SPLITS.index(split)])
     for _ in indices:
         value = draw.normal(size=(2, 9, 1))
-        yield gb.Sample(frames=value * ~setup.tags["wall"][:, None], static=value[0], scalars=np.zeros(0))
+        yield gb.Sample(
+            frames=value * ~setup.tags["wall"][:, None], static=value[0], scalars=np.zeros(0)
+        )
 
 
-def without_the_split(setup: gb.Mesh, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
+def without_the_split(
+    setup: gb.Mesh, seed: int, split: str, indices: Sequence[int]
+) -> Iterator[gb.Sample]:
     return generate(setup, seed, "train", indices)
 
 
@@ -95,14 +112,26 @@ DATASET_DEFECTS: dict[str, tuple[gb.Dataset, set[str]]] = {
     "unit missing": (replace(DATASET, static=(gb.Field("f", unit=""),)), {"D001"}),
     "name used twice": (replace(DATASET, static=(gb.Field("u"),)), {"D001"}),
     "variant with an unknown knob": (replace(DATASET, variants={"hard": {"size": 3}}), {"D001"}),
-    "boundary on an unknown tag": (replace(DATASET, fields=(gb.Field("u", boundary={"lid": "neumann"}),)), {"D002"}),
-    "support on an unknown tag": (replace(DATASET, fields=(gb.Field("u", support="not lid"),)), {"D002"}),
+    "boundary on an unknown tag": (
+        replace(DATASET, fields=(gb.Field("u", boundary={"lid": "neumann"}),)),
+        {"D002"},
+    ),
+    "support on an unknown tag": (
+        replace(DATASET, fields=(gb.Field("u", support="not lid"),)),
+        {"D002"},
+    ),
     "window longer than the trajectory": (replace(DATASET, t_in=2), {"D003"}),
     "times that stand still": (replace(DATASET, times=(1.0, 1.0)), {"D003"}),
     "solver raises": (replace(DATASET, setup=raises), {"D004"}),
-    "frames missing": (made(lambda one, index, split: replace(one, frames=one.frames[:1])), {"D005"}),
+    "frames missing": (
+        made(lambda one, index, split: replace(one, frames=one.frames[:1])),
+        {"D005"},
+    ),
     "not finite": (made(lambda one, index, split: replace(one, static=one.static / 0)), {"D006"}),
-    "constant field": (made(lambda one, index, split: replace(one, frames=one.frames * 0)), {"D007"}),
+    "constant field": (
+        made(lambda one, index, split: replace(one, frames=one.frames * 0)),
+        {"D007"},
+    ),
     "test samples in training": (replace(DATASET, generate=without_the_split), {"D008"}),
     "samples in a chain": (replace(DATASET, generate=in_a_chain), {"D009"}),
     "tag missing": (on_mesh(tags={"lid": np.arange(9) == 0}), {"D010", "D012"}),
@@ -110,7 +139,10 @@ DATASET_DEFECTS: dict[str, tuple[gb.Dataset, set[str]]] = {
     "node in no cell": (on_mesh(cells=CELLS[CELLS.min(1) > 0]), {"D011"}),
     "double node": (on_mesh(points=triangle_mesh().points[[0, 1, 2, 3, 4, 5, 6, 7, 0]]), {"D011"}),
     "flat cell": (on_mesh(cells=FLAT), {"D011"}),
-    "boundary value": (made(lambda one, index, split: replace(one, frames=one.frames + 1)), {"D012"}),
+    "boundary value": (
+        made(lambda one, index, split: replace(one, frames=one.frames + 1)),
+        {"D012"},
+    ),
 }
 
 
@@ -127,23 +159,39 @@ def test_a_dataset_defect_breaks_its_rules_and_no_others(defect: str) -> None:
         assert broken(check_dataset(dataset)) == codes
 
 
-# -------------------------------------------------------------------------------------------------- metrics and the rest
+# ----------------------------------------------------------------------------- metrics and the rest
 
 
 def mean_error(prediction: torch.Tensor, target: torch.Tensor, batch: gb.Batch) -> torch.Tensor:
-    real = torch.ones_like(target) if batch.mask is None else batch.mask[:, None, :, None].expand_as(target)
+    real = (
+        torch.ones_like(target)
+        if batch.mask is None
+        else batch.mask[:, None, :, None].expand_as(target)
+    )
     return ((prediction - target).abs() * real).sum((1, 2, 3)) / real.sum((1, 2, 3))
 
 
 METRIC = gb.Metric("toy", mean_error, help="mean absolute error")
 METRIC_DEFECTS: dict[str, tuple[gb.Metric, set[str]]] = {
     "no help": (replace(METRIC, help=""), {"X001"}),
-    "one number a batch": (replace(METRIC, compute=lambda p, u, batch: mean_error(p, u, batch).mean()), {"X002", "X006"}),
-    "not finite": (replace(METRIC, compute=lambda p, u, batch: mean_error(p, u, batch).log()), {"X003", "X004"}),
+    "one number a batch": (
+        replace(METRIC, compute=lambda p, u, batch: mean_error(p, u, batch).mean()),
+        {"X002", "X006"},
+    ),
+    "not finite": (
+        replace(METRIC, compute=lambda p, u, batch: mean_error(p, u, batch).log()),
+        {"X003", "X004"},
+    ),
     "wrong direction": (replace(METRIC, better="higher"), {"X004"}),
     "offset": (replace(METRIC, compute=lambda p, u, batch: mean_error(p, u, batch) + 1), {"X004"}),
-    "padding": (replace(METRIC, compute=lambda p, u, batch: (p - u).abs().mean((1, 2, 3))), {"X005"}),
-    "companions": (replace(METRIC, compute=lambda p, u, b: mean_error(p, u, b) * mean_error(p, u, b).mean()), {"X006"}),
+    "padding": (
+        replace(METRIC, compute=lambda p, u, batch: (p - u).abs().mean((1, 2, 3))),
+        {"X005"},
+    ),
+    "companions": (
+        replace(METRIC, compute=lambda p, u, b: mean_error(p, u, b) * mean_error(p, u, b).mean()),
+        {"X006"},
+    ),
 }
 
 
@@ -158,5 +206,13 @@ def test_a_metric_defect_breaks_its_rules_and_no_others(defect: str) -> None:
 
 
 def test_an_executor_gives_no_results_for_no_runs() -> None:
-    assert broken(check_executor(gb.Executor("toy", lambda specs, limits: iter(specs), help="nowhere"))) == set()
-    assert broken(check_executor(gb.Executor("toy", lambda specs, limits: iter([None])))) == {"E001", "E002"}
+    assert (
+        broken(
+            check_executor(gb.Executor("toy", lambda specs, limits: iter(specs), help="nowhere"))
+        )
+        == set()
+    )
+    assert broken(check_executor(gb.Executor("toy", lambda specs, limits: iter([None])))) == {
+        "E001",
+        "E002",
+    }

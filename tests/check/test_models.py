@@ -1,4 +1,6 @@
-"""Every rule of the contract can fail: for each there is a plugin that breaks it, and a sound one that breaks none."""
+"""Every rule of the contract can fail: for each there is a plugin that breaks it, and a sound one
+that breaks none.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def broken(findings: Sequence[Finding]) -> set[str]:
     return {finding.code for finding in contract.failed(findings)}
 
 
-# --------------------------------------------------------------------------------------------------------------- models
+# ------------------------------------------------------------------------------------------- models
 
 
 class Params(gb.Params):
@@ -46,7 +48,11 @@ class Params(gb.Params):
 class Pointwise(nn.Module):
     def __init__(self, task: gb.Task, params: Params) -> None:
         super().__init__()
-        self.net = nn.Sequential(nn.Linear(task.in_channels, params.width), nn.GELU(), nn.Linear(params.width, task.out_channels))
+        self.net = nn.Sequential(
+            nn.Linear(task.in_channels, params.width),
+            nn.GELU(),
+            nn.Linear(params.width, task.out_channels),
+        )
 
     def forward(self, batch: gb.Batch) -> torch.Tensor:
         return batch.frames(self.net(batch.features))
@@ -61,11 +67,19 @@ def only_ragged(task: gb.Task) -> str | None:
 
 
 SOUND = gb.Model(
-    "sound", Params, Pointwise, declines=only_steady, capabilities=STEADY, title="Pointwise perceptron", cites="unpublished"
+    "sound",
+    Params,
+    Pointwise,
+    declines=only_steady,
+    capabilities=STEADY,
+    title="Pointwise perceptron",
+    cites="unpublished",
 )
 
 
-def changed(change: Callable[[Any, gb.Batch, torch.Tensor], torch.Tensor], **extra: Any) -> gb.Model:
+def changed(
+    change: Callable[[Any, gb.Batch, torch.Tensor], torch.Tensor], **extra: Any
+) -> gb.Model:
     """The sound model with its output passed through `change`."""
 
     class Changed(Pointwise):
@@ -77,7 +91,9 @@ def changed(change: Callable[[Any, gb.Batch, torch.Tensor], torch.Tensor], **ext
         def forward(self, batch: gb.Batch) -> torch.Tensor:
             return change(self, batch, super().forward(batch))
 
-    return replace(SOUND, build=Changed, **{name: value for name, value in extra.items() if name != "spare"})
+    return replace(
+        SOUND, build=Changed, **{name: value for name, value in extra.items() if name != "spare"}
+    )
 
 
 def writes_into_the_batch(module: nn.Module, batch: gb.Batch, y: torch.Tensor) -> torch.Tensor:
@@ -91,7 +107,9 @@ def knows_its_mesh(module: nn.Module, batch: gb.Batch, y: torch.Tensor) -> torch
     return y
 
 
-def random_geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: object) -> dict[str, gb.Part]:
+def random_geometry(
+    mesh: gb.Mesh, task: gb.Task, params: Params, reference: object
+) -> dict[str, gb.Part]:
     return {"noise": gb.Part(np.random.default_rng().normal(size=(mesh.size, 1)), ("node", "one"))}
 
 
@@ -103,7 +121,9 @@ def infinite(module: nn.Module, fit: gb.Fit) -> float:
     return float("inf")
 
 
-def undefined_loss(module: nn.Module, batch: gb.Batch, target: torch.Tensor, progress: float) -> torch.Tensor:
+def undefined_loss(
+    module: nn.Module, batch: gb.Batch, target: torch.Tensor, progress: float
+) -> torch.Tensor:
     y: torch.Tensor = module(batch)
     return y.sum() * float("nan")
 
@@ -122,11 +142,20 @@ DEFECTS: dict[str, tuple[gb.Model, set[str]]] = {
         replace(SOUND, presets={"default": gb.Preset(), "w": gb.Preset(train={"x": 1})}),
         {"M001", "M017"},
     ),
-    "settings of an unknown preset": (replace(SOUND, settings={"darcy": {"big": {"model.width": 8}}}), {"M001"}),
+    "settings of an unknown preset": (
+        replace(SOUND, settings={"darcy": {"big": {"model.width": 8}}}),
+        {"M001"},
+    ),
     "declines everything": (replace(SOUND, declines=lambda task: "tired"), {"M002"}),
     "declines by raising": (replace(SOUND, declines=raises), {"M002"}),
-    "capability it declines": (replace(SOUND, capabilities=STEADY | {gb.Capability.UNSTEADY}), {"M002"}),
-    "capability not declared": (replace(SOUND, capabilities=frozenset({gb.Capability.STEADY})), {"M002"}),
+    "capability it declines": (
+        replace(SOUND, capabilities=STEADY | {gb.Capability.UNSTEADY}),
+        {"M002"},
+    ),
+    "capability not declared": (
+        replace(SOUND, capabilities=frozenset({gb.Capability.STEADY})),
+        {"M002"},
+    ),
     "build raises": (replace(SOUND, build=raises), {"M003"}),
     "wrong shape": (changed(lambda module, batch, y: y[:, :, :-1]), {"M004", "M006", "M016"}),
     "double precision": (changed(lambda module, batch, y: y.double()), {"M004"}),
@@ -134,9 +163,18 @@ DEFECTS: dict[str, tuple[gb.Model, set[str]]] = {
     "unused parameter": (changed(lambda module, batch, y: y, spare=True), {"M006"}),
     "mean over the batch": (changed(lambda module, batch, y: y - y.mean(0)), {"M007"}),
     "all from the first sample": (changed(lambda module, batch, y: y[:1].expand_as(y)), {"M007"}),
-    "random evaluation": (changed(lambda module, batch, y: y + torch.rand_like(y)), {"M007", "M009", "M010"}),
-    "state outside the state": (changed(lambda module, batch, y: y + module.noise.to(y.device)), {"M010"}),
-    "tensor on a default device": (changed(lambda module, batch, y: y + torch.ones(y.shape[2], 1)), {"M011"}),
+    "random evaluation": (
+        changed(lambda module, batch, y: y + torch.rand_like(y)),
+        {"M007", "M009", "M010"},
+    ),
+    "state outside the state": (
+        changed(lambda module, batch, y: y + module.noise.to(y.device)),
+        {"M010"},
+    ),
+    "tensor on a default device": (
+        changed(lambda module, batch, y: y + torch.ones(y.shape[2], 1)),
+        {"M011"},
+    ),
     "writes into the batch": (changed(writes_into_the_batch), {"M015", "M009", "M010"}),
     "impure geometry": (replace(SOUND, geometry=random_geometry), {"M014"}),
     "validation score not finite": (with_phase(gb.Phase(score=infinite)), {"M016"}),
@@ -148,9 +186,16 @@ DEFECTS: dict[str, tuple[gb.Model, set[str]]] = {
         ),
         {"M008"},
     ),
-    "one mesh only": (changed(knows_its_mesh, capabilities=STEADY | {gb.Capability.OTHER_MESH}), {"M012"}),
+    "one mesh only": (
+        changed(knows_its_mesh, capabilities=STEADY | {gb.Capability.OTHER_MESH}),
+        {"M012"},
+    ),
     "mean over padding": (
-        changed(lambda module, batch, y: y + y.mean(2, keepdim=True), declines=only_ragged, capabilities=RAGGED),
+        changed(
+            lambda module, batch, y: y + y.mean(2, keepdim=True),
+            declines=only_ragged,
+            capabilities=RAGGED,
+        ),
         {"M013"},
     ),
 }
@@ -163,14 +208,18 @@ def test_a_defect_breaks_its_rules_and_no_others(defect: str) -> None:
 
 
 def test_a_sound_model_breaks_no_rule_on_any_case() -> None:
-    findings = check_model(replace(SOUND, declines=lambda task: None, capabilities=frozenset(gb.Capability)))
+    findings = check_model(
+        replace(SOUND, declines=lambda task: None, capabilities=frozenset(gb.Capability))
+    )
     assert broken(findings) == set()
     assert [finding.code for finding in findings] == [f"M{number:03d}" for number in range(1, 18)]
     assert {finding.code for finding in findings if finding.skipped} == {"M014", "M017"}
 
 
 class Neighbours(nn.Module):
-    """Uses all three kinds of geometry: a sparse operator, an index into the nodes, and values on the nodes."""
+    """Uses all three kinds of geometry: a sparse operator, an index into the nodes, and values on
+    the nodes.
+    """
 
     def __init__(self, task: gb.Task, params: Params) -> None:
         super().__init__()
@@ -180,18 +229,25 @@ class Neighbours(nn.Module):
     def forward(self, batch: gb.Batch) -> torch.Tensor:
         x = self.inner(batch.features)  # (B, N, width)
         nearest = batch.geometry["nearest"][..., 0]  # (1 or B, N)
-        taken = x[:, nearest[0]] if nearest.shape[0] == 1 else batch.flat(x)[nearest]  # (B, N, width)
+        # (B, N, width)
+        taken = x[:, nearest[0]] if nearest.shape[0] == 1 else batch.flat(x)[nearest]
         area = batch.geometry["area"].expand(batch.size, -1, -1)  # (B, N, 1)
-        return batch.frames(self.outer(torch.cat([x, batch.apply("average", x), taken, area], dim=-1)))
+        return batch.frames(
+            self.outer(torch.cat([x, batch.apply("average", x), taken, area], dim=-1))
+        )
 
 
-def neighbours(mesh: gb.Mesh, task: gb.Task, params: Params, reference: object) -> dict[str, gb.Part]:
+def neighbours(
+    mesh: gb.Mesh, task: gb.Task, params: Params, reference: object
+) -> dict[str, gb.Part]:
     ends = edges(mesh)
     both = np.concatenate([ends, ends[:, ::-1]])
     matrix = scipy.sparse.csr_array((np.ones(len(both)), both.T), shape=(mesh.size, mesh.size))
     nearest = cKDTree(mesh.points).query(mesh.points, k=2)[1][:, 1:]
     return {
-        "average": gb.Part(scipy.sparse.csr_array(matrix / matrix.sum(axis=1)[:, None]), ("node", "node")),
+        "average": gb.Part(
+            scipy.sparse.csr_array(matrix / matrix.sum(axis=1)[:, None]), ("node", "node")
+        ),
         "nearest": gb.Part(nearest, ("node", "one"), index="node"),
         "area": gb.Part(lumped_mass(mesh)[:, None], ("node", "one")),
     }
@@ -199,7 +255,9 @@ def neighbours(mesh: gb.Mesh, task: gb.Task, params: Params, reference: object) 
 
 def test_a_sound_model_with_geometry_of_every_kind_breaks_no_rule() -> None:
     every = frozenset(gb.Capability)
-    model = replace(SOUND, build=Neighbours, geometry=neighbours, declines=lambda task: None, capabilities=every)
+    model = replace(
+        SOUND, build=Neighbours, geometry=neighbours, declines=lambda task: None, capabilities=every
+    )
     findings = check_model(model)
     assert broken(findings) == set()
     assert {finding.code for finding in findings if finding.skipped} == {"M017"}
@@ -211,18 +269,24 @@ def test_an_index_that_forgets_the_batch_is_caught() -> None:
             x = self.inner(batch.features)
             taken = batch.flat(x)[batch.geometry["nearest"][..., 0]].expand_as(x)
             area = batch.geometry["area"].expand(batch.size, -1, -1)
-            return batch.frames(self.outer(torch.cat([x, batch.apply("average", x), taken, area], dim=-1)))
+            return batch.frames(
+                self.outer(torch.cat([x, batch.apply("average", x), taken, area], dim=-1))
+            )
 
     assert broken(check_model(replace(SOUND, build=Forgetful, geometry=neighbours))) == {"M007"}
 
 
 def test_a_declined_task_is_recorded_with_its_reason() -> None:
     (finding,) = [finding for finding in check_model(SOUND) if finding.code == "M002"]
-    assert finding.passed and "declines unsteady: only steady problems on one mesh" in finding.detail
+    assert (
+        finding.passed and "declines unsteady: only steady problems on one mesh" in finding.detail
+    )
 
 
 def test_a_finding_names_the_place_in_the_plugin() -> None:
-    (finding,) = [finding for finding in check_model(replace(SOUND, build=raises)) if finding.code == "M003"]
+    (finding,) = [
+        finding for finding in check_model(replace(SOUND, build=raises)) if finding.code == "M003"
+    ]
     assert "steady: RuntimeError: no luck (test_check.py:" in finding.detail
 
 
@@ -237,13 +301,15 @@ def test_a_closed_form_model_is_checked_after_it_is_solved() -> None:
             return self.value.expand(batch.size, batch.task.t_out, batch.nodes, -1)
 
     def solve(module: nn.Module, fit: gb.Fit) -> None:
-        module.value = torch.stack([target.mean((0, 1, 2)) for _, target in fit.batches("train")]).mean(0)
+        module.value = torch.stack(
+            [target.mean((0, 1, 2)) for _, target in fit.batches("train")]
+        ).mean(0)
 
     model = replace(SOUND, build=Constant, phases=lambda task, params: (gb.Phase(solve=solve),))
     assert broken(check_model(model)) == set()
 
 
-# -------------------------------------------------------------------------------------------------------- the front door
+# ----------------------------------------------------------------------------------- the front door
 
 
 def test_a_bundled_floor_keeps_the_contract_and_json_says_so() -> None:
@@ -269,7 +335,13 @@ def test_a_plugin_that_does_not_load_breaks_the_first_rule(monkeypatch: pytest.M
 def test_every_code_is_in_the_tutorial() -> None:
     executor = gb.Executor("toy", lambda specs, limits: iter(specs), help="nowhere")
     loaded = contract.check("model", "persistence")[:1]
-    findings = [*loaded, *check_model(SOUND), *check_dataset(DATASET), *check_metric(METRIC), *check_executor(executor)]
+    findings = [
+        *loaded,
+        *check_model(SOUND),
+        *check_dataset(DATASET),
+        *check_metric(METRIC),
+        *check_executor(executor),
+    ]
     missing = [one.code for one in findings if f"| {one.code} | {one.rule} |" not in TUTORIAL]
     assert not missing
 
@@ -277,4 +349,8 @@ def test_every_code_is_in_the_tutorial() -> None:
 def test_every_hook_is_in_the_tutorial_with_its_arguments() -> None:
     hooks = [value for name, value in vars(hookspecs).items() if name.startswith("gsnobench_")]
     assert len(hooks) == 7
-    assert not [hook for hook in hooks if f"`{hook.__name__}({', '.join(inspect.signature(hook).parameters)})`" not in TUTORIAL]
+    assert not [
+        hook
+        for hook in hooks
+        if f"`{hook.__name__}({', '.join(inspect.signature(hook).parameters)})`" not in TUTORIAL
+    ]

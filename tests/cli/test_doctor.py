@@ -42,19 +42,24 @@ def test_a_fresh_home_has_no_problems_and_the_report_is_json(home: Path) -> None
     assert found["tracking"]["state"] == "answers" and not (home / "mlflow.db").exists()
 
 
-def test_a_store_that_does_not_answer_is_a_problem_and_not_an_error(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_does_not_answer_is_a_problem_and_not_an_error(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     found = doctor.report(home)
     assert "does not answer" in found["tracking"]["state"]
     assert any(line.startswith("tracking:") for line in found["problems"])
 
 
-def test_cut_runs_and_unmirrored_spools_are_found_and_replayed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cut_runs_and_unmirrored_spools_are_found_and_replayed(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(tracking.WAIT_VARIABLE, "0")
     done, cut = SPEC, replace(SPEC, seed=1)
     address = Address.of(home)
     assert address is not None
-    with held(home / "spool" / f".mirror-{address.id}.lock"):  # as if a mirror were at work and slow
+    # as if a mirror were at work and slow
+    with held(home / "spool" / f".mirror-{address.id}.lock"):
         train(home, done, range(1, 3))
         finish(home, done)
     (folder_of(home, cut) / "spec.json").write_text("{}")
@@ -75,7 +80,8 @@ def test_cut_runs_and_unmirrored_spools_are_found_and_replayed(home: Path, monke
 def test_clean_removes_only_what_nobody_works_on(home: Path) -> None:
     stale = [age(home / "data" / ".swe.nc.abc.part"), age(home / "cache" / "modes" / "x.lock")]
     age(home / "runs" / "t" / "trial.json")
-    stale.append(age(home / "runs" / "t" / "checkpoint.pt"))  # what a sweep left of a trial that lost
+    # what a sweep left of a trial that lost
+    stale.append(age(home / "runs" / "t" / "checkpoint.pt"))
     fresh = home / "data" / ".darcy.nc.def.part"
     fresh.touch()
     kept = [
@@ -88,7 +94,11 @@ def test_clean_removes_only_what_nobody_works_on(home: Path) -> None:
     ]
     with lock(age(home / "runs" / ".k.lock")):
         found = doctor.report(home)["left_over"]
-        assert doctor.clean(home)["removed"] == found == sorted(str(path.relative_to(home)) for path in stale)
+        assert (
+            doctor.clean(home)["removed"]
+            == found
+            == sorted(str(path.relative_to(home)) for path in stale)
+        )
         assert (home / "runs" / ".k.lock").exists()
     assert all(path.exists() for path in kept)
 

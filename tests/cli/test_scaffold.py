@@ -1,4 +1,6 @@
-"""A scaffolded package installs, loads and keeps the contract untouched; a bad name or folder leaves nothing behind."""
+"""A scaffolded package installs, loads and keeps the contract untouched; a bad name or folder
+leaves nothing behind.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +27,29 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 def test_the_command_writes_a_package(tmp_path: Path) -> None:
     environment = Environment.create(tmp_path)
-    done = environment.gsnobench("plugin", "new", "wave7", "--kind", "model", "--folder", str(tmp_path / "new"))
+    done = environment.gsnobench(
+        "plugin", "new", "wave7", "--kind", "model", "--folder", str(tmp_path / "new")
+    )
     assert "gsnobench-wave7" in done.stdout
     assert "wave7" in (tmp_path / "new" / "gsnobench-wave7" / "gsnobench_wave7.py").read_text()
-    refused = environment.gsnobench("plugin", "new", "wave7", "--kind", "model", "--folder", str(tmp_path / "new"), expect=2)
+    refused = environment.gsnobench(
+        "plugin", "new", "wave7", "--kind", "model", "--folder", str(tmp_path / "new"), expect=2
+    )
     assert "already exists" in refused.stderr
 
 
 def test_new_packages_are_listed_under_their_own_names(environment: Environment) -> None:
-    entries = {entry["name"]: entry for entry in json.loads(environment.gsnobench("list", "--json").stdout)["plugins"]}
+    entries = {
+        entry["name"]: entry
+        for entry in json.loads(environment.gsnobench("list", "--json").stdout)["plugins"]
+    }
     for kind in KINDS:
         entry = entries[f"my{kind}"]
-        assert (entry["kind"], entry["package"], entry["problem"]) == (kind, f"gsnobench-my{kind}", None)
+        assert (entry["kind"], entry["package"], entry["problem"]) == (
+            kind,
+            f"gsnobench-my{kind}",
+            None,
+        )
 
 
 def test_new_packages_keep_the_contract_by_their_own_tests(environment: Environment) -> None:
@@ -52,12 +65,25 @@ def test_a_new_package_passes_the_command(environment: Environment) -> None:
 
 
 def test_a_new_model_runs_on_a_new_dataset(environment: Environment) -> None:
-    line = ("run", "--model", "mymodel", "--dataset", "mydataset", "--track", "smoke", "--no-floors", "--json")
+    line = (
+        "run",
+        "--model",
+        "mymodel",
+        "--dataset",
+        "mydataset",
+        "--track",
+        "smoke",
+        "--no-floors",
+        "--json",
+    )
     result = json.loads(environment.gsnobench(*line).stdout)["result"]
     assert result["status"] == "done"
 
 
-@pytest.mark.parametrize("name", ["", "7up", "My", "my_model", "my-model", "my@model", "mein modell", "plugins", "../up", "é"])
+@pytest.mark.parametrize(
+    "name",
+    ["", "7up", "My", "my_model", "my-model", "my@model", "mein modell", "plugins", "../up", "é"],
+)
 def test_a_bad_name_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
     with pytest.raises(ParamError, match="expected lower-case letters and digits") as caught:
         create(name, "model", tmp_path)
@@ -87,7 +113,9 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_failure_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(self: Path, text: str, encoding: str) -> int:
         raise OSError(28, "No space left on device")
 
@@ -97,7 +125,9 @@ def test_a_failure_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pyte
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_dataset_template_solves_its_equation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_dataset_template_solves_its_equation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Error against -Laplace(sin sin) falls with the square of the mesh width."""
     import importlib
 

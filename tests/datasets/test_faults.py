@@ -1,4 +1,6 @@
-"""What a user's own file must hold: the least is enough, and whatever is missing is said, all at once."""
+"""What a user's own file must hold: the least is enough, and whatever is missing is said, all at
+once.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,14 @@ def _user_file(path: Path, without: str = "", task: dict | None = None) -> None:
                 file.createVariable(name, kind, dims)[:] = array
         if "mesh_cells" in file.variables:
             file["mesh_cells"].start_index = 1
-        task = task or {"id": "mine", "fields": ["p"], "static": [{"name": "k", "unit": "m2"}], "dim": 2, "t_in": 1, "t_out": 3}
+        task = task or {
+            "id": "mine",
+            "fields": ["p"],
+            "static": [{"name": "k", "unit": "m2"}],
+            "dim": 2,
+            "t_in": 1,
+            "t_out": 3,
+        }
         if without != "gsnobench_task":
             file.gsnobench_task = json.dumps(task)
 
@@ -48,9 +57,15 @@ def test_the_least_that_is_asked_for_is_enough(tmp_path: Path) -> None:
     store.verify(tmp_path / "mine.nc")
     with store.open_file(tmp_path / "mine.nc") as opened:
         task = opened.task
-        assert (task.dataset, task.times, task.tags, task.resolution) == ("mine", (0.0, 1.0, 2.0, 3.0), ("wall",), 9)
+        assert (task.dataset, task.times, task.tags, task.resolution) == (
+            "mine",
+            (0.0, 1.0, 2.0, 3.0),
+            ("wall",),
+            9,
+        )
         assert task.sizes == {"train": 3, "valid": 1, "test": 2} and task.fixed_mesh
-        np.testing.assert_array_equal(opened.split("train").mesh(0).cells, square(3).cells)  # start_index 1 is honoured
+        # start_index 1 is honoured
+        np.testing.assert_array_equal(opened.split("train").mesh(0).cells, square(3).cells)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +109,10 @@ def test_all_faults_are_listed_at_once(tmp_path: Path) -> None:
         ('{"id": "a", "fields": "p", "dim": 2}', "expected a list"),
         ('{"id": "a", "fields": [], "dim": 2}', "fields is empty"),
         ('{"id": "a", "fields": [{"nam": "p"}], "dim": 2}', "is not a field"),
-        ('{"id": "a", "fields": [{"name": "p", "boundary": {"wall": "open"}}], "dim": 2}', "dirichlet | neumann | none"),
+        (
+            '{"id": "a", "fields": [{"name": "p", "boundary": {"wall": "open"}}], "dim": 2}',
+            "dirichlet | neumann | none",
+        ),
         ('{"id": "a", "fields": ["p", "p"], "dim": 2}', "each name once"),
         ('{"id": "../a", "fields": ["p"], "dim": 2}', "id is '../a'"),
         ('{"id": "a", "fields": ["p"], "dim": 4}', "expected 1, 2 or 3"),
@@ -113,12 +131,17 @@ def test_problems_of_content_are_listed_too(tmp_path: Path) -> None:
     with netCDF4.Dataset(tmp_path / "mine.nc", "a") as file:
         file["field_p"][3] = file["field_p"][0]
         file["static_k"][3] = file["static_k"][0]
-    assert ["valid sample 0 is the same as train sample 0" in line for line in store.problems(tmp_path / "mine.nc")] == [True]
+    assert [
+        "valid sample 0 is the same as train sample 0" in line
+        for line in store.problems(tmp_path / "mine.nc")
+    ] == [True]
     (tmp_path / "text.nc").write_text("no")
     assert "not a readable NetCDF file" in store.problems(tmp_path / "text.nc")[0]
 
 
-def test_the_example_of_the_documentation_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_the_documentation_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = (Path(__file__).parents[2] / "docs" / "data-format.md").read_text()
     monkeypatch.chdir(tmp_path)
     exec(page.split("```python\n")[1].split("```")[0], {})

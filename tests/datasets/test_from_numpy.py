@@ -19,7 +19,10 @@ def _arrays(samples: dict[str, Samples]) -> dict[str, np.ndarray]:
     every = list(samples.values())
     mesh = every[0].mesh(0)
     return {
-        **{name: np.concatenate([getattr(one, name) for one in every]) for name in ("frames", "static", "scalars")},
+        **{
+            name: np.concatenate([getattr(one, name) for one in every])
+            for name in ("frames", "static", "scalars")
+        },
         "points": mesh.points,
         "cells": mesh.cells,
         **{f"tag_{tag}": member for tag, member in mesh.tags.items()},
@@ -75,7 +78,9 @@ class _Bomb:
 
 def test_pickled_arrays_are_never_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    np.savez("bomb.npz", frames=np.array([_Bomb()], dtype=object), points=np.zeros((3, 2)), split=[0])
+    np.savez(
+        "bomb.npz", frames=np.array([_Bomb()], dtype=object), points=np.zeros((3, 2)), split=[0]
+    )
     (tmp_path / "raw.npz").write_bytes(pickle.dumps(_Bomb()))
     for name in ("bomb.npz", "raw.npz"):
         with pytest.raises(gb.DataError) as error:
@@ -97,7 +102,9 @@ def test_pickled_arrays_are_never_opened(tmp_path: Path, monkeypatch: pytest.Mon
     ],
 )
 def test_a_wrong_numpy_file_is_one_line(tmp_path: Path, change: dict, line: str) -> None:
-    arrays = {name: array for name, array in {**_arrays(fixed()), **change}.items() if array is not None}
+    arrays = {
+        name: array for name, array in {**_arrays(fixed()), **change}.items() if array is not None
+    }
     np.savez(tmp_path / "x.npz", **arrays)
     with pytest.raises(gb.DataError) as error:
         store.import_npz(tmp_path / "x.npz", TASK)

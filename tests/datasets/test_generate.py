@@ -1,4 +1,6 @@
-"""Data made in many processes: the same as in one, resumed after a kill, and one line for a broken plugin."""
+"""Data made in many processes: the same as in one, resumed after a kill, and one line for a broken
+plugin.
+"""
 
 from __future__ import annotations
 
@@ -53,9 +55,15 @@ def test_a_smaller_request_is_a_prefix_of_a_larger_one(tmp_path: Path) -> None:
 
 
 def test_the_data_seed_changes_every_sample(tmp_path: Path) -> None:
-    paths = [ensure(DISC, resolve(DISC, "disc", track="tiny", data_seed=seed), home=tmp_path, jobs=1) for seed in (0, 1)]
+    paths = [
+        ensure(DISC, resolve(DISC, "disc", track="tiny", data_seed=seed), home=tmp_path, jobs=1)
+        for seed in (0, 1)
+    ]
     with store.open_file(paths[0]) as one, store.open_file(paths[1]) as other:
-        assert all(one.task.split_hashes[split] != other.task.split_hashes[split] for split in one.task.sizes)
+        assert all(
+            one.task.split_hashes[split] != other.task.split_hashes[split]
+            for split in one.task.sizes
+        )
 
 
 _PROGRAM = """
@@ -74,7 +82,9 @@ def _start(home: Path, jobs: int, **environment: str) -> subprocess.Popen[str]:
     (home / "program.py").write_text(_PROGRAM)
     command = [sys.executable, str(home / "program.py"), str(TESTS), str(home), str(jobs)]
     variables = {**os.environ, "TOY_LOG": str(home / "log"), **environment}
-    return subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def _wait_for(condition: object, seconds: float = 60) -> None:
@@ -103,7 +113,8 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, jobs: int) -> None:
     _wait_for(lambda: len(list(parts.glob("[a-z]*.nc"))) >= 2)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    _wait_for(lambda: not _processes_with(f"TOY_LOG={home / 'log'}"))  # no worker outlives its parent for long
+    # no worker outlives its parent for long
+    _wait_for(lambda: not _processes_with(f"TOY_LOG={home / 'log'}"))
     finished = {part.name: part.stat().st_mtime_ns for part in parts.glob("[a-z]*.nc")}
     assert 2 <= len(finished) < 6 and not data_path(task, home).exists()
     (home / "log").unlink()
@@ -114,7 +125,9 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, jobs: int) -> None:
         split, start, stop = name.removesuffix(".nc").split("-")
         assert not repeated & {(split, str(index)) for index in range(int(start), int(stop))}
     assert not parts.exists()
-    assert content_hash(data_path(task, home)) == content_hash(ensure(HEAT, task, home=tmp_path / "whole", jobs=1))
+    assert content_hash(data_path(task, home)) == content_hash(
+        ensure(HEAT, task, home=tmp_path / "whole", jobs=1)
+    )
 
 
 def test_two_processes_that_ask_at_once_make_it_once(tmp_path: Path) -> None:
@@ -127,7 +140,9 @@ def test_two_processes_that_ask_at_once_make_it_once(tmp_path: Path) -> None:
 
 def test_workers_use_one_thread_for_blas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    threads = replace(DISC, generate=_threads, fixed_mesh=True, mesh=_square, corresponds=True, tags=())
+    threads = replace(
+        DISC, generate=_threads, fixed_mesh=True, mesh=_square, corresponds=True, tags=()
+    )
     task = resolve(threads, "disc", track="smoke")
     with store.open_file(ensure(threads, task, home=tmp_path, jobs=2)) as opened:
         assert set(opened.split("train").frames[:, 0, 0, 0].tolist()) == {1.0}
@@ -145,7 +160,7 @@ def _threads(setup: int, seed: int, split: str, indices: Sequence[int]) -> Itera
         yield gb.Sample(frames, np.zeros((3, 0)), np.zeros(0))
 
 
-# -------------------------------------------------------------------------------------------------------- broken plugins
+# ----------------------------------------------------------------------------------- broken plugins
 
 
 def _broken(setup: int, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
@@ -186,7 +201,10 @@ def _dying(setup: int, seed: int, split: str, indices: Sequence[int]) -> Iterato
 @pytest.mark.parametrize(
     ("dataset", "line"),
     [
-        (replace(DISC, generate=_broken), "disc: making valid samples 0 to 1 failed (ZeroDivisionError: the solver diverged)"),
+        (
+            replace(DISC, generate=_broken),
+            "disc: making valid samples 0 to 1 failed (ZeroDivisionError: the solver diverged)",
+        ),
         (replace(DISC, generate=_infinite), "disc: u of train sample 3 is not finite"),
         (replace(DISC, generate=_few), "gave 1 samples for 2 indices"),
         (replace(DISC, generate=_flat), "frames of shape"),
@@ -196,7 +214,9 @@ def _dying(setup: int, seed: int, split: str, indices: Sequence[int]) -> Iterato
     ],
     ids=["raises", "infinite", "few", "flat", "bare", "repeating", "mesh"],
 )
-def test_what_a_plugin_does_wrong_is_one_line(tmp_path: Path, dataset: gb.Dataset, line: str) -> None:
+def test_what_a_plugin_does_wrong_is_one_line(
+    tmp_path: Path, dataset: gb.Dataset, line: str
+) -> None:
     task = resolve(dataset, "disc", track="smoke")
     with pytest.raises(gb.GsnobenchError) as error:
         ensure(dataset, task, home=tmp_path, jobs=1)
@@ -209,17 +229,22 @@ def test_a_failure_in_a_worker_is_the_same_line(tmp_path: Path) -> None:
     with pytest.raises(gb.PluginError) as error:
         ensure(dataset, resolve(dataset, "disc", track="smoke"), home=tmp_path, jobs=2)
     one_line(error, "making valid samples 0 to 1 failed (ZeroDivisionError: the solver diverged)")
-    assert "Traceback" in str(error.value.__cause__)  # the worker's own, for the author of the plugin
+    # the worker's own, for the author of the plugin
+    assert "Traceback" in str(error.value.__cause__)
 
 
-def test_a_dataset_that_a_worker_cannot_load_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dataset_that_a_worker_cannot_load_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(generate, "_portable", lambda dataset: b"cno_such_module\nDISC\n.")
     with pytest.raises(gb.PluginError) as error:
         ensure(DISC, resolve(DISC, "disc", track="smoke"), home=tmp_path, jobs=2)
     one_line(error, "a worker process cannot load its dataset", "no_such_module")
 
 
-def test_what_a_plugin_prints_is_not_on_standard_output(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_a_plugin_prints_is_not_on_standard_output(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     dataset = replace(DISC, generate=_talking)
     ensure(dataset, resolve(dataset, "disc", track="tiny"), home=tmp_path, jobs=2)
     captured = capfd.readouterr()
@@ -231,7 +256,9 @@ def _talking(setup: int, seed: int, split: str, indices: Sequence[int]) -> Itera
     yield from DISC.generate(setup, seed, split, indices)
 
 
-def test_a_failing_progress_bar_leaves_no_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_progress_bar_leaves_no_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TOY_LOG", str(tmp_path / "log"))
 
     def interrupt(done: int, total: int) -> None:
@@ -239,7 +266,9 @@ def test_a_failing_progress_bar_leaves_no_worker(tmp_path: Path, monkeypatch: py
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ensure(HEAT, resolve(HEAT, "heat", track="smoke"), home=tmp_path, jobs=2, progress=interrupt)
+        ensure(
+            HEAT, resolve(HEAT, "heat", track="smoke"), home=tmp_path, jobs=2, progress=interrupt
+        )
     assert _processes_with(f"TOY_LOG={tmp_path / 'log'}") == []
 
 

@@ -19,13 +19,24 @@ from gsnobench.datasets import store
 
 @pytest.mark.parametrize(
     "index",
-    [0, -1, slice(1, 4), slice(None, None, 2), [3, 0, 3], np.array([4, 1]), np.array([True, False, True, False, True]), []],
+    [
+        0,
+        -1,
+        slice(1, 4),
+        slice(None, None, 2),
+        [3, 0, 3],
+        np.array([4, 1]),
+        np.array([True, False, True, False, True]),
+        [],
+    ],
     ids=str,
 )
 def test_lazy_arrays_are_indexed_like_numpy_arrays(path: Path, index: object) -> None:
     with store.open_file(path) as opened:
         lazy, real = opened.split("train").frames, fixed()["train"].frames
-        np.testing.assert_array_equal(lazy[index], real[index] if not isinstance(index, list) else real[np.array(index, int)])
+        np.testing.assert_array_equal(
+            lazy[index], real[index] if not isinstance(index, list) else real[np.array(index, int)]
+        )
 
 
 def test_lazy_arrays_take_further_indices(path: Path) -> None:
@@ -63,7 +74,8 @@ def test_open_samples_work_in_other_processes(path: Path, method: str) -> None:
         for process in processes:
             process.join()
         assert totals == [expected, expected]
-        np.testing.assert_array_equal(samples.frames[:], fixed()["train"].frames)  # the parent's handle is unharmed
+        # the parent's handle is unharmed
+        np.testing.assert_array_equal(samples.frames[:], fixed()["train"].frames)
 
 
 def test_threads_may_read_at_once(path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Samples <-> NetCDF: round trips, conventions, laziness, and one clear line for everything that is wrong with a file."""
+"""Samples <-> NetCDF: round trips, conventions, laziness, and one clear line for everything that is
+wrong with a file.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from toy_samples import FIELDS, TASK, fixed, one_line, ragged
 import gsnobench as gb
 from gsnobench.datasets import netcdf, store
 
-# ----------------------------------------------------------------------------------------------------------- round trips
+# -------------------------------------------------------------------------------------- round trips
 
 
 def test_a_fixed_geometry_comes_back_as_it_was(path: Path) -> None:
@@ -47,10 +49,16 @@ def test_varying_geometry_comes_back_as_it_was(tmp_path: Path) -> None:
         for split, samples in before.items():
             after = opened.split(split)
             assert [mesh.key for mesh in after.meshes] == [mesh.key for mesh in samples.meshes]
-            assert after.frames.shape[2] == 25  # all splits are padded to the largest mesh of the file
+            # all splits are padded to the largest mesh of the file
+            assert after.frames.shape[2] == 25
             for index, mesh in enumerate(samples.meshes):
-                np.testing.assert_array_equal(after.frames[index, :, : mesh.size], samples.frames[index, :, : mesh.size])
-                assert not after.frames[index, :, mesh.size :].any() and not after.static[index, mesh.size :].any()
+                np.testing.assert_array_equal(
+                    after.frames[index, :, : mesh.size], samples.frames[index, :, : mesh.size]
+                )
+                assert (
+                    not after.frames[index, :, mesh.size :].any()
+                    and not after.static[index, mesh.size :].any()
+                )
         assert not opened.task.fixed_mesh
 
 
@@ -75,7 +83,10 @@ def test_points_without_cells_and_solids_are_held(tmp_path: Path) -> None:
         with store.open_file(tmp_path / f"{name}.nc") as opened:
             assert opened.split("test").mesh(0).key == mesh.key
     with netCDF4.Dataset(tmp_path / "solid.nc") as file:
-        assert file["mesh"].topology_dimension == 3 and file["mesh"].volume_node_connectivity == "mesh_cells"
+        assert (
+            file["mesh"].topology_dimension == 3
+            and file["mesh"].volume_node_connectivity == "mesh_cells"
+        )
 
 
 def test_another_window_reads_the_same_file(path: Path) -> None:
@@ -88,7 +99,7 @@ def test_another_window_reads_the_same_file(path: Path) -> None:
     one_line(error, "fields are ['h', 'u']", "asks for ['h']")
 
 
-# ----------------------------------------------------------------------------------------------------------- conventions
+# -------------------------------------------------------------------------------------- conventions
 
 
 def test_xarray_reads_the_file_without_a_warning(path: Path) -> None:
@@ -108,14 +119,26 @@ def test_the_mesh_is_described_as_ugrid_asks(path: Path) -> None:
         assert "UGRID-1.0" in file.Conventions and "CF-1.11" in file.Conventions
         mesh, cells = file["mesh"], file["mesh_cells"]
         assert mesh.cf_role == "mesh_topology" and mesh.topology_dimension == 2
-        assert mesh.node_coordinates == "node_x node_y" and mesh.face_node_connectivity == "mesh_cells"
-        assert cells.cf_role == "face_node_connectivity" and cells.start_index == 0 and cells.dimensions == ("cell", "vertex")
+        assert (
+            mesh.node_coordinates == "node_x node_y" and mesh.face_node_connectivity == "mesh_cells"
+        )
+        assert (
+            cells.cf_role == "face_node_connectivity"
+            and cells.start_index == 0
+            and cells.dimensions == ("cell", "vertex")
+        )
         assert cells._FillValue == -1 and cells.dtype == np.int32
         assert (file["node_x"].units, file["time"].units) == ("m", "s")
         for name in ("field_h", "static_bed", "tag_wall"):
             assert (file[name].mesh, file[name].location) == ("mesh", "node")
-        assert file["split"].flag_meanings == "train valid test test_ood" and list(file["split"].flag_values) == [0, 1, 2, 3]
-        assert file.source == "a random generator" and file.licence == "CC0-1.0" and file.gsnobench_version == gb.__version__
+        assert file["split"].flag_meanings == "train valid test test_ood" and list(
+            file["split"].flag_values
+        ) == [0, 1, 2, 3]
+        assert (
+            file.source == "a random generator"
+            and file.licence == "CC0-1.0"
+            and file.gsnobench_version == gb.__version__
+        )
         assert json.loads(file.gsnobench_task)["id"] == "toy@1-2"
 
 
@@ -123,12 +146,17 @@ def test_varying_geometry_does_not_claim_to_be_ugrid(tmp_path: Path) -> None:
     store.write(tmp_path / "r.nc", ragged(), provenance={})
     with netCDF4.Dataset(tmp_path / "r.nc") as file:
         assert "UGRID" not in file.Conventions and not hasattr(file["mesh"], "cf_role")
-        assert file["mesh_cells"].dimensions == ("sample", "cell", "vertex") and file["node_count"].dimensions == ("sample",)
+        assert file["mesh_cells"].dimensions == ("sample", "cell", "vertex") and file[
+            "node_count"
+        ].dimensions == ("sample",)
 
 
 def test_tags_that_no_node_carries_change_nothing(tmp_path: Path) -> None:
     task = replace(TASK, tags=("wall", "left", "outer"))
-    plain, empty = square(4), replace(square(4), tags={**square(4).tags, "inner": np.zeros(16, dtype=bool)})
+    plain, empty = (
+        square(4),
+        replace(square(4), tags={**square(4).tags, "inner": np.zeros(16, dtype=bool)}),
+    )
     for name, mesh in (("plain", plain), ("empty", empty)):
         store.write(tmp_path / f"{name}.nc", fixed(task=task, mesh=mesh), provenance={})
         store.verify(tmp_path / f"{name}.nc")
@@ -139,7 +167,8 @@ def test_tags_that_no_node_carries_change_nothing(tmp_path: Path) -> None:
 def test_chunks_hold_whole_samples_and_are_compressed(tmp_path: Path) -> None:
     layout = netcdf.Layout(replace(TASK, times=tuple(range(51))), {"train": 100}, 2000, 0, 0, ())
     columns = {column.name: column for column in netcdf.columns(layout)}
-    assert netcdf.chunks(columns["field_h"], layout.dimensions) == (1, 26, 2000)  # a sample of 408 kB is cut along time
+    # a sample of 408 kB is cut along time
+    assert netcdf.chunks(columns["field_h"], layout.dimensions) == (1, 26, 2000)
     assert netcdf.chunks(columns["static_bed"], layout.dimensions) == (25, 2000)
     assert netcdf.chunks(columns["scalar_inflow"], layout.dimensions) == (100,)
     store.write(tmp_path / "a.nc", fixed(), provenance={})
@@ -148,7 +177,7 @@ def test_chunks_hold_whole_samples_and_are_compressed(tmp_path: Path) -> None:
         assert file["field_h"].dtype == np.float32
 
 
-# -------------------------------------------------------------------------------------------------- what must be refused
+# ----------------------------------------------------------------------------- what must be refused
 
 
 @pytest.mark.parametrize("content", [b"", b"no such thing" * 99, b"CDF\x01"])
@@ -171,7 +200,9 @@ def test_a_truncated_file_is_one_line_and_nothing_else(path: Path, share: float)
     path.write_bytes(content[: int(share * len(content))])
     program = "import sys; from gsnobench.datasets import store; from pathlib import Path\n"
     program += "try: store.verify(Path(sys.argv[1]))\nexcept store.DataError as error: print(error)"
-    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True
+    )
     assert done.returncode == 0 and done.stderr == ""  # HDF5 likes to print its own stack of errors
     assert done.stdout.count("\n") == 1 and "truncated" in done.stdout
 
@@ -240,7 +271,9 @@ def test_samples_that_do_not_fit_their_task_are_refused(tmp_path: Path, change: 
     }[change]
     with pytest.raises(gb.DataError) as error:
         store.write(
-            tmp_path / "x.nc", {"valid": wrong} if change in ("cells", "name") else {**samples, "valid": wrong}, provenance={}
+            tmp_path / "x.nc",
+            {"valid": wrong} if change in ("cells", "name") else {**samples, "valid": wrong},
+            provenance={},
         )
     one_line(error, "expected" if change not in ("mesh", "dim") else "x.nc")
     assert list(tmp_path.iterdir()) == []

@@ -17,7 +17,7 @@ from gsnobench.datasets.tasks import data_path, dataset_of, ensure, estimate, re
 TESTS = Path(__file__).parent
 
 
-# -------------------------------------------------------------------------------------------------------------- task ids
+# ----------------------------------------------------------------------------------------- task ids
 
 
 @pytest.mark.parametrize(
@@ -45,12 +45,16 @@ def test_a_single_frame_has_no_window_to_spell() -> None:
 
 def test_options_and_id_say_the_same() -> None:
     assert resolve(HEAT, "heat", track="smoke", t_in=3).id == "heat@3-4"
-    assert resolve(HEAT, "heat", track="smoke", t_in=3, t_out=2) == resolve(HEAT, "heat@3-2", track="smoke")
+    assert resolve(HEAT, "heat", track="smoke", t_in=3, t_out=2) == resolve(
+        HEAT, "heat@3-2", track="smoke"
+    )
     assert resolve(HEAT, "heat@3-2", track="smoke", t_in=3).id == "heat@3-2"
 
 
 def test_knobs_that_equal_a_variant_become_that_variant() -> None:
-    assert resolve(HEAT, "heat", track="smoke", knobs={"smooth": "false"}) == resolve(HEAT, "heat_rough", track="smoke")
+    assert resolve(HEAT, "heat", track="smoke", knobs={"smooth": "false"}) == resolve(
+        HEAT, "heat_rough", track="smoke"
+    )
     assert resolve(HEAT, "heat_rough", track="smoke", knobs={"smooth": True}).id == "heat@2-5"
     other = resolve(HEAT, "heat", track="smoke", knobs={"conductivity": 3})
     assert (other.id, other.data["conductivity"]) == ("heat@2-5", 3.0)
@@ -59,14 +63,29 @@ def test_knobs_that_equal_a_variant_become_that_variant() -> None:
 def test_a_task_holds_what_its_dataset_declares() -> None:
     task = resolve(HEAT, "heat", track="laptop", data_seed=7)
     assert (task.dataset, task.version, task.dim, task.data_seed) == ("heat", 3, 2, 7)
-    assert (task.fields, task.static, task.scalars, task.tags) == (HEAT.fields, HEAT.static, HEAT.scalars, HEAT.tags)
-    assert task.sizes == {"train": 20, "valid": 4, "test": 4, "test_ood": 2} and task.resolution == 121
-    assert task.data == {"conductivity": 1.0, "smooth": True} and task.times == HEAT.times and task.fixed_mesh
+    assert (task.fields, task.static, task.scalars, task.tags) == (
+        HEAT.fields,
+        HEAT.static,
+        HEAT.scalars,
+        HEAT.tags,
+    )
+    assert (
+        task.sizes == {"train": 20, "valid": 4, "test": 4, "test_ood": 2} and task.resolution == 121
+    )
+    assert (
+        task.data == {"conductivity": 1.0, "smooth": True}
+        and task.times == HEAT.times
+        and task.fixed_mesh
+    )
     assert resolve(HEAT, "heat", track="tiny").sizes == {"train": 3, "valid": 2, "test": 2}
 
 
 def test_more_training_samples_leave_the_other_splits() -> None:
-    assert resolve(HEAT, "heat", track="smoke", samples=9).sizes == {"train": 9, "valid": 2, "test": 3}
+    assert resolve(HEAT, "heat", track="smoke", samples=9).sizes == {
+        "train": 9,
+        "valid": 2,
+        "test": 3,
+    }
 
 
 def test_the_resolution_is_an_option_or_a_knob() -> None:
@@ -97,7 +116,11 @@ def test_windows_are_evaluated_from_every_start_where_they_fit() -> None:
         ("heat@2-5", {"t_in": 3}, "the id says t_in 2, the option 3"),
         ("heat", {"track": "lapptop"}, "did you mean 'laptop'"),
         ("heat", {"resolution": 50}, "no mesh of 50 nodes; known: 25, 49, 121"),
-        ("heat", {"knobs": {"resolution": "many"}}, "data.resolution: 'many' is not a whole number"),
+        (
+            "heat",
+            {"knobs": {"resolution": "many"}},
+            "data.resolution: 'many' is not a whole number",
+        ),
         ("heat", {"samples": 0}, "at least 1 training sample"),
         ("heat", {"data_seed": -1}, "data.seed: -1 is out of range"),
         ("heat", {"knobs": {"conductivty": 2}}, "did you mean 'conductivity'"),
@@ -118,31 +141,43 @@ def test_a_steady_problem_refuses_a_window_that_it_has_not() -> None:
 
 def test_the_dataset_of_an_id_is_matched_and_not_guessed() -> None:
     known = ["swe", "burgers", "burgers2d"]
-    assert [dataset_of(text, known) for text in ("swe", "swe@10-41", "swe_deep@1-2", "burgers2d_x")] == ["swe"] * 3 + [
-        "burgers2d"
-    ]
-    for text, hint in (("sew", "did you mean 'swe'"), ("burgers3d", "known: burgers, burgers2d, swe"), ("", "known")):
+    assert [
+        dataset_of(text, known) for text in ("swe", "swe@10-41", "swe_deep@1-2", "burgers2d_x")
+    ] == ["swe"] * 3 + ["burgers2d"]
+    for text, hint in (
+        ("sew", "did you mean 'swe'"),
+        ("burgers3d", "known: burgers, burgers2d, swe"),
+        ("", "known"),
+    ):
         with pytest.raises(gb.PluginError) as error:
             dataset_of(text, known)
         one_line(error, hint)
 
 
-# ---------------------------------------------------------------------------------------------------------- data on disk
+# ------------------------------------------------------------------------------------- data on disk
 
 
-def test_data_are_made_once_and_hold_what_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_are_made_once_and_hold_what_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TOY_LOG", str(tmp_path / "log"))
     task = resolve(HEAT, "heat", track="smoke")
     steps: list[tuple[int, int]] = []
-    path = ensure(HEAT, task, home=tmp_path, jobs=1, progress=lambda done, total: steps.append((done, total)))
+    path = ensure(
+        HEAT, task, home=tmp_path, jobs=1, progress=lambda done, total: steps.append((done, total))
+    )
     assert path == data_path(task, tmp_path) and path.parent == tmp_path / "data" / "heat" / "v3"
     assert steps == [(0, 11), (2, 11), (4, 11), (6, 11), (8, 11), (10, 11), (11, 11)]
     assert ensure(HEAT, task, home=tmp_path, jobs=1) == path
     assert len((tmp_path / "log").read_text().splitlines()) == 11
-    assert [one.name for one in path.parent.iterdir() if one.name != path.with_suffix(".lock").name] == [path.name]
+    assert [
+        one.name for one in path.parent.iterdir() if one.name != path.with_suffix(".lock").name
+    ] == [path.name]
     store.verify(path)
     with store.open_file(path, task) as opened:
-        assert opened.task == replace(task, split_hashes=opened.task.split_hashes) and opened.task.tags == ("wall", "left")
+        assert opened.task == replace(
+            task, split_hashes=opened.task.split_hashes
+        ) and opened.task.tags == ("wall", "left")
         made = next(HEAT.generate(HEAT.setup(HEAT.params(), 49, gb.Cache()), 0, "valid", [1]))
         np.testing.assert_array_equal(opened.split("valid").frames[1], made.frames.astype("f4"))
 
@@ -154,13 +189,19 @@ def test_the_file_says_where_it_comes_from(tmp_path: Path) -> None:
         assert said["title"] == "Heat on a square" and said["source"].startswith("implicit Euler")
         assert (said["licence"], said["references"]) == ("CC-BY-4.0", "Fourier 1822")
         assert (said["data_seed"], said["resolution"], said["dataset_revision"]) == ("5", "25", "3")
-        assert "conductivity=4.0" in said["history"] and said["data_knobs"] == '{"conductivity": 4.0, "smooth": true}'
-        assert opened.task.id == "heat_fast@2-5"  # the file states the default window, whichever asked first
+        assert (
+            "conductivity=4.0" in said["history"]
+            and said["data_knobs"] == '{"conductivity": 4.0, "smooth": true}'
+        )
+        # the file states the default window, whichever asked first
+        assert opened.task.id == "heat_fast@2-5"
 
 
 def test_windows_share_one_file_and_nothing_else_does(tmp_path: Path) -> None:
     base = resolve(HEAT, "heat", track="smoke")
-    assert data_path(resolve(HEAT, "heat@1-3", track="smoke"), tmp_path) == data_path(base, tmp_path)
+    assert data_path(resolve(HEAT, "heat@1-3", track="smoke"), tmp_path) == data_path(
+        base, tmp_path
+    )
     others = [
         resolve(HEAT, "heat_rough", track="smoke"),
         resolve(HEAT, "heat", track="smoke", knobs={"conductivity": 2}),
@@ -194,6 +235,10 @@ def test_the_estimate_is_the_size_of_the_arrays(tmp_path: Path) -> None:
     guess = estimate(HEAT, task)
     with store.open_file(ensure(HEAT, task, home=tmp_path, jobs=1)) as opened:
         variables = opened.handle.file.variables.values()
-        actual = sum(int(np.prod(variable.shape)) * variable.dtype.itemsize for variable in variables)
+        actual = sum(
+            int(np.prod(variable.shape)) * variable.dtype.itemsize for variable in variables
+        )
     assert guess.samples == 11 and guess.disk_bytes == pytest.approx(actual, rel=0.1)
-    assert estimate(HEAT, resolve(HEAT, "heat", track="laptop")).memory_bytes > 4 * guess.memory_bytes
+    assert (
+        estimate(HEAT, resolve(HEAT, "heat", track="laptop")).memory_bytes > 4 * guess.memory_bytes
+    )

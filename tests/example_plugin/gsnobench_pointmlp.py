@@ -17,10 +17,15 @@ class PointMLP(nn.Module):
 
     def __init__(self, task: gb.Task, params: Params) -> None:
         super().__init__()
-        self.net = nn.Sequential(nn.Linear(task.in_channels, params.width), nn.GELU(), nn.Linear(params.width, task.out_channels))
+        self.net = nn.Sequential(
+            nn.Linear(task.in_channels, params.width),
+            nn.GELU(),
+            nn.Linear(params.width, task.out_channels),
+        )
 
     def forward(self, batch: gb.Batch) -> torch.Tensor:
-        return batch.frames(self.net(batch.features))  # features (B, N, in_channels) -> frames (B, t_out, N, C)
+        # features (B, N, in_channels) -> frames (B, t_out, N, C)
+        return batch.frames(self.net(batch.features))
 
 
 @gb.hookimpl

@@ -1,6 +1,8 @@
-"""Leaderboards as a person meets them: the static site from disk and MLflow's own pages, in a real Chromium.
+"""Leaderboards as a person meets them: the static site from disk and MLflow's own pages, in a real
+Chromium.
 
-Needs the package `playwright`, which `make test-extras` installs, and a Chromium on the path or in GSNOBENCH_CHROMIUM.
+Needs the package `playwright`, which `make test-extras` installs, and a Chromium on the path or in
+GSNOBENCH_CHROMIUM.
 """
 
 from __future__ import annotations
@@ -31,13 +33,29 @@ from gsnobench.boards.site.pages import site_files  # noqa: E402
 CHROMIUM = os.environ.get("GSNOBENCH_CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-QUIET = ("gpu", "quic", "background-networking", "component-update", "sync")  # what a test browser does not need
+# what a test browser does not need
+QUIET = ("gpu", "quic", "background-networking", "component-update", "sync")
 HOSTILE = "<script>alert(1)</script>\"'/..\\"
 TASKS = [f"task{number:02d}" for number in range(12)]
-MODELS = ["gsno", "amg", "coral", "mgkn", "gnot", "geofno", "deeponet", "sp2gno", "transolver", HOSTILE, "mean", "ridge"]
+MODELS = [
+    "gsno",
+    "amg",
+    "coral",
+    "mgkn",
+    "gnot",
+    "geofno",
+    "deeponet",
+    "sp2gno",
+    "transolver",
+    HOSTILE,
+    "mean",
+    "ridge",
+]
 PATIENCE = 240  # seconds until MLflow answers on a loaded machine
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: install it or set GSNOBENCH_CHROMIUM")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium: install it or set GSNOBENCH_CHROMIUM"
+)
 
 
 @dataclass
@@ -53,7 +71,12 @@ class Watch:
         page.on("console", self._heard)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("dialog", lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss()))
-        page.on("request", lambda request: request.url.startswith(self.allowed) or self.foreign.append(request.url))
+        page.on(
+            "request",
+            lambda request: (
+                request.url.startswith(self.allowed) or self.foreign.append(request.url)
+            ),
+        )
 
     def _heard(self, message: ConsoleMessage) -> None:
         if message.type == "error":
@@ -71,10 +94,12 @@ def browser() -> Iterator[Browser]:
 
 def names(table: Locator) -> list[str]:
     """The rows that can be seen, from top to bottom."""
-    return list(table.locator("tbody tr:visible").evaluate_all("rows => rows.map(row => row.dataset.name)"))
+    return list(
+        table.locator("tbody tr:visible").evaluate_all("rows => rows.map(row => row.dataset.name)")
+    )
 
 
-# -------------------------------------------------------------------------------------------------------- static site
+# -------------------------------------------------------------------------------------- static site
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +109,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for place, model in enumerate(MODELS):
         for task in TASKS:
             floor = {"preset": "default", "steps": {"fit": 0}} if model in ("mean", "ridge") else {}
-            result = made_result(model, errors=spread(0.01 * (place + 1), place), task=task, **floor)
+            result = made_result(
+                model, errors=spread(0.01 * (place + 1), place), task=task, **floor
+            )
             result.save(root / task / f"{place}.json")
     folder = tmp_path_factory.mktemp("site")
     for name, text in site_files(read_tracks([root])[0]):
@@ -105,11 +132,15 @@ def page(browser: Browser) -> Iterator[Page]:
     assert (watch.errors, watch.dialogs, watch.foreign) == ([], [], [])
 
 
-def test_the_overview_of_twelve_rows_and_tasks_loads_within_a_second(site: Path, page: Page, tmp_path: Path) -> None:
+def test_the_overview_of_twelve_rows_and_tasks_loads_within_a_second(
+    site: Path, page: Page, tmp_path: Path
+) -> None:
     times = []
     for _ in range(3):  # the best of three: the machine is shared
         page.goto((site / "index.html").as_uri())
-        times.append(float(page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")))
+        times.append(
+            float(page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd"))
+        )
     print(f"overview: {min(times):.0f} ms")
     assert 0 < min(times) < 1000
     table = page.locator("table.sortable").first
@@ -148,7 +179,9 @@ def test_rows_are_filtered_by_text_and_by_kind(site: Path, page: Page) -> None:
     assert len(names(table)) == 12
 
 
-def test_links_lead_from_the_overview_to_a_board_to_a_model_and_back(site: Path, page: Page) -> None:
+def test_links_lead_from_the_overview_to_a_board_to_a_model_and_back(
+    site: Path, page: Page
+) -> None:
     page.goto((site / "index.html").as_uri())
     page.get_by_role("link", name="task05").first.click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("task05")
@@ -167,7 +200,7 @@ def test_a_name_that_is_a_script_is_text_on_every_page(site: Path, page: Page) -
         assert page.locator("[onerror], [onclick], [onload]").count() == 0
 
 
-# -------------------------------------------------------------------------------------------------------------- MLflow
+# ------------------------------------------------------------------------------------------- MLflow
 
 
 @dataclass
@@ -208,12 +241,24 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     names = ("GSNOBENCH_TRACKING_URI", "MLFLOW_TRACKING_URI")
-    environment = {name: value for name, value in os.environ.items() if name not in names} | {"OMP_NUM_THREADS": "1"}
+    environment = {name: value for name, value in os.environ.items() if name not in names} | {
+        "OMP_NUM_THREADS": "1"
+    }
     asked = home / "asked"
     (home / "asked.sh").write_text(f'#!/bin/sh\necho "$1" >> {asked}\n')
     (home / "asked.sh").chmod(0o755)
     environment["BROWSER"] = str(home / "asked.sh")
-    command = [sys.executable, "-m", "gsnobench", "ui", "--open", "--port", str(port), "--home", str(home)]
+    command = [
+        sys.executable,
+        "-m",
+        "gsnobench",
+        "ui",
+        "--open",
+        "--port",
+        str(port),
+        "--home",
+        str(home),
+    ]
     began = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     started = Served(process, f"http://127.0.0.1:{port}", began, asked)
@@ -234,10 +279,13 @@ def tab(browser: Browser, served: Served) -> Iterator[Page]:
     yield opened
     context.close()
     assert (watch.dialogs, watch.foreign) == ([], [])
-    assert [error for error in watch.errors if "users/current" not in error] == []  # MLflow asks for a user that it has not
+    # MLflow asks for a user that it has not
+    assert [error for error in watch.errors if "users/current" not in error] == []
 
 
-def test_a_fresh_clone_shows_a_leaderboard_that_sorts(served: Served, tab: Page, tmp_path: Path) -> None:
+def test_a_fresh_clone_shows_a_leaderboard_that_sorts(
+    served: Served, tab: Page, tmp_path: Path
+) -> None:
     tab.goto(served.page("leaderboard", "gsnobench/laptop/aaa"))
     frame = tab.frame_locator("iframe")
     expect(frame.locator("#ranking tbody tr").first).to_be_visible(timeout=60_000)
@@ -268,23 +316,31 @@ def test_the_charts_compare_the_rows_best_first(served: Served, tab: Page, tmp_p
     tab.goto(served.page("charts", "gsnobench/laptop/swe"))
     for name in ("gsno@plus", "ridge@default", "sp2gno@compact"):
         expect(tab.get_by_role("link", name=name).first).to_be_visible(timeout=60_000)
-    heights = [tab.get_by_role("link", name=name).first.bounding_box() for name in ("gsno@plus", "ridge@default")]
+    heights = [
+        tab.get_by_role("link", name=name).first.bounding_box()
+        for name in ("gsno@plus", "ridge@default")
+    ]
     assert all(heights) and heights[0]["y"] < heights[1]["y"]  # type: ignore[index]
     expect(tab.get_by_text("board/error").first).to_be_visible(timeout=60_000)
     expect(tab.get_by_role("link", name="★ LEADERBOARD")).to_have_count(0)
     tab.screenshot(path=tmp_path / "charts.png")
 
 
-def test_the_description_of_the_leaderboard_leads_to_the_rows(served: Served, tab: Page, tmp_path: Path) -> None:
+def test_the_description_of_the_leaderboard_leads_to_the_rows(
+    served: Served, tab: Page, tmp_path: Path
+) -> None:
     tab.goto(served.page("leaderboard", "gsnobench/laptop/swe").partition("/artifacts")[0])
     tab.get_by_text("Show more", exact=True).first.click()
     tab.screenshot(path=tmp_path / "description.png")
-    with tab.context.expect_page() as opened:  # MLflow opens links of a description in a tab of their own
+    # MLflow opens links of a description in a tab of their own
+    with tab.context.expect_page() as opened:
         tab.get_by_role("link", name="gsno@plus").first.click()
     expect(opened.value.get_by_role("heading", name="gsno@plus")).to_be_visible(timeout=60_000)
 
 
-def test_a_name_that_is_a_script_is_text_in_mlflow(served: Served, tab: Page, tmp_path: Path) -> None:
+def test_a_name_that_is_a_script_is_text_in_mlflow(
+    served: Served, tab: Page, tmp_path: Path
+) -> None:
     address = served.page("leaderboard", "gsnobench/laptop/aa-script")
     tab.goto(address)
     frame = tab.frame_locator("iframe")

@@ -1,6 +1,8 @@
-"""The smoke matrix on real engines, killed while it runs: every cell done once, whatever the executor.
+"""The smoke matrix on real engines, killed while it runs: every cell done once, whatever the
+executor.
 
-Each engine gets a small matrix of six cells here, and the whole one (3 models x 3 datasets x 2 seeds, 3 kills) with `-m slow`.
+Each engine gets a small matrix of six cells here, and the whole one (3 models x 3 datasets x 2
+seeds, 3 kills) with `-m slow`.
 """
 
 from __future__ import annotations
@@ -30,7 +32,12 @@ sys.path.insert(0, str(ROOT / "tests"))
 from stranger_plugins import make_strangers  # noqa: E402  (the folder of the shared plugins is put on the path first)
 
 pytestmark = pytest.mark.timeout(2400)
-QUIET = {"GSNOBENCH_TRACKING_URI": "none", "OMP_NUM_THREADS": "1", "GSNOBENCH_CHECKPOINT_S": "1", "STRANGE_SLEEP": "0.05"}
+QUIET = {
+    "GSNOBENCH_TRACKING_URI": "none",
+    "OMP_NUM_THREADS": "1",
+    "GSNOBENCH_CHECKPOINT_S": "1",
+    "STRANGE_SLEEP": "0.05",
+}
 
 
 @dataclass(frozen=True)
@@ -44,7 +51,16 @@ class Size:
 
     @property
     def words(self) -> tuple[str, ...]:
-        return ("--models", self.models, "--datasets", self.datasets, "--seeds", "0,1", "--track", "smoke")
+        return (
+            "--models",
+            self.models,
+            "--datasets",
+            self.datasets,
+            "--seeds",
+            "0,1",
+            "--track",
+            "smoke",
+        )
 
 
 SMALL = Size("gsno@plus,deeponet,plain", "darcy", cells=6, kills=1)
@@ -60,16 +76,34 @@ class Bench:
     variables: dict[str, str] = field(default_factory=dict)
 
     def start(self, *words: str, **variables: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "gsnobench", "bench", *self.size.words, "--home", str(self.home), *words]
+        command = [
+            sys.executable,
+            "-m",
+            "gsnobench",
+            "bench",
+            *self.size.words,
+            "--home",
+            str(self.home),
+            *words,
+        ]
         silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        return subprocess.Popen(command, env={**os.environ, **self.variables, **variables}, start_new_session=True, **silent)
+        return subprocess.Popen(
+            command,
+            env={**os.environ, **self.variables, **variables},
+            start_new_session=True,
+            **silent,
+        )
 
     def states(self) -> list[dict[str, Any]]:
-        done = gsnobench("status", *self.size.words, "--home", str(self.home), "--json", **self.variables)
+        done = gsnobench(
+            "status", *self.size.words, "--home", str(self.home), "--json", **self.variables
+        )
         return list(json.loads(done.stdout)["cells"])
 
     def answers(self) -> dict[str, bytes]:
-        return {path.parent.name: path.read_bytes() for path in self.home.glob("runs/*/result.json")}
+        return {
+            path.parent.name: path.read_bytes() for path in self.home.glob("runs/*/result.json")
+        }
 
     def kill(self, *words: str) -> dict[str, bytes]:
         """Start the matrix and kill it -9 at random moments; what was finished at the last of them."""
@@ -77,7 +111,12 @@ class Bench:
         for _ in range(self.size.kills):
             seen = len(self.answers())
             process = self.start(*words)
-            wait_until(lambda seen=seen, process=process: len(self.answers()) > seen or process.poll() is not None, 300)
+            wait_until(
+                lambda seen=seen, process=process: (
+                    len(self.answers()) > seen or process.poll() is not None
+                ),
+                300,
+            )
             time.sleep(draw.uniform(0, 4 if self.size is WHOLE else 1))
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -86,24 +125,48 @@ class Bench:
     def finish(self, *words: str) -> None:
         """Restart until no cell is missing: jobs of a dead bench may still be running elsewhere."""
         for _ in range(5):
-            done = gsnobench("bench", *self.size.words, "--home", str(self.home), *words, "--json", **self.variables)
+            done = gsnobench(
+                "bench",
+                *self.size.words,
+                "--home",
+                str(self.home),
+                *words,
+                "--json",
+                **self.variables,
+            )
             if all(cell["state"] == "done" for cell in json.loads(done.stdout)["cells"]):
                 return
-            wait_until(lambda: all(cell["state"] != "running" for cell in self.states()), 300, pause=2.0)
+            wait_until(
+                lambda: all(cell["state"] != "running" for cell in self.states()), 300, pause=2.0
+            )
 
     def faults(self, before: dict[str, bytes]) -> list[str]:
-        """What is wrong with a matrix that should be done: a cell not done, results beyond one a cell, an answer changed."""
-        wrong = [f"{cell['key']} is {cell['state']}" for cell in self.states() if cell["state"] != "done"]
+        """What is wrong with a matrix that should be done: a cell not done, results beyond one a
+        cell, an answer changed.
+        """
+        wrong = [
+            f"{cell['key']} is {cell['state']}" for cell in self.states() if cell["state"] != "done"
+        ]
         after = self.answers()
         counts = {"runs": len(after), "results": len(list(self.home.glob("results/**/*.json")))}
         wrong += [f"{count} {name}" for name, count in counts.items() if count != self.size.cells]
-        return wrong + [f"{key} changed" for key, content in before.items() if after.get(key) != content]
+        return wrong + [
+            f"{key} changed" for key, content in before.items() if after.get(key) != content
+        ]
 
 
 def gsnobench(*words: str, expect: int = 0, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "gsnobench", *words]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **QUIET, **variables}, timeout=1800)
-    assert done.returncode == expect, f"exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **QUIET, **variables},
+        timeout=1800,
+    )
+    assert done.returncode == expect, (
+        f"exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+    )
     return done
 
 
@@ -121,9 +184,16 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Size], Path]:
     return make
 
 
-@pytest.fixture(params=[pytest.param(SMALL, id="small"), pytest.param(WHOLE, id="whole", marks=pytest.mark.slow)])
+@pytest.fixture(
+    params=[
+        pytest.param(SMALL, id="small"),
+        pytest.param(WHOLE, id="whole", marks=pytest.mark.slow),
+    ]
+)
 def bench(request: pytest.FixtureRequest, data: Callable[[Size], Path], tmp_path: Path) -> Bench:
-    """A matrix with its data and without a result; the strangers' slow model is installed for whoever runs it."""
+    """A matrix with its data and without a result; the strangers' slow model is installed for
+    whoever runs it.
+    """
     home = tmp_path / "home"
     home.mkdir()
     (home / "data").symlink_to(data(request.param))
@@ -150,7 +220,7 @@ def test_killed_slurm_jobs_by_the_local_stand_in(bench: Bench) -> None:
     assert before and not bench.faults(before)
 
 
-# ------------------------------------------------------------------------------------------------------------------ ray
+# ---------------------------------------------------------------------------------------------- ray
 
 
 @dataclass(frozen=True)
@@ -169,16 +239,32 @@ class Cluster:
 @contextmanager
 def ray_cluster(variables: dict[str, str]) -> Iterator[Cluster]:
     """With a token of their own, by which their processes are known as well."""
-    folder = Path(tempfile.mkdtemp(prefix="ray"))  # short: the names of sockets have at most 107 characters
+    # short: the names of sockets have at most 107 characters
+    folder = Path(tempfile.mkdtemp(prefix="ray"))
     token = folder / "token"
     token.write_text("0123456789abcdef" * 4)
     token.chmod(0o600)
     variables = {**variables, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
     address = f"127.0.0.1:{free_port()}"
-    ray = [str(Path(sys.executable).parent / "ray"), "start", "--num-cpus=1", "--disable-usage-stats"]
+    ray = [
+        str(Path(sys.executable).parent / "ray"),
+        "start",
+        "--num-cpus=1",
+        "--disable-usage-stats",
+    ]
     ray += ["--node-ip-address=127.0.0.1"]
-    head = ["--head", f"--port={address.split(':')[1]}", "--include-dashboard=false", f"--temp-dir={folder / 'ray'}"]
-    run: dict[str, Any] = {"env": {**os.environ, **variables}, "check": True, "capture_output": True, "timeout": 300}
+    head = [
+        "--head",
+        f"--port={address.split(':')[1]}",
+        "--include-dashboard=false",
+        f"--temp-dir={folder / 'ray'}",
+    ]
+    run: dict[str, Any] = {
+        "env": {**os.environ, **variables},
+        "check": True,
+        "capture_output": True,
+        "timeout": 300,
+    }
     try:
         subprocess.run([*ray, *head], **run)
         first = ray_processes(token)
@@ -225,7 +311,19 @@ def test_ray_with_a_node_killed_in_the_middle(bench: Bench) -> None:
         assert before and not bench.faults(before)
 
 
-TINY = ("bench", "--models", "mean,deeponet", "--datasets", "darcy", "--seeds", "0", "--track", "smoke", "--executor", "ray")
+TINY = (
+    "bench",
+    "--models",
+    "mean,deeponet",
+    "--datasets",
+    "darcy",
+    "--seeds",
+    "0",
+    "--track",
+    "smoke",
+    "--executor",
+    "ray",
+)
 
 
 def test_a_ray_of_our_own_makes_missing_data_and_leaves_no_process(tmp_path: Path) -> None:
@@ -243,7 +341,9 @@ def test_a_wrong_ray_token_is_one_line(tmp_path: Path) -> None:
     token.chmod(0o600)
     with ray_cluster(QUIET) as cluster:
         words = (*TINY, "--home", str(tmp_path), "--address", cluster.address)
-        done = gsnobench(*words, expect=2, **{**cluster.variables, "RAY_AUTH_TOKEN_PATH": str(token)})
+        done = gsnobench(
+            *words, expect=2, **{**cluster.variables, "RAY_AUTH_TOKEN_PATH": str(token)}
+        )
     assert "refuses our token" in the_line(done)
 
 

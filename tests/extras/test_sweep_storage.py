@@ -1,4 +1,5 @@
-"""Forty trials by two workers, one of them killed, on a journal, SQLite and a real PostgreSQL; MLflow nests them.
+"""Forty trials by two workers, one of them killed, on a journal, SQLite and a real PostgreSQL;
+MLflow nests them.
 
 Needs the packages `pgserver` and `psycopg[binary]`, which `make test-extras` installs.
 """
@@ -37,7 +38,9 @@ PASSWORD = "right-horse"
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("data") / "poisson.nc"
-    write(path, steady(), provenance={"title": "Poisson on a square", "source": "P1 finite elements"})
+    write(
+        path, steady(), provenance={"title": "Poisson on a square", "source": "P1 finite elements"}
+    )
     return path
 
 
@@ -60,11 +63,15 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def command(file: Path, home: Path, storage: str, trials: int = TRIALS) -> list[str]:
-    words = (
-        f"sweep --model gsno --preset paper --dataset {file} --track smoke --over model.k_s=4..64,model.k_t=1..16 --name forty"
-    )
+    words = f"sweep --model gsno --preset paper --dataset {file} --track smoke --over model.k_s=4..64,model.k_t=1..16 --name forty"
     words += f" --trials {trials} --workers 2 --train.steps 3 --refit-top 2 --refit-seeds 0,1 --home {home} --json"
-    return [sys.executable, "-m", "gsnobench", *words.split(), *(["--storage", storage] if storage else [])]
+    return [
+        sys.executable,
+        "-m",
+        "gsnobench",
+        *words.split(),
+        *(["--storage", storage] if storage else []),
+    ]
 
 
 def environment(tracking: str = "none") -> dict[str, str]:
@@ -88,24 +95,32 @@ def states(home: Path, storage: str) -> list[str]:
 
     from gsnobench.sweep.trials import open_storage
 
-    study = optuna.load_study(study_name="forty", storage=open_storage(storage, home / "studies" / "forty"))
+    study = optuna.load_study(
+        study_name="forty", storage=open_storage(storage, home / "studies" / "forty")
+    )
     trials = study.get_trials()
     complete = [one for one in trials if one.state.name == "COMPLETE"]
     assert all({"model.k_s", "model.k_t"} == set(one.params) and one.value > 0 for one in complete)
     by_key: dict[str, set[float]] = {}
     for one in complete:
         by_key.setdefault(one.user_attrs["key"], set()).add(one.value)
-    assert all(len(values) == 1 for values in by_key.values())  # a point that came twice was trained once
+    # a point that came twice was trained once
+    assert all(len(values) == 1 for values in by_key.values())
     assert len(by_key) == len({tuple(sorted(one.params.items())) for one in complete})
     return [one.state.name for one in trials]
 
 
 @pytest.mark.parametrize("kind", ["journal", "sqlite", "postgresql"])
-def test_forty_trials_survive_a_killed_worker(kind: str, file: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_forty_trials_survive_a_killed_worker(
+    kind: str, file: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     storage = {"journal": "", "sqlite": f"sqlite:///{tmp_path}/study.db"}.get(kind)
     if storage is None:
         storage = request.getfixturevalue("postgres")
-    words, pipes = command(file, tmp_path, storage), {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    words, pipes = (
+        command(file, tmp_path, storage),
+        {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE},
+    )
     process = subprocess.Popen(words, env=environment(), text=True, **pipes)  # type: ignore[call-overload]
     kill_one(tmp_path, 12, process)
     out, errors = process.communicate()
@@ -115,7 +130,12 @@ def test_forty_trials_survive_a_killed_worker(kind: str, file: Path, tmp_path: P
     found = states(tmp_path, storage)
     assert (found.count("COMPLETE"), found.count("FAIL"), len(found)) == (TRIALS, 1, TRIALS + 1)
 
-    ended = subprocess.run(command(file, tmp_path, storage, TRIALS + 4), env=environment(), capture_output=True, text=True)
+    ended = subprocess.run(
+        command(file, tmp_path, storage, TRIALS + 4),
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
     assert ended.returncode == 0, ended.stderr
     second = json.loads(ended.stdout)
     assert second["trials"]["done"] == TRIALS + 4
@@ -129,7 +149,9 @@ def test_a_dead_worker_of_another_host_is_missed_by_its_heartbeat_in_postgresql(
     monkeypatch.setattr("gsnobench.sweep.trials.GRACE_S", 2)
     request = Request("gsno", str(file), track="smoke", preset="paper", knobs={"train.steps": "3"})
     search = make_search(request, ["model.k_s=4..64"], name="heart", trials=1)
-    one, two = (open_trials(search, open_home(tmp_path / name), postgres) for name in ("one", "two"))
+    one, two = (
+        open_trials(search, open_home(tmp_path / name), postgres) for name in ("one", "two")
+    )
     asked = one.ask(1)
     assert asked is not None
     point = suggest(asked.trial, search.axes, search.plan({}))
@@ -146,8 +168,12 @@ def test_a_dead_worker_of_another_host_is_missed_by_its_heartbeat_in_postgresql(
 
 def test_the_whole_command_killed_goes_on_where_it_stopped(file: Path, tmp_path: Path) -> None:
     words = command(file, tmp_path, "", 10)
-    process = subprocess.Popen(words, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not [path for path in tmp_path.glob("studies/forty/running/*.lock") if int(path.stem) >= 4]:
+    process = subprocess.Popen(
+        words, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    while not [
+        path for path in tmp_path.glob("studies/forty/running/*.lock") if int(path.stem) >= 4
+    ]:
         assert process.poll() is None
         time.sleep(0.01)
     process.kill()
@@ -159,10 +185,17 @@ def test_the_whole_command_killed_goes_on_where_it_stopped(file: Path, tmp_path:
     assert before >= 3
 
 
-def test_a_wrong_password_and_a_silent_server_are_one_line(file: Path, tmp_path: Path, postgres: str) -> None:
-    for address in (postgres.replace(PASSWORD, "wrong-horse"), "postgresql+psycopg://sweeper:wrong-horse@127.0.0.1:9/sweeps"):
+def test_a_wrong_password_and_a_silent_server_are_one_line(
+    file: Path, tmp_path: Path, postgres: str
+) -> None:
+    for address in (
+        postgres.replace(PASSWORD, "wrong-horse"),
+        "postgresql+psycopg://sweeper:wrong-horse@127.0.0.1:9/sweeps",
+    ):
         begun = time.monotonic()
-        ended = subprocess.run(command(file, tmp_path, address), env=environment(), capture_output=True, text=True)
+        ended = subprocess.run(
+            command(file, tmp_path, address), env=environment(), capture_output=True, text=True
+        )
         assert ended.returncode == 2
         assert len(ended.stderr.splitlines()) == 1, ended.stderr
         assert "cannot be used" in ended.stderr
@@ -172,9 +205,16 @@ def test_a_wrong_password_and_a_silent_server_are_one_line(file: Path, tmp_path:
 
 def test_trials_are_nested_under_their_sweep_in_mlflow(file: Path, tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/tracked.db"
-    subprocess.run(command(file, tmp_path, "", 5), env=environment(store), check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        command(file, tmp_path, "", 5),
+        env=environment(store),
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     subprocess.run(  # the mirror may still be at work: replay waits for it and brings the rest
-        [sys.executable, "-m", "gsnobench", "doctor", "--replay", "--home", str(tmp_path)], env=environment(store), check=True
+        [sys.executable, "-m", "gsnobench", "doctor", "--replay", "--home", str(tmp_path)],
+        env=environment(store),
+        check=True,
     )
     from mlflow import MlflowClient
 
@@ -185,10 +225,16 @@ def test_trials_are_nested_under_their_sweep_in_mlflow(file: Path, tmp_path: Pat
     (parent,) = [run for run in runs if run.data.tags["kind"] == "sweep"]
     trials = [run for run in runs if run.data.tags["kind"] == "trial"]
     assert len(trials) == 5
-    assert {run.data.tags["mlflow.parentRunId"] for run in runs if run is not parent} == {parent.info.run_id}
+    assert {run.data.tags["mlflow.parentRunId"] for run in runs if run is not parent} == {
+        parent.info.run_id
+    }
     assert parent.info.status == "FINISHED"
     assert len(client.get_metric_history(parent.info.run_id, "sweep/best")) == 5
     assert "best.model.k_s" in parent.data.tags
-    names = {entry.path for place in (None, "figures") for entry in client.list_artifacts(parent.info.run_id, place)}
+    names = {
+        entry.path
+        for place in (None, "figures")
+        for entry in client.list_artifacts(parent.info.run_id, place)
+    }
     assert {"result.json", "trials.csv", "figures/contour.png", "figures/importance.png"} <= names
     assert not any("test/headline/rel_l2" in run.data.metrics for run in trials)

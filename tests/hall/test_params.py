@@ -38,7 +38,9 @@ def test_later_layers_win_over_earlier_ones_and_the_defaults() -> None:
         ("k_z", 8, "did you mean 'k_s'"),
     ],
 )
-def test_a_bad_value_is_one_line_that_says_what_is_allowed(name: str, value: object, part: str) -> None:
+def test_a_bad_value_is_one_line_that_says_what_is_allowed(
+    name: str, value: object, part: str
+) -> None:
     with pytest.raises(gb.ParamError) as caught:
         Example.make({name: value}, where="model")
     message = str(caught.value)

@@ -1,4 +1,6 @@
-"""Plugins are found by entry point, loaded by name, and fail alone, with one line that names their package."""
+"""Plugins are found by entry point, loaded by name, and fail alone, with one line that names their
+package.
+"""
 
 from __future__ import annotations
 
@@ -53,14 +55,26 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     for variable in (plugins.ALLOW, plugins.DENY):
         monkeypatch.delenv(variable, raising=False)
 
-    def write(package: str, name: str, source: str, *, kind: str = "model", version: str = "1.2", entries: str = "") -> None:
+    def write(
+        package: str,
+        name: str,
+        source: str,
+        *,
+        kind: str = "model",
+        version: str = "1.2",
+        entries: str = "",
+    ) -> None:
         module = package.replace("-", "_")
         monkeypatch.delitem(sys.modules, module, raising=False)
         (tmp_path / f"{module}.py").write_text(source)
         folder = tmp_path / f"{module}-{version}.dist-info"
         folder.mkdir()
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
-        (folder / "entry_points.txt").write_text(entries or f"[gsnobench.{kind}s]\n{name} = {module}\n")
+        (folder / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n"
+        )
+        (folder / "entry_points.txt").write_text(
+            entries or f"[gsnobench.{kind}s]\n{name} = {module}\n"
+        )
 
     return write
 
@@ -75,7 +89,8 @@ def message(name: str, kind: str = "model", **options: list[str]) -> str:
 def test_listing_imports_nothing_and_is_cheap() -> None:
     code = (
         "import sys, time; from gsnobench import plugins; found = plugins.listed();"
-        "heavy = {'torch', 'mlflow', 'xarray', 'optuna', 'numpy', 'gsnobench.declare'} & set(sys.modules);"
+        "heavy = {'torch', 'mlflow', 'xarray', 'optuna', 'numpy', 'gsnobench.declare'} & "
+        "set(sys.modules);"
         "print(len(found), sorted(heavy), 'gsnobench_plugins' in sys.modules, time.process_time())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -100,7 +115,12 @@ def test_bundled_plugins_take_the_same_road() -> None:
 def test_a_foreign_model_is_listed_and_loaded_with_its_provenance(install: Install) -> None:
     install("gsnobench-alpha", "alpha", MODEL.format(name="alpha"))
     (entry,) = [entry for entry in plugins.listed("model") if entry.name == "alpha"]
-    assert (entry.package, entry.version, entry.module, entry.problem) == ("gsnobench-alpha", "1.2", "gsnobench_alpha", None)
+    assert (entry.package, entry.version, entry.module, entry.problem) == (
+        "gsnobench-alpha",
+        "1.2",
+        "gsnobench_alpha",
+        None,
+    )
     assert "gsnobench_alpha" not in sys.modules
     assert plugins.load("model", "alpha").name == "alpha"
     assert plugins.provenance("model", "alpha") == {"package": "gsnobench-alpha", "version": "1.2"}
@@ -122,12 +142,16 @@ def test_a_name_of_two_kinds_is_ambiguous(install: Install) -> None:
     assert plugins.load("metric", "both").better == "lower"
 
 
-@pytest.mark.parametrize("source", ["raise RuntimeError('no\\nluck')", "import sys; sys.exit('no luck')", "syntax error"])
+@pytest.mark.parametrize(
+    "source", ["raise RuntimeError('no\\nluck')", "import sys; sys.exit('no luck')", "syntax error"]
+)
 def test_a_module_that_cannot_be_imported_names_its_package(install: Install, source: str) -> None:
     install("gsnobench-broken", "broken", source)
     install("gsnobench-alpha", "alpha", MODEL.format(name="alpha"))
     text = message("broken")
-    assert text.startswith("model broken (gsnobench-broken 1.2): gsnobench_broken cannot be imported, ")
+    assert text.startswith(
+        "model broken (gsnobench-broken 1.2): gsnobench_broken cannot be imported, "
+    )
     assert plugins.load("model", "alpha").name == "alpha"
 
 
@@ -149,29 +173,47 @@ def test_another_api_version_is_refused(install: Install) -> None:
 
 
 def test_a_misspelt_hook_gets_the_right_spelling(install: Install) -> None:
-    install("gsnobench-alpha", "alpha", MODEL.format(name="alpha").replace("gsnobench_model", "gsnobench_modle"))
+    install(
+        "gsnobench-alpha",
+        "alpha",
+        MODEL.format(name="alpha").replace("gsnobench_model", "gsnobench_modle"),
+    )
     text = message("alpha")
     assert "gsnobench_modle() is not a hook; did you mean 'gsnobench_model'?" in text
     assert "(gsnobench-alpha 1.2)" in text
 
 
 def test_a_hook_with_an_unknown_argument_is_refused(install: Install) -> None:
-    install("gsnobench-alpha", "alpha", MODEL.format(name="alpha").replace("gsnobench_model()", "gsnobench_model(task)"))
+    install(
+        "gsnobench-alpha",
+        "alpha",
+        MODEL.format(name="alpha").replace("gsnobench_model()", "gsnobench_model(task)"),
+    )
     assert "{'task'}" in message("alpha")
 
 
 def test_a_hook_without_its_mark_is_refused(install: Install) -> None:
     install("gsnobench-alpha", "alpha", MODEL.format(name="alpha").replace("@gb.hookimpl", ""))
-    assert "gsnobench_model() is missing or returned nothing; define gsnobench_model()" in message("alpha")
+    assert "gsnobench_model() is missing or returned nothing; define gsnobench_model()" in message(
+        "alpha"
+    )
 
 
 def test_a_hook_that_raises_names_its_package(install: Install) -> None:
-    install("gsnobench-alpha", "alpha", MODEL.format(name="alpha").replace("return gb", "1 / 0; return gb"))
+    install(
+        "gsnobench-alpha",
+        "alpha",
+        MODEL.format(name="alpha").replace("return gb", "1 / 0; return gb"),
+    )
     assert "(gsnobench-alpha 1.2): gsnobench_model() raised ZeroDivisionError" in message("alpha")
 
 
 def test_a_wrong_return_type_is_refused(install: Install) -> None:
-    install("gsnobench-alpha", "alpha", MODEL.format(name="alpha").replace("return gb.Model", "return tuple; gb.Model"))
+    install(
+        "gsnobench-alpha",
+        "alpha",
+        MODEL.format(name="alpha").replace("return gb.Model", "return tuple; gb.Model"),
+    )
     assert "returned a type; return a gsnobench.Model" in message("alpha")
 
 
@@ -186,9 +228,16 @@ def test_a_clash_is_refused_with_both_packages_and_only_when_asked_for(install: 
     install("gsnobench-beta", "beta", MODEL.format(name="beta"))
     assert "offered by gsnobench-one 1.2 and gsnobench-two 3.0" in message("alpha")
     assert plugins.load("model", "beta").name == "beta"
-    problems = {entry.package: entry.problem for entry in plugins.listed("model") if entry.name in ("alpha", "beta")}
+    problems = {
+        entry.package: entry.problem
+        for entry in plugins.listed("model")
+        if entry.name in ("alpha", "beta")
+    }
     assert problems.pop("gsnobench-beta") is None
-    assert all(problem is not None and "gsnobench-two 3.0" in problem for problem in problems.values()) and len(problems) == 2
+    assert (
+        all(problem is not None and "gsnobench-two 3.0" in problem for problem in problems.values())
+        and len(problems) == 2
+    )
 
 
 def test_a_stranger_cannot_replace_a_bundled_plugin(install: Install) -> None:
@@ -223,7 +272,9 @@ def test_a_denied_plugin_is_not_imported(install: Install, monkeypatch: pytest.M
     assert "gsnobench_alpha" not in sys.modules
 
 
-def test_an_allow_list_keeps_strangers_out_and_bundled_plugins_in(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_allow_list_keeps_strangers_out_and_bundled_plugins_in(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install("gsnobench-alpha", "alpha", MODEL.format(name="alpha"))
     install("gsnobench-beta", "beta", MODEL.format(name="beta"))
     monkeypatch.setenv(plugins.ALLOW, "gsnobench-alpha")
@@ -246,7 +297,9 @@ def test_a_broken_observer_yields_a_line_and_the_others_load(install: Install) -
     assert [name for name, _ in observers.list_name_plugin()] == ["watch (gsnobench-watch 1.2)"]
     assert len(problems) == 3
     assert any("gsnobench-broken 1.2" in line and "no luck" in line for line in problems)
-    assert any("gsnobench-deaf 1.2" in line and "implements no observer hook" in line for line in problems)
+    assert any(
+        "gsnobench-deaf 1.2" in line and "implements no observer hook" in line for line in problems
+    )
 
 
 def test_an_observer_that_fails_stops_neither_the_others_nor_the_run(install: Install) -> None:
@@ -255,7 +308,10 @@ def test_an_observer_that_fails_stops_neither_the_others_nor_the_run(install: In
     observers, _ = plugins.load_observers(deny=["mlflow"])
     details = {"spec": None, "phase": "fit", "epoch": 3, "scores": {"loss": 0.5}}
     (problem,) = plugins.notify(observers, "gsnobench_epoch_ended", **details)
-    assert "observer fails (gsnobench-fails 1.2): gsnobench_epoch_ended raised ZeroDivisionError" in problem
+    assert (
+        "observer fails (gsnobench-fails 1.2): gsnobench_epoch_ended raised ZeroDivisionError"
+        in problem
+    )
     assert sys.modules["gsnobench_watch"].HEARD == [(3, {"loss": 0.5})]
 
 
@@ -264,5 +320,7 @@ def test_a_prune_reaches_the_run_after_all_observers_were_told(install: Install)
     install("gsnobench-stops", "stops", OBSERVER.format(body="raise gb.Prune"), kind="observer")
     observers, _ = plugins.load_observers(deny=["mlflow"])
     with pytest.raises(Prune):
-        plugins.notify(observers, "gsnobench_epoch_ended", spec=None, phase="fit", epoch=1, scores={})
+        plugins.notify(
+            observers, "gsnobench_epoch_ended", spec=None, phase="fit", epoch=1, scores={}
+        )
     assert sys.modules["gsnobench_watch"].HEARD and sys.modules["gsnobench_stops"].HEARD

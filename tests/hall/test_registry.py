@@ -1,4 +1,6 @@
-"""registry.toml: tracks, settings, committed steps, and a writer that leaves every other byte alone."""
+"""registry.toml: tracks, settings, committed steps, and a writer that leaves every other byte
+alone.
+"""
 
 from __future__ import annotations
 

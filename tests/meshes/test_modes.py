@@ -25,7 +25,9 @@ from gsnobench.meshes.operators import (
 
 
 def crossed_square(side: int) -> Mesh:
-    """The unit square with every small square cut along both diagonals: it has all symmetries of the square."""
+    """The unit square with every small square cut along both diagonals: it has all symmetries of
+    the square.
+    """
     axis = np.linspace(0, 1, side)
     corner = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
     middle = (axis[1:] + axis[:-1]) / 2
@@ -33,7 +35,9 @@ def crossed_square(side: int) -> Mesh:
     first = (np.arange(side - 1)[:, None] * side + np.arange(side - 1)).ravel()
     ring = np.stack([first, first + side, first + side + 1, first + 1], axis=1)  # (squares, 4)
     hub = side**2 + np.arange(len(centre))
-    cells = np.concatenate([np.stack([ring[:, i], ring[:, (i + 1) % 4], hub], axis=1) for i in range(4)])
+    cells = np.concatenate(
+        [np.stack([ring[:, i], ring[:, (i + 1) % 4], hub], axis=1) for i in range(4)]
+    )
     points = np.concatenate([corner, centre])
     return Mesh(points, cells, {"wall": np.any((points == 0) | (points == 1), axis=1)})
 
@@ -42,16 +46,30 @@ OUTLINE = np.array([[0.0, 0], [0.45, 0], [0.5, 0.4], [0.55, 0], [1, 0], [0.5, 0.
 
 
 def triangle(nodes: int, seed: int) -> Mesh:
-    """A triangle with a notch, on a jittered and turned hexagonal lattice: every seed is another mesh of the same domain."""
+    """A triangle with a notch, on a jittered and turned hexagonal lattice: every seed is another
+    mesh of the same domain.
+    """
     random, side = np.random.default_rng(seed), np.sqrt(0.45 / nodes)
     ends = zip(OUTLINE, np.roll(OUTLINE, -1, axis=0), strict=True)
-    rim = np.concatenate([a + np.linspace(0, 1, 1 + int(np.linalg.norm(b - a) / side))[:-1, None] * (b - a) for a, b in ends])
+    rim = np.concatenate(
+        [
+            a + np.linspace(0, 1, 1 + int(np.linalg.norm(b - a) / side))[:-1, None] * (b - a)
+            for a, b in ends
+        ]
+    )
     lattice = np.stack(np.meshgrid(np.arange(-90, 90), np.arange(-90, 90)), axis=-1).reshape(-1, 2)
-    lattice = side * lattice @ np.array([[1.0, 0], [0.5, 0.75**0.5]]) + 0.2 * side * random.uniform(-1, 1, lattice.shape)
+    lattice = side * lattice @ np.array([[1.0, 0], [0.5, 0.75**0.5]]) + 0.2 * side * random.uniform(
+        -1, 1, lattice.shape
+    )
     angle = random.uniform(0, np.pi)
-    turned = lattice @ np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]) + 0.5
+    turned = (
+        lattice @ np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]) + 0.5
+    )
     fine = np.concatenate(
-        [a + np.linspace(0, 1, 200)[:, None] * (b - a) for a, b in zip(rim, np.roll(rim, -1, axis=0), strict=True)]
+        [
+            a + np.linspace(0, 1, 200)[:, None] * (b - a)
+            for a, b in zip(rim, np.roll(rim, -1, axis=0), strict=True)
+        ]
     )
     turned = turned[_inside(turned)]
     points = np.concatenate([rim, turned[KDTree(fine).query(turned)[0] > 0.5 * side]])
@@ -74,19 +92,24 @@ def _inside(points: Array) -> Array:
 def copies(mesh: Mesh, count: int) -> Mesh:
     cells = triangulation(mesh)
     points = [mesh.points + [2.0 * i, 0] for i in range(count)]
-    return Mesh(np.concatenate(points), np.concatenate([cells + i * mesh.size for i in range(count)]))
+    return Mesh(
+        np.concatenate(points), np.concatenate([cells + i * mesh.size for i in range(count)])
+    )
 
 
 def orthonormality(basis: Basis) -> float:
     return float(np.abs(basis.analysis @ basis.vectors - np.eye(len(basis.values))).max())
 
 
-# --------------------------------------------------------------------------------------------------------------- spectra
+# ------------------------------------------------------------------------------------------ spectra
 
 
 def test_neumann_eigenvalues_of_the_square_converge_at_second_order() -> None:
     exact = np.pi**2 * np.array([0, 1, 1, 2, 4, 4, 5, 5])
-    errors = [np.abs(eigenbasis(crossed_square(side), 8).values - exact).max() / exact[-1] for side in (9, 17)]
+    errors = [
+        np.abs(eigenbasis(crossed_square(side), 8).values - exact).max() / exact[-1]
+        for side in (9, 17)
+    ]
     assert errors[1] < 0.01
     assert 3.5 < errors[0] / errors[1] < 4.5
 
@@ -102,20 +125,27 @@ def test_dirichlet_modes_vanish_on_the_tag_and_have_the_analytic_spectrum() -> N
 
 def test_a_tag_the_mesh_lacks_is_empty() -> None:
     mesh = crossed_square(6)
-    assert np.array_equal(eigenbasis(mesh, 4, dirichlet=("inlet",)).values, eigenbasis(mesh, 4).values)
+    assert np.array_equal(
+        eigenbasis(mesh, 4, dirichlet=("inlet",)).values, eigenbasis(mesh, 4).values
+    )
 
 
 def test_modes_of_a_cube_of_tetrahedra() -> None:
     axis = np.linspace(0, 1, 9)
     cube = Mesh(np.stack(np.meshgrid(axis, axis, axis), axis=-1).reshape(-1, 3))
     basis = eigenbasis(cube, 7)
-    assert np.allclose(basis.values, np.pi**2 * np.array([0, 1, 1, 1, 2, 2, 2]), rtol=0.06, atol=1e-9)
+    assert np.allclose(
+        basis.values, np.pi**2 * np.array([0, 1, 1, 1, 2, 2, 2]), rtol=0.06, atol=1e-9
+    )
     assert orthonormality(basis) < 1e-10
 
 
 def test_ring_graph_has_the_cosine_spectrum() -> None:
     angle = 2 * np.pi * np.arange(400) / 400
-    ring = Mesh(np.stack([np.cos(angle), np.sin(angle)], 1), np.stack([np.arange(400), (np.arange(400) + 1) % 400], 1))
+    ring = Mesh(
+        np.stack([np.cos(angle), np.sin(angle)], 1),
+        np.stack([np.arange(400), (np.arange(400) + 1) % 400], 1),
+    )
     basis = eigenbasis(ring, 9, kind="gaussian")
     frequency = np.array([0, 1, 1, 2, 2, 3, 3, 4, 4])
     assert np.allclose(basis.values, 1 - np.cos(2 * np.pi * frequency / 400), atol=1e-13)
@@ -129,7 +159,9 @@ def test_lanczos_agrees_with_dense_algebra(kind: modes.Kind, dirichlet: tuple[st
     basis = eigenbasis(mesh, 12, kind=kind, dirichlet=dirichlet, solver="lanczos", neighbours=6)
     mass = lumped_mass(mesh) if kind == "fem" else np.ones(mesh.size)
     pairs = knn_edges(mesh.points, 6) if kind == "knn" else None
-    operator = (stiffness(mesh) if kind == "fem" else gaussian_laplacian(mesh, edges=pairs)).toarray()
+    operator = (
+        stiffness(mesh) if kind == "fem" else gaussian_laplacian(mesh, edges=pairs)
+    ).toarray()
     free = ~mesh.tags["wall"] if dirichlet else np.ones(mesh.size, dtype=bool)
     values, vectors = scipy.linalg.eigh(operator[np.ix_(free, free)], np.diag(mass[free]))
     assert np.allclose(basis.values, values[:12], rtol=1e-10, atol=1e-10 * values[11])
@@ -143,7 +175,10 @@ def test_lanczos_agrees_with_dense_algebra(kind: modes.Kind, dirichlet: tuple[st
 @pytest.mark.parametrize("kind", ["fem", "gaussian"])
 def test_iterative_solvers_find_the_same_modes(solver: modes.Solver, kind: modes.Kind) -> None:
     mesh = triangle(400, seed=0)
-    exact, found = eigenbasis(mesh, 6, kind=kind, solver="lanczos"), eigenbasis(mesh, 6, kind=kind, solver=solver)
+    exact, found = (
+        eigenbasis(mesh, 6, kind=kind, solver="lanczos"),
+        eigenbasis(mesh, 6, kind=kind, solver=solver),
+    )
     accuracy = modes.TOLERANCE[solver]
     assert 0 < found.residual <= accuracy
     assert np.allclose(found.values, exact.values, atol=accuracy * exact.values[-1])
@@ -165,21 +200,26 @@ def test_lanczos_looks_again_where_one_start_vector_misses_a_copy() -> None:
     problem = modes._problem(mesh, np.arange(mesh.size), "fem", 0.0, 8)
     solve = factorise(problem.shifted()).solve
     all_modes = modes._lanczos(problem, 3)  # the three constants
-    extra = modes._missed(solve, all_modes[:, :2], np.random.default_rng(5).standard_normal(mesh.size), above=1e-9)
+    extra = modes._missed(
+        solve, all_modes[:, :2], np.random.default_rng(5).standard_normal(mesh.size), above=1e-9
+    )
     assert extra is not None
     assert np.isclose(np.abs(extra[1][:, 0] @ all_modes[:, 2]), 1)
 
 
 def test_refinement_keeps_the_residual_small_on_a_strongly_graded_mesh() -> None:
     rings, angle = 0.5 * 1.3 ** (-np.arange(40.0)), np.arange(24) * np.pi / 12
-    points = [np.stack([r * np.cos(angle + 0.13 * i), r * np.sin(angle + 0.13 * i)], 1) for i, r in enumerate(rings)]
+    points = [
+        np.stack([r * np.cos(angle + 0.13 * i), r * np.sin(angle + 0.13 * i)], 1)
+        for i, r in enumerate(rings)
+    ]
     basis = eigenbasis(Mesh(np.concatenate(points)), 16)
     assert basis.mass.max() / basis.mass.min() > 1e8
     assert basis.residual < 1e-9
     assert orthonormality(basis) < 1e-10
 
 
-# ------------------------------------------------------------------------------------------------------------ edge cases
+# --------------------------------------------------------------------------------------- edge cases
 
 
 def test_all_modes_of_a_mesh_are_a_complete_basis() -> None:
@@ -200,14 +240,19 @@ def test_more_modes_than_free_nodes_is_one_clear_error(kind: modes.Kind) -> None
 
 def test_the_same_call_gives_the_same_bytes() -> None:
     mesh = triangle(350, seed=1)
-    first, second = eigenbasis(mesh, 8), eigenbasis(Mesh(mesh.points.copy(), triangulation(mesh).copy()), 8)
+    first, second = (
+        eigenbasis(mesh, 8),
+        eigenbasis(Mesh(mesh.points.copy(), triangulation(mesh).copy()), 8),
+    )
     assert first.vectors.tobytes() == second.vectors.tobytes()
 
 
 def test_signs_do_not_depend_on_the_mesh() -> None:
     coarse, fine = triangle(300, seed=0), triangle(700, seed=1)
     left, right = eigenbasis(coarse, 6), eigenbasis(fine, 6)
-    assert np.all(np.diag(right.analysis @ (interpolation(coarse, fine.points) @ left.vectors)) > 0.9)
+    assert np.all(
+        np.diag(right.analysis @ (interpolation(coarse, fine.points) @ left.vectors)) > 0.9
+    )
 
 
 def test_random_basis_is_orthonormal_and_follows_its_seed() -> None:
@@ -216,10 +261,14 @@ def test_random_basis_is_orthonormal_and_follows_its_seed() -> None:
     assert orthonormality(first) < 1e-14
     assert np.array_equal(first.vectors, eigenbasis(mesh, 5, kind="random", seed=3).vectors)
     assert not np.allclose(first.vectors, eigenbasis(mesh, 5, kind="random", seed=4).vectors)
-    assert np.all(eigenbasis(mesh, 5, kind="random", dirichlet=("wall",)).vectors[mesh.tags["wall"]] == 0)
+    assert np.all(
+        eigenbasis(mesh, 5, kind="random", dirichlet=("wall",)).vectors[mesh.tags["wall"]] == 0
+    )
 
 
-@pytest.mark.parametrize(("asked", "kept"), [(1, 1), (2, 1), (3, 3), (4, 4), (5, 4), (6, 6), (7, 6), (8, 8)])
+@pytest.mark.parametrize(
+    ("asked", "kept"), [(1, 1), (2, 1), (3, 3), (4, 4), (5, 4), (6, 6), (7, 6), (8, 8)]
+)
 def test_a_gap_never_cuts_a_pair(asked: int, kept: int) -> None:
     basis = eigenbasis(crossed_square(17), asked, gap=True)  # pi^2 times 0, 1 1, 2, 4 4, 5 5, 8
     assert basis.vectors.shape[1] == len(basis.values) == kept
@@ -256,13 +305,16 @@ def test_a_solver_that_does_not_converge_is_an_error(monkeypatch: pytest.MonkeyP
 
 def test_many_meshes_in_two_processes_equal_one() -> None:
     meshes = [triangle(60, seed) for seed in range(3)]
-    one, two = eigenbases(meshes, 4, kind="gaussian"), eigenbases(meshes, 4, kind="gaussian", jobs=2)
+    one, two = (
+        eigenbases(meshes, 4, kind="gaussian"),
+        eigenbases(meshes, 4, kind="gaussian", jobs=2),
+    )
     for left, right in zip(one, two, strict=True):
         assert np.array_equal(left.vectors, right.vectors)
         assert np.array_equal(left.values, right.values)
 
 
-# ------------------------------------------------------------------------------------------------------------- alignment
+# ---------------------------------------------------------------------------------------- alignment
 
 
 def test_alignment_undoes_any_rotation_inside_the_span() -> None:
@@ -281,7 +333,9 @@ def test_alignment_repairs_a_degenerate_pair_on_another_mesh() -> None:
     turned = Basis(fresh.values, vectors, fresh.mass, fresh.residual)
     carried = interpolation(coarse, fine.points) @ trained.vectors
     aligned = align(turned, carried)
-    correlation = np.sum(aligned * (fresh.mass[:, None] * carried), axis=0) / np.sqrt(fresh.mass @ carried**2)
+    correlation = np.sum(aligned * (fresh.mass[:, None] * carried), axis=0) / np.sqrt(
+        fresh.mass @ carried**2
+    )
     assert correlation.min() > 0.98
     assert np.abs(aligned.T @ (fresh.mass[:, None] * aligned) - np.eye(6)).max() < 1e-10
 

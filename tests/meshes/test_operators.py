@@ -1,4 +1,6 @@
-"""Graphs, finite-element operators, distances and interpolation against hand values and exactness on linear functions."""
+"""Graphs, finite-element operators, distances and interpolation against hand values and exactness
+on linear functions.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,14 @@ def box(side: int, dim: int = 2, jitter: float = 0.0) -> Mesh:
     points = grid_points(side, dim)
     strides = side ** np.arange(dim - 1, -1, -1)
     origins = np.array([i for i in np.ndindex(*[side - 1] * dim)]) @ strides
-    paths = [np.cumsum([0, *(strides[axis] for axis in order)]) for order in permutations(range(dim))]
+    paths = [
+        np.cumsum([0, *(strides[axis] for axis in order)]) for order in permutations(range(dim))
+    ]
     cells = np.concatenate([origins[:, None] + path for path in paths])
     rim = np.any((points == 0) | (points == 1), axis=1)
-    moved = points + jitter / side * np.where(rim[:, None], 0, np.random.default_rng(0).uniform(-1, 1, points.shape))
+    moved = points + jitter / side * np.where(
+        rim[:, None], 0, np.random.default_rng(0).uniform(-1, 1, points.shape)
+    )
     return Mesh(moved, cells, {"wall": rim, "left": points[:, 0] == 0})
 
 
@@ -64,7 +70,7 @@ def sphere(count: int = 200) -> Mesh:
     return Mesh(points, ConvexHull(points).simplices.astype(np.int64))
 
 
-# ---------------------------------------------------------------------------------------------------------------- graphs
+# ------------------------------------------------------------------------------------------- graphs
 
 
 def test_edges_of_two_triangles_are_their_five_sides() -> None:
@@ -119,7 +125,11 @@ def test_gaussian_laplacian_of_a_path_by_hand() -> None:
     expected[0, 1] = expected[1, 0] = -a / np.sqrt(a * (a + b))
     expected[1, 2] = expected[2, 1] = -b / np.sqrt(b * (a + b))
     assert np.allclose(gaussian_laplacian(path, sigma=2.0).toarray(), expected, atol=1e-15)
-    assert np.allclose(gaussian_laplacian(path).toarray(), gaussian_laplacian(path, sigma=1.5).toarray(), atol=1e-15)
+    assert np.allclose(
+        gaussian_laplacian(path).toarray(),
+        gaussian_laplacian(path, sigma=1.5).toarray(),
+        atol=1e-15,
+    )
 
 
 def test_an_isolated_node_is_a_component_of_its_own() -> None:
@@ -141,7 +151,7 @@ def test_a_width_that_kills_all_weights_is_refused() -> None:
         gaussian_laplacian(box(4), sigma=-1.0)
 
 
-# ------------------------------------------------------------------------------------------------------- finite elements
+# ---------------------------------------------------------------------------------- finite elements
 
 
 def test_stiffness_of_the_right_triangle_by_hand() -> None:
@@ -181,7 +191,8 @@ def test_gradient_is_exact_for_linear_functions(dim: int) -> None:
 
 
 def test_gradient_weighs_cells_by_volume() -> None:
-    mesh = Mesh(np.array([[0.0, 0], [1, 0], [0, 1], [-3, 0]]), np.array([[0, 1, 2], [0, 2, 3]]))  # areas 1/2 and 3/2
+    # areas 1/2 and 3/2
+    mesh = Mesh(np.array([[0.0, 0], [1, 0], [0, 1], [-3, 0]]), np.array([[0, 1, 2], [0, 2, 3]]))
     along_x, _ = gradient(mesh)
     assert np.allclose(along_x @ np.array([0.0, 1, 0, 0]), [0.25, 1, 0.25, 0])
 
@@ -212,13 +223,18 @@ def test_negative_smoothing_time_is_refused() -> None:
         smoother(box(3), -0.1)
 
 
-# ---------------------------------------------------------------------------------------------- distance, interpolation
+# -------------------------------------------------------------------------- distance, interpolation
 
 
 def test_boundary_facets_of_the_cube_cover_its_surface() -> None:
     mesh = box(4, 3)
     corners = mesh.points[boundary_facets(mesh)]
-    areas = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1) / 2
+    areas = (
+        np.linalg.norm(
+            np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1
+        )
+        / 2
+    )
     assert np.isclose(areas.sum(), 6.0)
 
 
@@ -229,7 +245,9 @@ def test_distance_is_to_the_sides_and_not_to_their_nodes(dim: int, side: int) ->
     assert np.allclose(boundary_distance(mesh, "wall"), exact, atol=1e-13)
     assert np.allclose(boundary_distance(mesh, "left"), mesh.points[:, 0], atol=1e-13)
     cloud = Mesh(mesh.points, None, mesh.tags)
-    to_nodes = np.linalg.norm(mesh.points[:, None] - mesh.points[mesh.tags["wall"]], axis=2).min(axis=1)
+    to_nodes = np.linalg.norm(mesh.points[:, None] - mesh.points[mesh.tags["wall"]], axis=2).min(
+        axis=1
+    )
     assert np.allclose(boundary_distance(cloud, "wall"), to_nodes)
 
 
@@ -258,7 +276,8 @@ def test_a_point_outside_takes_the_nearest_place_of_the_mesh() -> None:
     mesh = notched()
     points = np.random.default_rng(3).uniform(-0.3, 1.3, (200, 2))
     found = interpolation(mesh, points) @ mesh.points
-    corners = mesh.points[triangulation(mesh)[:, [0, 1, 1, 2, 2, 0]]].reshape(-1, 2, 2)  # every side of every cell
+    # every side of every cell
+    corners = mesh.points[triangulation(mesh)[:, [0, 1, 1, 2, 2, 0]]].reshape(-1, 2, 2)
     start, side = corners[:, 0], corners[:, 1] - corners[:, 0]
     share = np.einsum("psd,sd->ps", points[:, None] - start, side) / np.sum(side**2, axis=1)
     places = start + np.clip(share, 0, 1)[:, :, None] * side
@@ -282,14 +301,19 @@ def test_flat_cells_do_not_disturb_interpolation() -> None:
     mesh = box(4)
     flat = np.concatenate([triangulation(mesh), [[0, 1, 2]]])  # three nodes of one side
     points = np.random.default_rng(5).random((50, 2))
-    assert np.allclose(interpolation(Mesh(mesh.points, flat), points) @ mesh.points, points, atol=1e-12)
+    assert np.allclose(
+        interpolation(Mesh(mesh.points, flat), points) @ mesh.points, points, atol=1e-12
+    )
 
 
 def test_interpolation_finds_the_nearest_cell_of_a_strongly_graded_mesh() -> None:
     rings = 0.5 * 1.3 ** (-np.arange(14.0))
     angles = np.arange(12) * np.pi / 6
     points = np.concatenate(
-        [np.stack([r * np.cos(angles + 0.2 * i), r * np.sin(angles + 0.2 * i)], 1) for i, r in enumerate(rings)]
+        [
+            np.stack([r * np.cos(angles + 0.2 * i), r * np.sin(angles + 0.2 * i)], 1)
+            for i, r in enumerate(rings)
+        ]
     )
     mesh = Mesh(points, triangulation(Mesh(points)))
     targets = np.random.default_rng(0).uniform(-0.3, 0.3, (400, 2))
@@ -304,7 +328,7 @@ def test_points_beside_a_surface_are_projected_on_it() -> None:
     assert np.all(np.sum(found * outside, axis=1) > 0.97 * 1.3)
 
 
-# ---------------------------------------------------------------------------------------------------------------- errors
+# ------------------------------------------------------------------------------------------- errors
 
 
 def test_duplicate_nodes_are_one_clear_error() -> None:
@@ -323,10 +347,16 @@ def test_duplicate_nodes_are_one_clear_error() -> None:
     ("mesh", "message"),
     [
         (Mesh(np.array([[0.0, 0], [np.nan, 0], [0, 1]]), np.array([[0, 1, 2]])), "not finite"),
-        (Mesh(np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]]), np.array([[0, 1, 2, 3]])), "expected simplices"),
+        (
+            Mesh(np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]]), np.array([[0, 1, 2, 3]])),
+            "expected simplices",
+        ),
         (Mesh(np.array([[0.0, 0], [1, 0], [1, 1]]), np.array([[0, 1, 3]])), r"expected 0\.\.2"),
         (Mesh(np.array([[0.0, 0], [1, 0], [2, 0]]), np.array([[0, 1, 2]])), "has no volume"),
-        (Mesh(np.array([[0.0, 0], [1, 0], [0, 1], [2, 2]]), np.array([[0, 1, 2]])), "node 3 .* is in no cell"),
+        (
+            Mesh(np.array([[0.0, 0], [1, 0], [0, 1], [2, 2]]), np.array([[0, 1, 2]])),
+            "node 3 .* is in no cell",
+        ),
         (Mesh(np.array([[0.0, 0], [1, 0], [2, 0], [3, 0]])), "no Delaunay cells"),
     ],
 )
@@ -339,7 +369,9 @@ def test_a_broken_mesh_is_refused_in_one_line(mesh: Mesh, message: str) -> None:
 def test_a_disconnected_mesh_has_the_operators_of_its_parts() -> None:
     part = box(4, jitter=0.2)
     cells = triangulation(part)
-    both = Mesh(np.concatenate([part.points, part.points + 5]), np.concatenate([cells, cells + part.size]))
+    both = Mesh(
+        np.concatenate([part.points, part.points + 5]), np.concatenate([cells, cells + part.size])
+    )
     joined = stiffness(both).toarray()
     assert np.allclose(joined[: part.size, : part.size], stiffness(part).toarray())
     assert np.all(joined[: part.size, part.size :] == 0)

@@ -14,7 +14,9 @@ EXAMPLE = Path(__file__).parents[1] / "example_plugin"
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with the example installed from a copy, so that building leaves no traces in the source tree."""
+    """An environment with the example installed from a copy, so that building leaves no traces in
+    the source tree.
+    """
     folder = tmp_path_factory.mktemp("foreign")
     environment = Environment.create(folder)
     shutil.copytree(EXAMPLE, folder / "package")
@@ -25,7 +27,11 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 def test_it_is_listed_with_its_package(environment: Environment) -> None:
     body = json.loads(environment.gsnobench("list", "--json").stdout)
     (entry,) = [entry for entry in body["plugins"] if entry["name"] == "pointmlp"]
-    assert (entry["kind"], entry["package"], entry["version"]) == ("model", "gsnobench-pointmlp", "0.3.1")
+    assert (entry["kind"], entry["package"], entry["version"]) == (
+        "model",
+        "gsnobench-pointmlp",
+        "0.3.1",
+    )
     assert entry["problem"] is None
     assert any(entry["name"] == "gsno" for entry in body["plugins"])
 
@@ -33,18 +39,32 @@ def test_it_is_listed_with_its_package(environment: Environment) -> None:
 def test_it_keeps_the_contract(environment: Environment) -> None:
     body = json.loads(environment.gsnobench("check", "pointmlp", "--json").stdout)
     assert body["passed"] is True
-    assert {"M004", "M006", "M013"} <= {one["code"] for one in body["findings"] if one["passed"] and not one["skipped"]}
+    assert {"M004", "M006", "M013"} <= {
+        one["code"] for one in body["findings"] if one["passed"] and not one["skipped"]
+    }
 
 
 def test_its_own_tests_pass(environment: Environment) -> None:
     package = environment.folder / "package"
-    done = environment.python("-m", "pytest", "-q", "-p", "no:cacheprovider", str(package), cwd=package)
+    done = environment.python(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", str(package), cwd=package
+    )
     assert "1 passed" in done.stdout
 
 
 @pytest.mark.parametrize("preset", ["default", "default+features"])
 def test_it_runs_on_a_bundled_dataset(environment: Environment, preset: str) -> None:
-    line = ("run", "--model", "pointmlp", "--dataset", "darcy", "--track", "smoke", "--no-floors", "--json")
+    line = (
+        "run",
+        "--model",
+        "pointmlp",
+        "--dataset",
+        "darcy",
+        "--track",
+        "smoke",
+        "--no-floors",
+        "--json",
+    )
     done = environment.gsnobench(*line, "--preset", preset)
     result = json.loads(done.stdout)["result"]
     assert result["status"] == "done"
@@ -62,7 +82,9 @@ def test_it_can_leave(environment: Environment, tmp_path: Path) -> None:
     alone = Environment.create(tmp_path)
     alone.install(environment.folder / "package")
     alone.python("-m", "pip", "uninstall", "--yes", "--quiet", "gsnobench-pointmlp")
-    names = {entry["name"] for entry in json.loads(alone.gsnobench("list", "--json").stdout)["plugins"]}
+    names = {
+        entry["name"] for entry in json.loads(alone.gsnobench("list", "--json").stdout)["plugins"]
+    }
     assert "pointmlp" not in names and "gsno" in names
     assert "no such plugin" in alone.gsnobench("check", "pointmlp", expect=2).stderr
 

@@ -95,19 +95,28 @@ def test_no_import_is_a_cycle_and_chains_are_short() -> None:
 
 
 def test_boards_depend_on_result_files_alone() -> None:
-    reached = {room_of(name) for module, names in import_graph().items() for name in names if room_of(module) == "boards"}
+    reached = {
+        room_of(name)
+        for module, names in import_graph().items()
+        for name in names
+        if room_of(module) == "boards"
+    }
     assert reached <= {"", "boards", "tracking"}
 
 
 @pytest.mark.parametrize("path", CORE, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_core_imports_no_plugin(path: Path) -> None:
-    assert not [name for name in imports(path) if name.split(".")[0] in ("gsnobench_plugins", "plugins")]
+    assert not [
+        name for name in imports(path) if name.split(".")[0] in ("gsnobench_plugins", "plugins")
+    ]
 
 
 @pytest.mark.parametrize("path", PLUGINS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_plugin_imports_no_other_plugin(path: Path) -> None:
     kinds = ("datasets", "models", "metrics", "executors", "observers")
-    offered = {point.value for kind in kinds for point in metadata.entry_points(group=f"gsnobench.{kind}")}
+    offered = {
+        point.value for kind in kinds for point in metadata.entry_points(group=f"gsnobench.{kind}")
+    }
     own = ".".join(("gsnobench_plugins", *path.relative_to(ROOT / "plugins").with_suffix("").parts))
     own_package = own.rpartition(".")[0]
     foreign = [
@@ -120,7 +129,9 @@ def test_a_plugin_imports_no_other_plugin(path: Path) -> None:
 
 
 def test_solvers_know_no_dataset_and_no_model() -> None:
-    reached = [name for path in (ROOT / "plugins" / "solvers").rglob("*.py") for name in imports(path)]
+    reached = [
+        name for path in (ROOT / "plugins" / "solvers").rglob("*.py") for name in imports(path)
+    ]
     known = ("gsnobench_plugins.datasets", "gsnobench_plugins.models")
     assert not [name for name in reached if name.startswith(known)]
 
@@ -129,5 +140,9 @@ def test_solvers_know_no_dataset_and_no_model() -> None:
 def test_solvers_import_folders_to_their_left(folder: str) -> None:
     allowed = SOLVERS[: SOLVERS.index(folder) + 1]
     for path in (ROOT / "plugins" / "solvers" / folder).glob("*.py"):
-        reached = {name.split(".")[2] for name in imports(path) if name.startswith("gsnobench_plugins.solvers.")}
+        reached = {
+            name.split(".")[2]
+            for name in imports(path)
+            if name.startswith("gsnobench_plugins.solvers.")
+        }
         assert reached <= set(allowed), f"{path.name} imports {sorted(reached - set(allowed))}"

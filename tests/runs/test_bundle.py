@@ -1,4 +1,6 @@
-"""A bundle holds all that others need to check a run, is the same bytes whenever it is made, and brings nothing else along."""
+"""A bundle holds all that others need to check a run, is the same bytes whenever it is made, and
+brings nothing else along.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,18 @@ def folder(unsteady_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return run_folder("gsno", unsteady_file, tmp_path_factory.mktemp("home"), "--train.steps", "5")
 
 
-def test_a_bundle_holds_the_run_and_its_checksums(folder: Path, unsteady_file: Path, tmp_path: Path) -> None:
+def test_a_bundle_holds_the_run_and_its_checksums(
+    folder: Path, unsteady_file: Path, tmp_path: Path
+) -> None:
     with zipfile.ZipFile(folder / "bundle.zip") as archive:
         content = {name: archive.read(name) for name in archive.namelist()}
         assert {entry.compress_type for entry in archive.infolist()} == {zipfile.ZIP_STORED}
     manifest = json.loads(content["manifest.json"])
     assert set(content) == MEMBERS
     assert manifest["gsnobench"] == gb.__version__
-    assert manifest["sha256"] == {name: hashlib.sha256(content[name]).hexdigest() for name in MEMBERS - {"manifest.json"}}
+    assert manifest["sha256"] == {
+        name: hashlib.sha256(content[name]).hexdigest() for name in MEMBERS - {"manifest.json"}
+    }
     assert content["result.json"] == (folder / "result.json").read_bytes()
     (tmp_path / "p.nc").write_bytes(content["predictions.nc"])
     with open_file(tmp_path / "p.nc") as opened, open_file(unsteady_file) as data:
@@ -56,8 +62,20 @@ def test_a_bundle_made_again_for_the_finished_run_is_the_same_bytes(
     bundle = folder / "bundle.zip"
     before, result = bundle.read_bytes(), (folder / "result.json").read_bytes()
     bundle.unlink()
-    options = ("--track", "smoke", "--no-floors", "--device", "cpu", "--train.steps", "5", "--home", folder.parent.parent)
-    ended = command(capsys, "run", "--model", "gsno", "--dataset", unsteady_file, *options, "--bundle", "--json")
+    options = (
+        "--track",
+        "smoke",
+        "--no-floors",
+        "--device",
+        "cpu",
+        "--train.steps",
+        "5",
+        "--home",
+        folder.parent.parent,
+    )
+    ended = command(
+        capsys, "run", "--model", "gsno", "--dataset", unsteady_file, *options, "--bundle", "--json"
+    )
     assert ended.json["bundle"] == str(bundle)
     assert ended.err == ""
     assert bundle.read_bytes() == before
@@ -65,7 +83,9 @@ def test_a_bundle_made_again_for_the_finished_run_is_the_same_bytes(
     assert not list(folder.glob(".*"))
 
 
-def test_a_run_that_did_not_end_well_has_no_bundle(steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_did_not_end_well_has_no_bundle(
+    steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     options = ("--track", "smoke", "--no-floors", "--home", tmp_path, "--bundle")
     ended = command(capsys, "run", "--model", "persistence", "--dataset", steady_file, *options)
     assert ended.code == 0
@@ -86,7 +106,9 @@ def test_a_changed_member_is_named(folder: Path, unsteady_file: Path, tmp_path: 
     assert damaged(tmp_path) == ["manifest.json"]
 
 
-def test_what_is_no_bundle_is_one_line_and_writes_nothing_elsewhere(folder: Path, tmp_path: Path) -> None:
+def test_what_is_no_bundle_is_one_line_and_writes_nothing_elsewhere(
+    folder: Path, tmp_path: Path
+) -> None:
     whole = (folder / "bundle.zip").read_bytes()
     (tmp_path / "cut.zip").write_bytes(whole[: len(whole) // 2])
     flipped = bytearray(whole)
@@ -109,7 +131,10 @@ def test_what_is_no_bundle_is_one_line_and_writes_nothing_elsewhere(folder: Path
         "absent": "no such file",
     }
     for name, part in parts.items():
-        with pytest.raises(gb.DataError) as caught, opened_run(str(tmp_path / f"{name}.zip"), Home(tmp_path)):
+        with (
+            pytest.raises(gb.DataError) as caught,
+            opened_run(str(tmp_path / f"{name}.zip"), Home(tmp_path)),
+        ):
             pass
         one_line(caught, f"{name}.zip", part)
     assert not list(tmp_path.rglob("evil.json"))

@@ -20,7 +20,11 @@ STEADY = Task(id="poisson", dataset="poisson", fields=(Field("head", "m"),), dim
 FLOW = Task(
     id="flow@1-7",
     dataset="flow",
-    fields=(Field("u", "m/s", vector="velocity"), Field("v", "m/s", vector="velocity"), Field("p", "Pa")),
+    fields=(
+        Field("u", "m/s", vector="velocity"),
+        Field("v", "m/s", vector="velocity"),
+        Field("p", "Pa"),
+    ),
     dim=2,
     t_in=1,
     t_out=7,
@@ -30,9 +34,20 @@ FLOW = Task(
 def make_case(mesh: Mesh, task: Task, wrong: float = 0.1) -> Case:
     x = mesh.points[:, 0]
     times = np.linspace(0.5, 2.0, task.t_out)
-    truth = np.stack([np.sin(3 * x + time + channel) for time in times for channel in range(len(task.fields))], -1)
+    truth = np.stack(
+        [np.sin(3 * x + time + channel) for time in times for channel in range(len(task.fields))],
+        -1,
+    )
     truth = truth.reshape(mesh.size, task.t_out, len(task.fields)).transpose(1, 0, 2)  # (T, N, C)
-    return Case("best", 0.0123, mesh, {"source": x**2}, truth, truth + wrong * np.cos(5 * x)[None, :, None], tuple(times))
+    return Case(
+        "best",
+        0.0123,
+        mesh,
+        {"source": x**2},
+        truth,
+        truth + wrong * np.cos(5 * x)[None, :, None],
+        tuple(times),
+    )
 
 
 def ring() -> Mesh:
@@ -40,7 +55,12 @@ def ring() -> Mesh:
     angle = np.arange(24) * math.pi / 12
     circle = np.column_stack([np.cos(angle), np.sin(angle)])
     inner, after = np.arange(24), (np.arange(24) + 1) % 24
-    cells = np.concatenate([np.column_stack([inner, inner + 24, after]), np.column_stack([after, inner + 24, after + 24])])
+    cells = np.concatenate(
+        [
+            np.column_stack([inner, inner + 24, after]),
+            np.column_stack([after, inner + 24, after + 24]),
+        ]
+    )
     return Mesh(np.concatenate([0.5 * circle, circle]), cells, {"hull": np.arange(48) >= 24})
 
 
@@ -57,7 +77,9 @@ def test_one_picture_for_each_scored_quantity(tmp_path: Path) -> None:
     written = gallery(tmp_path / "cases.png", FLOW, cases, model="gsno@plus")
     assert sorted(path.name for path in written) == ["cases_p.png", "cases_velocity.png"]
     assert all(pixels(path).shape[0] > 300 for path in written)
-    assert gallery(tmp_path / "one.png", STEADY, [make_case(square(), STEADY)]) == (tmp_path / "one.png",)
+    assert gallery(tmp_path / "one.png", STEADY, [make_case(square(), STEADY)]) == (
+        tmp_path / "one.png",
+    )
 
 
 def test_a_right_prediction_looks_like_the_truth_and_leaves_the_error_white(tmp_path: Path) -> None:
@@ -127,7 +149,13 @@ def test_the_far_side_of_a_body_in_space_is_hidden() -> None:
     view = view_of(Mesh(sphere), np.ones(3000, dtype=bool))
     assert 1200 < len(view.nodes) < 2200
     corner = np.radians(25.0)
-    towards = -np.array([np.sin(np.radians(-60.0)) * np.cos(corner), np.cos(np.radians(-60.0)) * np.cos(corner), -np.sin(corner)])
+    towards = -np.array(
+        [
+            np.sin(np.radians(-60.0)) * np.cos(corner),
+            np.cos(np.radians(-60.0)) * np.cos(corner),
+            -np.sin(corner),
+        ]
+    )
     front = sphere @ towards > 0.5
     assert np.isin(np.flatnonzero(front), view.nodes).mean() > 0.99
     assert not np.isin(np.flatnonzero(sphere @ towards < -0.5), view.nodes).any()
@@ -160,7 +188,11 @@ def test_a_curve_is_drawn_from_any_history(tmp_path: Path) -> None:
     histories = {
         "none": [],
         "closed": [{"phase": "fit", "epoch": 1, "step": 0, "valid": 0.3}],
-        "two": [one, {**one, "phase": "tune", "valid": 0.1}, {**one, "phase": "tune", "step": 8, "loss": math.nan}],
+        "two": [
+            one,
+            {**one, "phase": "tune", "valid": 0.1},
+            {**one, "phase": "tune", "step": 8, "loss": math.nan},
+        ],
     }
     for name, history in histories.items():
         curve(tmp_path / f"{name}.png", history)

@@ -1,4 +1,6 @@
-"""Predictions of any framework get the scores that a run would get; what does not fit is refused in one line."""
+"""Predictions of any framework get the scores that a run would get; what does not fit is refused in
+one line.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def test_our_own_predictions_get_the_scores_of_the_run(
     result = RunResult.load(folder / "result.json")
     out = tmp_path / "predictions.nc"
     home = ("--home", tmp_path / "home")
-    assert command(capsys, "predict", folder, "--inputs", unsteady_file, "--out", out, *home).code == 0
+    assert (
+        command(capsys, "predict", folder, "--inputs", unsteady_file, "--out", out, *home).code == 0
+    )
     scored = command(capsys, "score", out, "--dataset", unsteady_file, "--json", *home)
     assert (scored.code, scored.err) == (0, "")
     for name, table in result.scores["test"].items():
@@ -45,7 +49,16 @@ def test_our_own_predictions_get_the_scores_of_the_run(
     assert scored.json["per_sample"] == result.samples
     assert scored.json["truth"] == result.data["hash"]
     shown = command(capsys, "score", out, "--dataset", unsteady_file, *home)
-    for part in ("headline", "rel_l2_raw", "rel_l2_area", "rmse", "mae", "max", "boundary_boundary", result.data["hash"]):
+    for part in (
+        "headline",
+        "rel_l2_raw",
+        "rel_l2_area",
+        "rmse",
+        "mae",
+        "max",
+        "boundary_boundary",
+        result.data["hash"],
+    ):
         assert part in shown.out
 
 
@@ -78,7 +91,8 @@ def test_a_trajectory_with_several_windows_is_one_sample(tmp_path: Path) -> None
 def test_predictions_of_several_windows_survive_their_file(tmp_path: Path) -> None:
     truth = truth_of(tmp_path, fixed(task=replace(TASK, id="toy@1-1", t_out=1, starts=(0, 1))))
     plan = make_plan(Request("mean", str(tmp_path / "truth.nc"), track="smoke"))
-    windows = asked(truth).reshape(6, 1, 16, 2) + 1  # as a model gives them: one row a sample and window
+    # as a model gives them: one row a sample and window
+    windows = asked(truth).reshape(6, 1, 16, 2) + 1
     write_predictions(tmp_path / "p.nc", truth, windows, plan)
     np.testing.assert_array_equal(read_predictions(tmp_path / "p.nc", truth), asked(truth) + 1)
 
@@ -92,8 +106,12 @@ def test_shapes_that_mean_only_one_thing_are_taken(
     results = []
     for shape in ((8, 1, 121, 1), (8, 121, 1), (8, 1, 121), (8, 121)):
         values = 1.1 * frames.reshape(shape).astype(float)
-        np.save(tmp_path / name, values) if name.endswith("npy") else np.savez(tmp_path / name, predictions=values)
-        ended = command(capsys, "score", tmp_path / name, "--dataset", steady_file, "--json", "--home", tmp_path)
+        np.save(tmp_path / name, values) if name.endswith("npy") else np.savez(
+            tmp_path / name, predictions=values
+        )
+        ended = command(
+            capsys, "score", tmp_path / name, "--dataset", steady_file, "--json", "--home", tmp_path
+        )
         results.append(ended.json["scores"])
     assert results[0]["head"]["rel_l2"] == pytest.approx(0.1, rel=1e-5)
     assert all(one == results[0] for one in results)
@@ -113,10 +131,16 @@ def test_shapes_that_mean_only_one_thing_are_taken(
     ],
 )
 def test_an_array_that_does_not_fit_is_one_line(
-    steady_file: Path, tmp_path: Path, values: np.ndarray, part: str, capsys: pytest.CaptureFixture[str]
+    steady_file: Path,
+    tmp_path: Path,
+    values: np.ndarray,
+    part: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     np.save(tmp_path / "a.npy", values, allow_pickle=True)
-    line = command(capsys, "score", tmp_path / "a.npy", "--dataset", steady_file, "--home", tmp_path).mistake
+    line = command(
+        capsys, "score", tmp_path / "a.npy", "--dataset", steady_file, "--home", tmp_path
+    ).mistake
     assert "a.npy" in line and part in line
 
 
@@ -134,11 +158,29 @@ def test_files_that_are_no_predictions_are_one_line(
         (unsteady_file, "holds predictions for 'waves@2-7'; expected 'poisson'"),
         (steady_file, "expected predictions of one split"),
     ):
-        assert part in command(capsys, "score", path, "--dataset", steady_file, "--home", tmp_path).mistake
-    odd = command(capsys, "score", tmp_path / "two.npz", "--dataset", steady_file, "--split", "tset", "--home", tmp_path)
+        assert (
+            part
+            in command(capsys, "score", path, "--dataset", steady_file, "--home", tmp_path).mistake
+        )
+    odd = command(
+        capsys,
+        "score",
+        tmp_path / "two.npz",
+        "--dataset",
+        steady_file,
+        "--split",
+        "tset",
+        "--home",
+        tmp_path,
+    )
     assert "did you mean 'test'?" in odd.mistake
-    for dataset, option, part in (("darci", (), "did you mean 'darcy'?"), ("darcy", ("--model.k_s", "3"), "only --data.NAME")):
-        ended = command(capsys, "score", tmp_path / "two.npz", "--dataset", dataset, "--home", tmp_path, *option)
+    for dataset, option, part in (
+        ("darci", (), "did you mean 'darcy'?"),
+        ("darcy", ("--model.k_s", "3"), "only --data.NAME"),
+    ):
+        ended = command(
+            capsys, "score", tmp_path / "two.npz", "--dataset", dataset, "--home", tmp_path, *option
+        )
         assert part in ended.mistake
 
 
@@ -156,7 +198,12 @@ def test_a_netcdf_of_other_frames_meshes_or_inputs_is_refused(tmp_path: Path) ->
     for part, samples in cases.items():
         write(tmp_path / "p.nc", {"test": samples}, provenance={})
         if not part:
-            assert score_predictions(read_predictions(tmp_path / "p.nc", truth), truth).scores()["headline"]["rel_l2"] < 1e-6
+            assert (
+                score_predictions(read_predictions(tmp_path / "p.nc", truth), truth).scores()[
+                    "headline"
+                ]["rel_l2"]
+                < 1e-6
+            )
             continue
         with pytest.raises(gb.DataError) as caught:
             read_predictions(tmp_path / "p.nc", truth)
@@ -173,7 +220,9 @@ def test_padding_is_ignored_whatever_stands_there(tmp_path: Path) -> None:
         dirty = wrong[:, :, :nodes].copy()
         dirty[0, :, 16:], dirty[1, :, 9:] = np.nan, np.nan
         np.save(tmp_path / "p.npy", dirty)
-        assert score_predictions(read_predictions(tmp_path / "p.npy", truth), truth).scores() == clean
+        assert (
+            score_predictions(read_predictions(tmp_path / "p.npy", truth), truth).scores() == clean
+        )
 
 
 def test_nodes_where_a_field_does_not_live_do_not_count(tmp_path: Path) -> None:

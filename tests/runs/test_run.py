@@ -1,4 +1,6 @@
-"""A run end to end on small files: results, records, resuming, prediction; real processes are killed."""
+"""A run end to end on small files: results, records, resuming, prediction; real processes are
+killed.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,18 @@ from gsnobench.runs.run import execute
 from gsnobench.runs.stages import Report, Where
 
 pytestmark = pytest.mark.usefixtures("untracked")
-COMMAND = [sys.executable, "-m", "gsnobench", "run", "--model", "gsno", "--track", "smoke", "--no-floors", "--json"]
+COMMAND = [
+    sys.executable,
+    "-m",
+    "gsnobench",
+    "run",
+    "--model",
+    "gsno",
+    "--track",
+    "smoke",
+    "--no-floors",
+    "--json",
+]
 
 
 def gsno(dataset: Path, home: Path, **wanted: Any) -> RunResult:
@@ -40,21 +53,41 @@ def test_a_run_is_scored_recorded_and_drawn(unsteady_file: Path, tmp_path: Path)
     assert result.status == "done"
     assert 0 < result.headline < 1
     assert set(result.scores) == {"valid", "test"}
-    assert {"rel_l2", "rel_l2_raw", "rel_l2_area", "rmse", "mae", "max", "boundary_boundary"} <= set(
-        result.scores["test"]["height"]
-    )
+    assert {
+        "rel_l2",
+        "rel_l2_raw",
+        "rel_l2_area",
+        "rmse",
+        "mae",
+        "max",
+        "boundary_boundary",
+    } <= set(result.scores["test"]["height"])
     assert len(result.samples["height"]["rel_l2"]) == 8
     assert len(result.frames["height"]["q50"]) == 7
-    assert {name: len(values) for name, values in result.bands["height"].items()} == {"truth": 8, "error": 8}
-    assert {"prepare_s", "train_cpu_s", "train_s", "inference_s", "peak_mb", "parameters"} <= set(result.costs)
-    for name in ("spec.json", "task.json", "result.json", "curve.jsonl", "weights.safetensors", "reference.safetensors"):
+    assert {name: len(values) for name, values in result.bands["height"].items()} == {
+        "truth": 8,
+        "error": 8,
+    }
+    assert {"prepare_s", "train_cpu_s", "train_s", "inference_s", "peak_mb", "parameters"} <= set(
+        result.costs
+    )
+    for name in (
+        "spec.json",
+        "task.json",
+        "result.json",
+        "curve.jsonl",
+        "weights.safetensors",
+        "reference.safetensors",
+    ):
         assert (folder / name).stat().st_size > 0
     picture = (folder / "figures" / "cases.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     (beside,) = (tmp_path / "results").rglob("*.png")
     assert beside.read_bytes() == picture and beside.with_suffix(".json").exists()
     assert (folder / "result.json").stat().st_size <= 25_000
-    evidence = tmp_path / "results" / "smoke" / "waves@2-7" / "gsno@plus" / f"{result.spec.key[:12]}.json"
+    evidence = (
+        tmp_path / "results" / "smoke" / "waves@2-7" / "gsno@plus" / f"{result.spec.key[:12]}.json"
+    )
     assert RunResult.load(evidence).headline == result.headline
 
 
@@ -73,7 +106,9 @@ def test_a_mesh_without_a_laplacian_costs_the_bands_and_not_the_run(
     assert any("no errors by band" in line and "4 nodes" in line for line in told)
 
 
-def test_the_headline_is_the_mean_of_the_recorded_samples(steady_file: Path, tmp_path: Path) -> None:
+def test_the_headline_is_the_mean_of_the_recorded_samples(
+    steady_file: Path, tmp_path: Path
+) -> None:
     result = gsno(steady_file, tmp_path, knobs={"train.steps": "10"})
     assert np.mean(result.samples["head"]["rel_l2"]) == pytest.approx(result.headline, rel=1e-3)
 
@@ -91,9 +126,16 @@ def test_a_finished_run_is_shown_not_repeated(steady_file: Path, tmp_path: Path)
 
 def test_the_key_follows_the_question_and_nothing_else(steady_file: Path) -> None:
     base = make_plan(Request("gsno", str(steady_file), track="smoke")).spec
-    same = make_plan(Request("gsno", str(steady_file), track="smoke", knobs={"train.steps": str(base.steps["fit"])})).spec
+    same = make_plan(
+        Request(
+            "gsno", str(steady_file), track="smoke", knobs={"train.steps": str(base.steps["fit"])}
+        )
+    ).spec
     assert same.key == base.key
-    changed = (Request("gsno", str(steady_file), track="smoke", seed=1), Request("gsno", str(steady_file), track="laptop"))
+    changed = (
+        Request("gsno", str(steady_file), track="smoke", seed=1),
+        Request("gsno", str(steady_file), track="laptop"),
+    )
     knobs = ({"model.k_s": "16"}, {"train.lr": "0.5"}, {"train.epochs": "7"})
     changed += tuple(Request("gsno", str(steady_file), track="smoke", knobs=one) for one in knobs)
     assert len({base.key, *(make_plan(one).spec.key for one in changed)}) == 6
@@ -101,7 +143,9 @@ def test_the_key_follows_the_question_and_nothing_else(steady_file: Path) -> Non
 
 def test_a_spec_and_a_result_survive_their_json(steady_file: Path, tmp_path: Path) -> None:
     result = gsno(steady_file, tmp_path, knobs={"train.steps": "5"})
-    assert RunResult.from_json(result.to_json()) == RunResult.from_json(RunResult.from_json(result.to_json()).to_json())
+    assert RunResult.from_json(result.to_json()) == RunResult.from_json(
+        RunResult.from_json(result.to_json()).to_json()
+    )
     assert RunSpec.from_dict(json.loads(json.dumps(result.spec.to_dict()))).key == result.spec.key
     body = json.loads(result.to_json())
     for damage in ({"schema": 99}, {"status": "fine"}, {"key": "0" * 64}, {"surprise": 1}):
@@ -110,13 +154,17 @@ def test_a_spec_and_a_result_survive_their_json(steady_file: Path, tmp_path: Pat
         assert "\n" not in str(caught.value)
 
 
-def test_a_pair_that_a_model_declines_is_a_result_with_the_reason(steady_file: Path, tmp_path: Path) -> None:
+def test_a_pair_that_a_model_declines_is_a_result_with_the_reason(
+    steady_file: Path, tmp_path: Path
+) -> None:
     declined = gb.run("persistence", str(steady_file), home=tmp_path, device="cpu", track="smoke")
     assert declined.status == "declined"
     assert declined.reason
 
 
-def test_a_model_that_raises_is_a_failed_result_and_is_tried_again(steady_file: Path, tmp_path: Path) -> None:
+def test_a_model_that_raises_is_a_failed_result_and_is_tried_again(
+    steady_file: Path, tmp_path: Path
+) -> None:
     plan = make_plan(Request("gsno", str(steady_file), track="smoke", knobs={"train.steps": "5"}))
 
     def broken(task: object, params: object) -> object:
@@ -132,7 +180,9 @@ def test_loaded_weights_predict_what_the_run_scored(steady_file: Path, tmp_path:
     result = gsno(steady_file, tmp_path, knobs={"train.steps": "20"})
     trained = gb.load(result.spec.key[:8], home=tmp_path, device="cpu")
     test = steady()["test"]
-    assert trained.score(test).scores()["headline"]["rel_l2"] == pytest.approx(result.headline, rel=1e-5)
+    assert trained.score(test).scores()["headline"]["rel_l2"] == pytest.approx(
+        result.headline, rel=1e-5
+    )
     predicted = trained.predict(test)
     assert predicted.shape == np.asarray(test.frames).shape
     one = trained.predict_on(test.meshes[0], static=np.asarray(test.static)[0])
@@ -148,7 +198,9 @@ def test_a_run_predicts_on_another_mesh_of_the_domain(steady_file: Path, tmp_pat
     assert np.isfinite(trained.predict(other)).all()
 
 
-def test_inputs_that_do_not_fit_the_run_are_one_line(steady_file: Path, unsteady_file: Path, tmp_path: Path) -> None:
+def test_inputs_that_do_not_fit_the_run_are_one_line(
+    steady_file: Path, unsteady_file: Path, tmp_path: Path
+) -> None:
     result = gsno(steady_file, tmp_path, knobs={"train.steps": "5"})
     trained = gb.load(result.spec.key[:12], home=tmp_path, device="cpu")
     with pytest.raises(gb.DataError, match="was trained with"):
@@ -157,35 +209,55 @@ def test_inputs_that_do_not_fit_the_run_are_one_line(steady_file: Path, unsteady
         trained.predict_on(steady()["test"].meshes[0], static=np.zeros((3, 1)))
     ridge = gb.run("ridge", str(steady_file), home=tmp_path, device="cpu", track="smoke")
     with pytest.raises(gb.DataError, match="its training mesh of .* nodes alone"):
-        gb.load(ridge.spec.key[:12], home=tmp_path, device="cpu").predict(steady(mesh=square(17, seed=3))["test"])
+        gb.load(ridge.spec.key[:12], home=tmp_path, device="cpu").predict(
+            steady(mesh=square(17, seed=3))["test"]
+        )
 
 
 def test_another_window_of_a_file_is_another_question(unsteady_file: Path) -> None:
-    own, other = (make_plan(Request("mean", str(unsteady_file), track="smoke", t_in=t_in)) for t_in in (None, 1))
+    own, other = (
+        make_plan(Request("mean", str(unsteady_file), track="smoke", t_in=t_in))
+        for t_in in (None, 1)
+    )
     assert own.task.t_in != 1
     assert own.spec.key != other.spec.key and other.spec.task.endswith(f"@1-{other.task.t_out}")
     assert (
-        make_plan(Request("mean", str(unsteady_file), track="smoke", t_in=own.task.t_in, t_out=own.task.t_out)).spec == own.spec
+        make_plan(
+            Request(
+                "mean", str(unsteady_file), track="smoke", t_in=own.task.t_in, t_out=own.task.t_out
+            )
+        ).spec
+        == own.spec
     )
 
 
-# ------------------------------------------------------------------------------------------------------------ kill -9
+# ------------------------------------------------------------------------------------------ kill -9
 
 
 def outcome(home: Path) -> tuple[Any, Any]:
     """Scores and curve of the one run in a home."""
     (path,) = home.glob("runs/*/result.json")
     body = json.loads(path.read_text())
-    return body["scores"], [json.loads(line) for line in (path.parent / "curve.jsonl").read_text().splitlines()]
+    return body["scores"], [
+        json.loads(line) for line in (path.parent / "curve.jsonl").read_text().splitlines()
+    ]
 
 
 def kill_when(command: list[str], home: Path, moment: float | str) -> bool:
-    """Start the run and kill it -9 after some seconds, or as soon as a file of a pattern appears; False if it ended first."""
+    """Start the run and kill it -9 after some seconds, or as soon as a file of a pattern appears;
+    False if it ended first.
+    """
     environment = {**os.environ, "GSNOBENCH_HOME": str(home), "GSNOBENCH_CHECKPOINT_S": "0"}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
     begun = time.monotonic()
     while process.poll() is None:
-        due = next(home.glob(moment), None) if isinstance(moment, str) else time.monotonic() - begun > moment
+        due = (
+            next(home.glob(moment), None)
+            if isinstance(moment, str)
+            else time.monotonic() - begun > moment
+        )
         if due:
             process.send_signal(signal.SIGKILL)
             process.wait()
@@ -212,7 +284,9 @@ def check_kills(file: Path, tmp_path: Path, moments: list[float | str]) -> None:
             finish(command, home)
         assert outcome(home) == expected, f"killed at {moment}"
         (result,) = home.glob("runs/*/result.json")
-        assert gb.load(result.parent, home=home, device="cpu").plan.spec == RunResult.load(result).spec
+        assert (
+            gb.load(result.parent, home=home, device="cpu").plan.spec == RunResult.load(result).spec
+        )
         assert not (result.parent / "checkpoint.pt").exists()
 
 
@@ -223,26 +297,48 @@ def test_a_run_killed_in_preprocessing_and_in_a_checkpoint_write_ends_as_if_it_h
 
 
 @pytest.mark.slow
-def test_a_run_killed_at_eight_random_moments_ends_as_if_it_had_not_been(unsteady_file: Path, tmp_path: Path) -> None:
+def test_a_run_killed_at_eight_random_moments_ends_as_if_it_had_not_been(
+    unsteady_file: Path, tmp_path: Path
+) -> None:
     draw = random.Random(0)
     check_kills(unsteady_file, tmp_path, [draw.uniform(2.0, 14.0) for _ in range(8)])
 
 
 def test_resuming_what_was_never_begun_is_refused(steady_file: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "GSNOBENCH_HOME": str(tmp_path)}
-    ended = subprocess.run([*COMMAND, "--dataset", str(steady_file), "--resume"], env=environment, capture_output=True, text=True)
+    ended = subprocess.run(
+        [*COMMAND, "--dataset", str(steady_file), "--resume"],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
     assert ended.returncode == 2
     assert "nothing to resume" in ended.stderr
     assert ended.stderr.count("\n") == 1
 
 
 def test_a_full_disk_is_one_line_and_loses_nothing(steady_file: Path, tmp_path: Path) -> None:
-    """A limit on the size of written files stands in for a full disk: the kernel refuses the write in the same place."""
+    """A limit on the size of written files stands in for a full disk: the kernel refuses the write
+    in the same place.
+    """
     environment = {**os.environ, "GSNOBENCH_HOME": str(tmp_path)}
     script = "import resource,signal,sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
     script += "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000)); from gsnobench.cli import main; main()"
-    arguments = ["run", "--model", "gsno", "--track", "smoke", "--no-floors", "--dataset", str(steady_file), "--train.steps", "5"]
-    ended = subprocess.run([sys.executable, "-c", script, *arguments], env=environment, capture_output=True, text=True)
+    arguments = [
+        "run",
+        "--model",
+        "gsno",
+        "--track",
+        "smoke",
+        "--no-floors",
+        "--dataset",
+        str(steady_file),
+        "--train.steps",
+        "5",
+    ]
+    ended = subprocess.run(
+        [sys.executable, "-c", script, *arguments], env=environment, capture_output=True, text=True
+    )
     assert ended.returncode == 2, ended.stderr
     errors = [line for line in ended.stderr.splitlines() if line.startswith("gsnobench: ")]
     assert len(errors) == 1
@@ -256,7 +352,11 @@ def test_a_user_file_with_a_nan_is_refused(tmp_path: Path) -> None:
     frames = np.array(splits["test"].frames)
     frames[3, 0, 5, 0] = np.nan
     with pytest.raises(gb.DataError) as caught:
-        write(tmp_path / "bad.nc", {**splits, "test": replace(splits["test"], frames=frames)}, provenance={})
+        write(
+            tmp_path / "bad.nc",
+            {**splits, "test": replace(splits["test"], frames=frames)},
+            provenance={},
+        )
     assert "head" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())

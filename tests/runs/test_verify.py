@@ -1,4 +1,6 @@
-"""A result that is what it says passes every tier; one that was changed by hand fails at the first tier that can know."""
+"""A result that is what it says passes every tier; one that was changed by hand fails at the first
+tier that can know.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,19 @@ def darcy(home: Path) -> Path:
 
 
 def verified(capsys: Capture, subject: Path, tier: int, home: Path, *options: object) -> Ended:
-    ended = command(capsys, "verify", subject, "--tier", tier, "--device", "cpu", "--home", home, "--json", *options)
+    ended = command(
+        capsys,
+        "verify",
+        subject,
+        "--tier",
+        tier,
+        "--device",
+        "cpu",
+        "--home",
+        home,
+        "--json",
+        *options,
+    )
     assert ended.err == ""
     return ended
 
@@ -53,11 +67,16 @@ def repacked(folder: Path, place: Path, change: Callable[[Path], None]) -> Path:
     inside.mkdir()
     unpack(folder / "bundle.zip", inside)
     change(inside)
-    pack(place / "changed.zip", {path.name: path for path in inside.iterdir() if path.name != "manifest.json"})
+    pack(
+        place / "changed.zip",
+        {path.name: path for path in inside.iterdir() if path.name != "manifest.json"},
+    )
     return place / "changed.zip"
 
 
-def test_an_honest_run_passes_every_tier(folder: Path, unsteady_file: Path, home: Path, capsys: Capture) -> None:
+def test_an_honest_run_passes_every_tier(
+    folder: Path, unsteady_file: Path, home: Path, capsys: Capture
+) -> None:
     for subject, tier in ((folder, 3), (folder / "bundle.zip", 2), (folder / "result.json", 1)):
         ended = verified(capsys, subject, tier, home, "--data", unsteady_file)
         assert ended.code == 0, ended.out
@@ -66,26 +85,43 @@ def test_an_honest_run_passes_every_tier(folder: Path, unsteady_file: Path, home
         assert {one["tier"] for one in ended.json["checks"]} == set(range(tier + 1))
 
 
-def test_an_almost_exact_model_is_not_failed_for_rounding(unsteady_file: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_an_almost_exact_model_is_not_failed_for_rounding(
+    unsteady_file: Path, tmp_path: Path, capsys: Capture
+) -> None:
     folder = run_folder("modal", unsteady_file, tmp_path)
-    assert RunResult.load(folder / "result.json").headline < 1e-4  # of waves of centimetres on a height of 5 m
+    # of waves of centimetres on a height of 5 m
+    assert RunResult.load(folder / "result.json").headline < 1e-4
     ended = verified(capsys, folder, 2, tmp_path, "--data", unsteady_file)
     assert (ended.code, failures(ended)) == (0, {})
 
 
-def test_data_by_recipe_are_made_again_and_the_training_is_exact(darcy: Path, home: Path, capsys: Capture) -> None:
+def test_data_by_recipe_are_made_again_and_the_training_is_exact(
+    darcy: Path, home: Path, capsys: Capture
+) -> None:
     evidence = next((home / "results").rglob(f"{darcy.name}.json"))
     ended = verified(capsys, evidence, 3, home, "--jobs", "1")
     states = {(one["tier"], one["what"]): one["state"] for one in ended.json["checks"]}
-    assert ended.code == 0  # a result alone has neither predictions nor weights, yet it can be trained again
-    assert states[1, "metrics from stored predictions"] == states[2, "predictions from stored weights"] == "not possible"
+    # a result alone has neither predictions nor weights, yet it can be trained again
+    assert ended.code == 0
+    assert (
+        states[1, "metrics from stored predictions"]
+        == states[2, "predictions from stored weights"]
+        == "not possible"
+    )
     assert states[3, "data"] == states[3, "scores"] == "pass"
     assert verified(capsys, darcy / "bundle.zip", 2, home).code == 0
 
 
-def test_a_tier_that_cannot_be_checked_is_exit_2(folder: Path, darcy: Path, home: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_a_tier_that_cannot_be_checked_is_exit_2(
+    folder: Path, darcy: Path, home: Path, tmp_path: Path, capsys: Capture
+) -> None:
     shutil.copy(darcy / "result.json", tmp_path / "alone.json")
-    for subject, tier in ((tmp_path / "alone.json", 1), (tmp_path / "alone.json", 2), (folder, 2), (folder, 3)):
+    for subject, tier in (
+        (tmp_path / "alone.json", 1),
+        (tmp_path / "alone.json", 2),
+        (folder, 2),
+        (folder, 3),
+    ):
         ended = verified(capsys, subject, tier, home)  # the last two lack --data
         assert (ended.code, failures(ended)) == (2, {})
         assert ended.json["passed"] is False
@@ -149,7 +185,12 @@ def fatten(body: Body) -> None:
     ],
 )
 def test_an_edit_by_hand_fails_at_tier_0(
-    folder: Path, home: Path, tmp_path: Path, change: Callable[[Body], None], failed: str, capsys: Capture
+    folder: Path,
+    home: Path,
+    tmp_path: Path,
+    change: Callable[[Body], None],
+    failed: str,
+    capsys: Capture,
 ) -> None:
     body = json.loads((folder / "result.json").read_text())
     change(body)
@@ -166,7 +207,10 @@ def better(folder: Path) -> None:
     for table in result["scores"]["test"].values():
         table |= {metric: 0.9 * value for metric, value in table.items()}
     for table in result["samples"].values():
-        table |= {metric: [float(f"{0.9 * value:.4g}") for value in values] for metric, values in table.items()}
+        table |= {
+            metric: [float(f"{0.9 * value:.4g}") for value in values]
+            for metric, values in table.items()
+        }
     (folder / "result.json").write_text(json.dumps(result))
 
 
@@ -183,7 +227,9 @@ def other_predictions(folder: Path) -> None:
 
 def other_weights(folder: Path) -> None:
     weights = load_file(folder / "weights.safetensors")
-    save_file({name: 1.02 * value for name, value in weights.items()}, folder / "weights.safetensors")
+    save_file(
+        {name: 1.02 * value for name, value in weights.items()}, folder / "weights.safetensors"
+    )
 
 
 @pytest.mark.parametrize(
@@ -212,17 +258,24 @@ def test_a_bundle_that_fits_together_but_is_not_true_fails_at_the_tier_that_know
     assert failures(ended)[failed] == tier
 
 
-def test_a_member_changed_without_its_checksum_fails_at_tier_0(folder: Path, home: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_a_member_changed_without_its_checksum_fails_at_tier_0(
+    folder: Path, home: Path, tmp_path: Path, capsys: Capture
+) -> None:
     import zipfile
 
-    with zipfile.ZipFile(folder / "bundle.zip") as whole, zipfile.ZipFile(tmp_path / "b.zip", "w") as copy:
+    with (
+        zipfile.ZipFile(folder / "bundle.zip") as whole,
+        zipfile.ZipFile(tmp_path / "b.zip", "w") as copy,
+    ):
         for name in whole.namelist():
             copy.writestr(name, whole.read(name) + (b" " if name == "task.json" else b""))
     ended = verified(capsys, tmp_path / "b.zip", 0, home)
     assert (ended.code, failures(ended)) == (3, {"checksums": 0})
 
 
-def test_other_data_are_told_by_their_fingerprint(darcy: Path, home: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_other_data_are_told_by_their_fingerprint(
+    darcy: Path, home: Path, tmp_path: Path, capsys: Capture
+) -> None:
     def elsewhere(folder: Path, **data: str) -> None:
         result = json.loads((folder / "result.json").read_text())
         result["data"] |= {"hash": "0" * 64, **data}
@@ -236,7 +289,9 @@ def test_other_data_are_told_by_their_fingerprint(darcy: Path, home: Path, tmp_p
     assert failures(verified(capsys, false, 1, home)) == {"data": 1}
 
 
-def test_a_training_elsewhere_is_compared_within_a_tolerance(steady_file: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_a_training_elsewhere_is_compared_within_a_tolerance(
+    steady_file: Path, tmp_path: Path, capsys: Capture
+) -> None:
     home = tmp_path / "home"
     body = json.loads((run_folder("ridge", steady_file, home) / "result.json").read_text())
     body["environment"]["torch"] = "0.4"
@@ -246,14 +301,28 @@ def test_a_training_elsewhere_is_compared_within_a_tolerance(steady_file: Path, 
     assert "tolerance 10% since torch may round otherwise" in ended.out
     for table in (body["scores"]["test"]["headline"], body["scores"]["test"]["head"]):
         table["rel_l2"] *= 0.8
-    body["samples"]["head"]["rel_l2"] = [float(f"{0.8 * value:.4g}") for value in body["samples"]["head"]["rel_l2"]]
+    body["samples"]["head"]["rel_l2"] = [
+        float(f"{0.8 * value:.4g}") for value in body["samples"]["head"]["rel_l2"]
+    ]
     (tmp_path / "elsewhere.json").write_text(json.dumps(body))
-    assert failures(verified(capsys, tmp_path / "elsewhere.json", 3, home, "--data", steady_file)) == {"headline": 3}
+    assert failures(
+        verified(capsys, tmp_path / "elsewhere.json", 3, home, "--data", steady_file)
+    ) == {"headline": 3}
 
 
 def test_a_declined_run_is_asked_again(tmp_path: Path, capsys: Capture) -> None:
     ended = command(
-        capsys, "run", "--model", "persistence", "--dataset", "darcy", "--track", "smoke", "--no-floors", "--home", tmp_path
+        capsys,
+        "run",
+        "--model",
+        "persistence",
+        "--dataset",
+        "darcy",
+        "--track",
+        "smoke",
+        "--no-floors",
+        "--home",
+        tmp_path,
     )
     assert ended.code == 0
     (path,) = (tmp_path / "results").rglob("*.json")
@@ -267,7 +336,13 @@ def test_what_is_no_result_is_one_line(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "a.json").write_text("{")
     (tmp_path / "b.json").write_text("[1]")
     (tmp_path / "c.zip").write_text("hello")
-    for subject in (tmp_path / "a.json", tmp_path / "b.json", tmp_path / "c.zip", tmp_path / "none.json", "0000"):
+    for subject in (
+        tmp_path / "a.json",
+        tmp_path / "b.json",
+        tmp_path / "c.zip",
+        tmp_path / "none.json",
+        "0000",
+    ):
         assert str(subject) in command(capsys, "verify", subject, "--home", tmp_path).mistake
     assert "tier" in command(capsys, "verify", "0000", "--tier", "4", "--home", tmp_path).mistake
 

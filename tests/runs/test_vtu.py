@@ -1,4 +1,6 @@
-"""What ParaView and a browser get: files that read back as the numbers of the run, and a small animation."""
+"""What ParaView and a browser get: files that read back as the numbers of the run, and a small
+animation.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ from gsnobench.runs.vtu import export_vtu
 
 FLOW = replace(
     TASK,
-    fields=(gb.Field("p", support="wall"), gb.Field("u", vector="velocity"), gb.Field("v", vector="velocity")),
+    fields=(
+        gb.Field("p", support="wall"),
+        gb.Field("u", vector="velocity"),
+        gb.Field("v", vector="velocity"),
+    ),
 )
 
 
@@ -44,7 +50,10 @@ def test_every_frame_reads_back_as_the_numbers_of_the_sample(tmp_path: Path) -> 
     (pvd,) = export_vtu(tmp_path, truth, predicted, [2])
     listed = ElementTree.parse(pvd).getroot().findall("./Collection/DataSet")
     assert [float(one.attrib["timestep"]) for one in listed] == [0.5, 1.5]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["sample0002.pvd", *(one.attrib["file"] for one in listed)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "sample0002.pvd",
+        *(one.attrib["file"] for one in listed),
+    ]
     mesh, wall = truth.meshes[0], truth.meshes[0].tags["wall"]
     for number, one in enumerate(listed):
         read = meshio.read(tmp_path / one.attrib["file"])
@@ -53,13 +62,19 @@ def test_every_frame_reads_back_as_the_numbers_of_the_sample(tmp_path: Path) -> 
         data = read.point_data
         assert data["truth_velocity"].shape == (16, 3)
         np.testing.assert_array_equal(data["truth_velocity"][:, :2], frames[2, number + 1, :, 1:])
-        np.testing.assert_array_equal(data["prediction_velocity"][:, :2], predicted[2, number, :, 1:])
+        np.testing.assert_array_equal(
+            data["prediction_velocity"][:, :2], predicted[2, number, :, 1:]
+        )
         np.testing.assert_array_equal(data["error_velocity"][:, 2], 0)
-        np.testing.assert_array_equal(data["error_p"][wall], (predicted[2, number] - frames[2, number + 1])[wall, 0])
+        np.testing.assert_array_equal(
+            data["error_p"][wall], (predicted[2, number] - frames[2, number + 1])[wall, 0]
+        )
         assert np.isnan(data["truth_p"][~wall]).all()  # pressure lives on the wall only
         np.testing.assert_array_equal(data["given_velocity"][:, :2], frames[2, 0, :, 1:])
         np.testing.assert_array_equal(data["input_bed"], np.asarray(truth.static)[2, :, 0])
-        np.testing.assert_array_equal(data["input_inflow"], np.full(16, np.asarray(truth.scalars)[2, 0]))
+        np.testing.assert_array_equal(
+            data["input_inflow"], np.full(16, np.asarray(truth.scalars)[2, 0])
+        )
 
 
 def test_each_window_is_given_its_own_last_frame(tmp_path: Path) -> None:
@@ -68,16 +83,23 @@ def test_each_window_is_given_its_own_last_frame(tmp_path: Path) -> None:
     for number in range(2):
         data = meshio.read(tmp_path / f"sample0000_frame000{number}.vtu").point_data
         np.testing.assert_array_equal(data["given_h"], np.asarray(truth.frames)[0, number, :, 0])
-        np.testing.assert_array_equal(data["truth_h"], np.asarray(truth.frames)[0, number + 1, :, 0])
+        np.testing.assert_array_equal(
+            data["truth_h"], np.asarray(truth.frames)[0, number + 1, :, 0]
+        )
 
 
 def test_padding_is_left_out_and_clouds_and_solids_are_written(tmp_path: Path) -> None:
     truth = ragged()["test"]  # 16 and 9 nodes
     export_vtu(tmp_path / "ragged", truth, predicted_for(truth), [0, 1])
-    assert [len(meshio.read(tmp_path / "ragged" / f"sample000{i}_frame0000.vtu").points) for i in (0, 1)] == [16, 9]
+    assert [
+        len(meshio.read(tmp_path / "ragged" / f"sample000{i}_frame0000.vtu").points) for i in (0, 1)
+    ] == [16, 9]
     points = np.random.default_rng(0).normal(size=(5, 3))
     tetrahedra = np.array([[0, 1, 2, 3], [1, 2, 3, 4]])
-    for kind, cells, expected in (("vertex", None, np.arange(5)[:, None]), ("tetra", tetrahedra, tetrahedra)):
+    for kind, cells, expected in (
+        ("vertex", None, np.arange(5)[:, None]),
+        ("tetra", tetrahedra, tetrahedra),
+    ):
         space = fixed(task=replace(TASK, dim=3, tags=()), mesh=Mesh(points, cells))["test"]
         export_vtu(tmp_path / kind, space, predicted_for(space), [1])
         read = meshio.read(tmp_path / kind / "sample0001_frame0001.vtu")
@@ -90,20 +112,40 @@ def test_padding_is_left_out_and_clouds_and_solids_are_written(tmp_path: Path) -
 
 
 def test_a_run_and_its_bundle_export_the_same(
-    unsteady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    unsteady_file: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     home = tmp_path / "home"
     folder = run_folder("gsno", unsteady_file, home, "--train.steps", "5", "--gif")
-    options = ("--format", "vtu", "--samples", "0,5", "--data", unsteady_file, "--device", "cpu", "--home", home)
+    options = (
+        "--format",
+        "vtu",
+        "--samples",
+        "0,5",
+        "--data",
+        unsteady_file,
+        "--device",
+        "cpu",
+        "--home",
+        home,
+    )
     ended = command(capsys, "export", folder, *options, "--json")
     assert (ended.code, ended.err) == (0, "")
     assert ended.json["folder"] == f"{folder.name}-vtu"
-    assert command(capsys, "export", folder / "bundle.zip", *options, "--out", tmp_path / "b").code == 0
+    assert (
+        command(capsys, "export", folder / "bundle.zip", *options, "--out", tmp_path / "b").code
+        == 0
+    )
     files = sorted((tmp_path / "b").glob("*.vtu"))
     assert len(files) == 14
     for path in files:
-        mine, other = (meshio.read(place / path.name).point_data for place in (tmp_path / "b", tmp_path / f"{folder.name}-vtu"))
+        mine, other = (
+            meshio.read(place / path.name).point_data
+            for place in (tmp_path / "b", tmp_path / f"{folder.name}-vtu")
+        )
         assert set(mine) == {"given_height", "truth_height", "prediction_height", "error_height"}
         for name, values in mine.items():
             np.testing.assert_array_equal(values, other[name])
@@ -128,13 +170,24 @@ def _look_at(path: Path, frames: int) -> None:
 def test_a_floor_and_a_finished_run_are_animated_too(
     unsteady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ("run", "--model", "persistence", "--dataset", unsteady_file, "--track", "smoke", "--no-floors")
+    arguments = (
+        "run",
+        "--model",
+        "persistence",
+        "--dataset",
+        unsteady_file,
+        "--track",
+        "smoke",
+        "--no-floors",
+    )
     assert command(capsys, *arguments, "--home", tmp_path).code == 0
     ended = command(capsys, *arguments, "--home", tmp_path, "--gif", "--json")
     _look_at(Path(ended.json["gif"]), frames=7)
 
 
-def test_a_case_shows_the_frames_that_are_asked_for_also_of_a_model_that_sees_less(unsteady_file: Path, tmp_path: Path) -> None:
+def test_a_case_shows_the_frames_that_are_asked_for_also_of_a_model_that_sees_less(
+    unsteady_file: Path, tmp_path: Path
+) -> None:
     plan = make_plan(Request("persistence", str(unsteady_file), track="smoke"))
     plan = replace(plan, horizon=Horizon(window=1, steps=1))  # two frames are given
     where = Where(Home(tmp_path), torch.device("cpu"))
@@ -143,7 +196,9 @@ def test_a_case_shows_the_frames_that_are_asked_for_also_of_a_model_that_sees_le
         case = case_of(plan, setup.module, make_loader(plan, where, setup, test), "median", 3, 0.1)
         frames = test.frames[3]
     np.testing.assert_allclose(case.truth, frames[2:], rtol=1e-6)
-    np.testing.assert_allclose(case.prediction, np.broadcast_to(frames[1], case.truth.shape), rtol=1e-6)
+    np.testing.assert_allclose(
+        case.prediction, np.broadcast_to(frames[1], case.truth.shape), rtol=1e-6
+    )
     assert case.times == plan.task.times[2:]
 
 
@@ -154,13 +209,19 @@ def test_one_frame_is_not_animated_and_nothing_is_started(
     ended = command(capsys, "run", "--model", "gsno", "--dataset", steady_file, *options)
     assert "poisson has one frame to find; nothing to animate" in ended.mistake
     assert not list(tmp_path.iterdir())
-    check_animable(Task(id="a@1-1", dataset="a", fields=(Field("u"),), dim=2, t_in=1, starts=(0, 1)))  # one frame a window
+    # one frame a window
+    check_animable(
+        Task(id="a@1-1", dataset="a", fields=(Field("u"),), dim=2, t_in=1, starts=(0, 1))
+    )
 
 
-def test_a_rich_animation_drops_frames_to_stay_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rich_animation_drops_frames_to_stay_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mesh = Mesh(square().points)
     times = tuple(np.linspace(0, 1, 8).tolist())
-    waves = np.stack([np.sin(9 * mesh.points[:, 0] + 6 * time) for time in times])[..., None]  # (T, N, 1)
+    # (T, N, 1)
+    waves = np.stack([np.sin(9 * mesh.points[:, 0] + 6 * time) for time in times])[..., None]
     task = Task(id="waves@0-8", dataset="waves", fields=(Field("u"),), dim=2, t_out=8, times=times)
     case = Case("median", 0.1, mesh, {}, waves, 1.1 * waves, times)
     whole = animate(tmp_path / "whole.gif", task, case, title="all").stat().st_size

@@ -1,4 +1,6 @@
-"""The study of retained modes: its cells are ordinary runs that are made once, and its sentence says what the numbers say."""
+"""The study of retained modes: its cells are ordinary runs that are made once, and its sentence
+says what the numbers say.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ def test_a_study_is_run_once_and_told_in_tables_and_a_figure(
     monkeypatch.setattr(sensitivity, "GRID", {"k_s": (4, 8), "k_t": (4, 8)})
     study(tmp_path, monkeypatch)
     progress = capsys.readouterr().err
-    for cell in ("k_s 4, k_t 8", "k_s 8, k_t 8", "k_s 8, k_t 4"):  # the centre of both tables is one run
+    # the centre of both tables is one run
+    for cell in ("k_s 4, k_t 8", "k_s 8, k_t 8", "k_s 8, k_t 4"):
         assert progress.count(f"gsno@paper on darcy, {cell}, seed 0: done") == 1
     study(tmp_path, monkeypatch, "--json")
     again = capsys.readouterr()
@@ -38,7 +41,9 @@ def test_a_study_is_run_once_and_told_in_tables_and_a_figure(
     told = json.loads(again.out)
     folder = Path(told["folder"])
     errors = {name: [row["test"] for row in rows] for name, rows in told["tables"].items()}
-    assert errors["k_s"][1] == errors["k_t"][1] and all(len(one) == 1 for rows in errors.values() for one in rows)
+    assert errors["k_s"][1] == errors["k_t"][1] and all(
+        len(one) == 1 for rows in errors.values() for one in rows
+    )
     with (folder / "sensitivity.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["k_s"], row["k_t"], row["state"]) for row in rows] == [
@@ -69,6 +74,11 @@ class Told(Row):
         ((0.3, 0.2), "k_s: too few values to see a shape."),
     ],
 )
-def test_the_sentence_tells_a_shape_only_beyond_the_scatter_of_seeds(means: tuple[float, ...], verdict: str) -> None:
-    rows = [Told(value, (), (mean - 0.01, mean, mean + 0.01)) for value, mean in zip((4, 6, 8), means, strict=False)]
+def test_the_sentence_tells_a_shape_only_beyond_the_scatter_of_seeds(
+    means: tuple[float, ...], verdict: str
+) -> None:
+    rows = [
+        Told(value, (), (mean - 0.01, mean, mean + 0.01))
+        for value, mean in zip((4, 6, 8), means, strict=False)
+    ]
     assert Sensitivity("toy", Path("nowhere"), {"k_s": tuple(rows)}).sentence.startswith(verdict)

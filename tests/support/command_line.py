@@ -45,14 +45,33 @@ def command(capsys: pytest.CaptureFixture[str], *arguments: object) -> Ended:
 
 def run_folder(model: str, dataset: Path | str, home: Path, *options: str) -> Path:
     """The folder of a short run with its bundle."""
-    arguments = ["run", "--model", model, "--dataset", str(dataset), "--track", "smoke", "--no-floors", "--device", "cpu"]
+    arguments = [
+        "run",
+        "--model",
+        model,
+        "--dataset",
+        str(dataset),
+        "--track",
+        "smoke",
+        "--no-floors",
+        "--device",
+        "cpu",
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GSNOBENCH_TRACKING_URI", "none")
-        patch.setattr(sys, "argv", ["gsnobench", *arguments, "--home", str(home), "--jobs", "1", "--bundle", *options])
+        patch.setattr(
+            sys,
+            "argv",
+            ["gsnobench", *arguments, "--home", str(home), "--jobs", "1", "--bundle", *options],
+        )
         with pytest.raises(SystemExit) as stop:
             main()
     assert stop.value.code == 0
-    (bundle,) = [path for path in home.glob("runs/*/bundle.zip") if f'"model":"{model}"' in _result(path.parent)]
+    (bundle,) = [
+        path
+        for path in home.glob("runs/*/bundle.zip")
+        if f'"model":"{model}"' in _result(path.parent)
+    ]
     return bundle.parent
 
 

@@ -33,14 +33,28 @@ def made_spec(model: str = "gsno", **changes: Any) -> RunSpec:
     return RunSpec(**{**values, **changes})
 
 
-def made_result(model: str = "gsno", *, errors: Sequence[float] | float = 0.1, frames: int = 0, **changes: Any) -> RunResult:
+def made_result(
+    model: str = "gsno", *, errors: Sequence[float] | float = 0.1, frames: int = 0, **changes: Any
+) -> RunResult:
     """A finished run with these errors of its test samples."""
     spec = made_spec(model, **changes)
     samples = [round(float(one), 6) for one in np.broadcast_to(errors, (spec.sizes["test"],))]
     mean = float(np.mean(samples))
-    table = {"head": {"rel_l2": mean, "rel_l2_raw": mean, "rmse": 2 * mean, "mae": mean}, "headline": {"rel_l2": mean}}
-    quantiles = {"head": {f"q{q}": [mean * (1 + 0.01 * frame) for frame in range(frames)] for q in (10, 50, 90)}}
-    costs = {"parameters": 1000.0 * (1 + len(model)), "prepare_s": 0.1, "train_cpu_s": 100.0, "validate_cpu_s": 1.0}
+    table = {
+        "head": {"rel_l2": mean, "rel_l2_raw": mean, "rmse": 2 * mean, "mae": mean},
+        "headline": {"rel_l2": mean},
+    }
+    quantiles = {
+        "head": {
+            f"q{q}": [mean * (1 + 0.01 * frame) for frame in range(frames)] for q in (10, 50, 90)
+        }
+    }
+    costs = {
+        "parameters": 1000.0 * (1 + len(model)),
+        "prepare_s": 0.1,
+        "train_cpu_s": 100.0,
+        "validate_cpu_s": 1.0,
+    }
     return RunResult(
         spec=spec,
         status="done",
@@ -54,7 +68,9 @@ def made_result(model: str = "gsno", *, errors: Sequence[float] | float = 0.1, f
 
 
 def spread(mean: float, seed: int, *, samples: int = 64, scatter: float = 0.02) -> np.ndarray:
-    """Errors of test samples: harder and easier ones, the same for all rows, and a scatter of this row and seed."""
+    """Errors of test samples: harder and easier ones, the same for all rows, and a scatter of this
+    row and seed.
+    """
     hardness = np.exp(0.3 * np.random.default_rng(7).normal(size=samples))
     shift = np.exp(scatter * np.random.default_rng(1000 + seed).normal())
     noise = np.exp(scatter * np.random.default_rng(2000 + seed).normal(size=samples))
@@ -72,6 +88,12 @@ def save(root: Path, *results: RunResult) -> list[Path]:
 def made_evidence(root: Path) -> Path:
     """Three models and a floor, three seeds each, clearly apart."""
     for place, (model, mean) in enumerate((("gsno", 0.02), ("amg", 0.04), ("coral", 0.08))):
-        save(root, *(made_result(model, errors=spread(mean, 10 * place + seed), seed=seed) for seed in range(3)))
+        save(
+            root,
+            *(
+                made_result(model, errors=spread(mean, 10 * place + seed), seed=seed)
+                for seed in range(3)
+            ),
+        )
     save(root, made_result("mean", errors=spread(0.5, 99), preset="default", steps={"fit": 0}))
     return root

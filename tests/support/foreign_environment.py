@@ -18,7 +18,9 @@ class Environment:
 
     @classmethod
     def create(cls, folder: Path) -> Environment:
-        """An empty environment; a .pth file adds the packages of this one, editable installs included."""
+        """An empty environment; a .pth file adds the packages of this one, editable installs
+        included.
+        """
         venv.create(folder / "venv", with_pip=False, symlinks=True)
         environment = cls(folder)
         answer = environment.python("-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
@@ -26,15 +28,32 @@ class Environment:
         (Path(answer.stdout.strip()) / "parent.pth").write_text(line)
         return environment
 
-    def python(self, *arguments: str, expect: int = 0, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    def python(
+        self, *arguments: str, expect: int = 0, cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run the environment's interpreter and hold it to an exit code."""
         variables = {
-            name: value for name, value in os.environ.items() if not name.startswith(("GSNOBENCH_", "PYTHON", "PYTEST_"))
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("GSNOBENCH_", "PYTHON", "PYTEST_"))
         }
-        variables |= {"GSNOBENCH_HOME": str(self.folder / "home"), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+        variables |= {
+            "GSNOBENCH_HOME": str(self.folder / "home"),
+            "OMP_NUM_THREADS": "1",
+            "COLUMNS": "200",
+        }
         command = [str(self.folder / "venv" / "bin" / "python"), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=cwd or self.folder, env=variables, timeout=500)
-        assert done.returncode == expect, f"{arguments}: exit {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            cwd=cwd or self.folder,
+            env=variables,
+            timeout=500,
+        )
+        assert done.returncode == expect, (
+            f"{arguments}: exit {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        )
         return done
 
     def gsnobench(self, *arguments: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
@@ -43,5 +62,11 @@ class Environment:
 
     def install(self, *packages: Path) -> None:
         """Install package folders offline, without their dependencies."""
-        offline = ("--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet")
+        offline = (
+            "--no-deps",
+            "--no-build-isolation",
+            "--no-index",
+            "--disable-pip-version-check",
+            "--quiet",
+        )
         self.python("-m", "pip", "install", *offline, *(str(package) for package in packages))

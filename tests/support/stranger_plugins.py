@@ -1,4 +1,6 @@
-"""A stranger's package on PYTHONPATH, for tests that start processes: a dataset of milliseconds and models with bad manners."""
+"""A stranger's package on PYTHONPATH, for tests that start processes: a dataset of milliseconds and
+models with bad manners.
+"""
 
 from __future__ import annotations
 
@@ -72,4 +74,7 @@ def make_strangers(folder: Path) -> dict[str, str]:
         (folder / f"strange_{name}.py").write_text(DATASET.format(constant=name.upper()))
     for name, body in BODIES.items():
         (folder / f"strange_{name}.py").write_text(MODEL.format(name=name, body=body))
-    return {"PYTHONPATH": os.pathsep.join([str(folder), str(Path(__file__).parent)]), "GSNOBENCH_TRACKING_URI": "none"}
+    return {
+        "PYTHONPATH": os.pathsep.join([str(folder), str(Path(__file__).parent)]),
+        "GSNOBENCH_TRACKING_URI": "none",
+    }

@@ -1,4 +1,6 @@
-"""Evidence of models and tasks that do not exist: errors drawn from known distributions, for the views of boards."""
+"""Evidence of models and tasks that do not exist: errors drawn from known distributions, for the
+views of boards.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,17 @@ HOSTILE = (
 
 
 def toy_tracks(
-    models: Sequence[str], tasks: Sequence[str], *, seeds: int = 3, reason: str = "no mesh", track: str = "laptop"
+    models: Sequence[str],
+    tasks: Sequence[str],
+    *,
+    seeds: int = 3,
+    reason: str = "no mesh",
+    track: str = "laptop",
 ) -> list[Track]:
     """All models on all tasks, and a variant of the first.
 
-    Every fourth task has frames; the last model declines every third task, the one before it has a single seed.
+    Every fourth task has frames; the last model declines every third task, the one before it has a
+    single seed.
     """
     entries = []
     for place, task in enumerate(tasks):
@@ -39,10 +47,14 @@ def toy_tracks(
         entries.append(_done(_spec(task, models[0], 0, track, {"k_s": 16}), 1, frames))
         for rank, model in enumerate(models):
             if rank == len(models) - 1 and place % 3 == 0:
-                entries.append(Entry.of(RunResult(_spec(task, model, 0, track), "declined", reason)))
+                entries.append(
+                    Entry.of(RunResult(_spec(task, model, 0, track), "declined", reason))
+                )
                 continue
             count = 1 if rank == len(models) - 2 or model == FLOOR else seeds
-            entries += [_done(_spec(task, model, seed, track), rank, frames) for seed in range(count)]
+            entries += [
+                _done(_spec(task, model, seed, track), rank, frames) for seed in range(count)
+            ]
     return make_tracks(Evidence(tuple(entries), ()), {FLOOR}, Published())
 
 
@@ -51,25 +63,53 @@ def has_bands(task: str) -> bool:
     return task != "pipe"
 
 
-def _spec(task: str, model: str, seed: int, track: str, knobs: Mapping[str, int] | None = None) -> RunSpec:
+def _spec(
+    task: str, model: str, seed: int, track: str, knobs: Mapping[str, int] | None = None
+) -> RunSpec:
     steps = {"fit": 0 if model == FLOOR else 100}
-    return made_spec(model, task=task, track=track, seed=seed, model_params=knobs or {}, steps=steps, resolution=450)
+    return made_spec(
+        model,
+        task=task,
+        track=track,
+        seed=seed,
+        model_params=knobs or {},
+        steps=steps,
+        resolution=450,
+    )
 
 
 def _done(spec: RunSpec, rank: int, frames: int) -> Entry:
     """The model of rank r has an error of about 0.01 * 1.5**r, and costs less the worse it is."""
     draw = np.random.default_rng([rank, spec.seed, len(spec.task), frames])
-    samples = 0.01 * 1.5**rank * np.exp(0.2 * draw.standard_normal(64) + 0.02 * draw.standard_normal())
+    samples = (
+        0.01 * 1.5**rank * np.exp(0.2 * draw.standard_normal(64) + 0.02 * draw.standard_normal())
+    )
     error = float(samples.mean())
     growth = np.linspace(0.5, 1.5, frames)
-    quantiles = {name: (error * factor * growth).tolist() for name, factor in (("q10", 0.7), ("q50", 1.0), ("q90", 1.4))}
+    quantiles = {
+        name: (error * factor * growth).tolist()
+        for name, factor in (("q10", 0.7), ("q50", 1.0), ("q90", 1.4))
+    }
     truth = np.geomspace(1.0, 0.01, 8)
-    bands = {"truth": truth.tolist(), "error": np.minimum(truth, error * np.geomspace(0.3, 1.0, 8)).tolist()}
-    costs = {"parameters": 10**6 / (1 + rank), "prepare_s": 0.2, "train_cpu_s": 120.0 / (1 + rank), "peak_mb": 400.0 + 10 * rank}
+    bands = {
+        "truth": truth.tolist(),
+        "error": np.minimum(truth, error * np.geomspace(0.3, 1.0, 8)).tolist(),
+    }
+    costs = {
+        "parameters": 10**6 / (1 + rank),
+        "prepare_s": 0.2,
+        "train_cpu_s": 120.0 / (1 + rank),
+        "peak_mb": 400.0 + 10 * rank,
+    }
     result = RunResult(
         spec=spec,
         status="done",
-        scores={"test": {"height": {"rel_l2": error, "rel_l2_raw": error / 30}, "headline": {"rel_l2": error}}},
+        scores={
+            "test": {
+                "height": {"rel_l2": error, "rel_l2_raw": error / 30},
+                "headline": {"rel_l2": error},
+            }
+        },
         samples={"height": {"rel_l2": samples.tolist()}},
         frames={"height": quantiles} if frames > 1 else {},
         costs={**costs, "inference_s": 0.003 * (1 + rank)},

@@ -1,4 +1,6 @@
-"""Small datasets with real solvers, for tests of the data path: heat on a triangulated square, and a disc of varying size."""
+"""Small datasets with real solvers, for tests of the data path: heat on a triangulated square, and
+a disc of varying size.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,18 @@ def square(side: int) -> gb.Mesh:
     lower = np.stack([corner, corner + side, corner + 1], axis=1)
     upper = np.stack([corner + side, corner + side + 1, corner + 1], axis=1)
     on_wall = (points == 0).any(axis=1) | (points == 1).any(axis=1)
-    return gb.Mesh(points, np.concatenate([lower, upper]), {"wall": on_wall, "left": points[:, 0] == 0})
+    return gb.Mesh(
+        points, np.concatenate([lower, upper]), {"wall": on_wall, "left": points[:, 0] == 0}
+    )
 
 
 def _heat_setup(params: HeatParams, resolution: int, cache: gb.Cache) -> dict:
     mesh = square(round(resolution**0.5))
     side = round(mesh.size**0.5)
-    second = scipy.sparse.diags_array([1.0, -2.0, 1.0], offsets=[-1, 0, 1], shape=(side, side)) * (side - 1) ** 2
+    second = (
+        scipy.sparse.diags_array([1.0, -2.0, 1.0], offsets=[-1, 0, 1], shape=(side, side))
+        * (side - 1) ** 2
+    )
     eye = scipy.sparse.eye_array(side)
     laplacian = scipy.sparse.kron(second, eye) + scipy.sparse.kron(eye, second)
     free = scipy.sparse.diags_array((~mesh.tags["wall"]).astype(float))
@@ -44,21 +51,29 @@ def _heat_setup(params: HeatParams, resolution: int, cache: gb.Cache) -> dict:
     return {"mesh": mesh, "step": scipy.sparse.linalg.splu(step.tocsc()), "smooth": params.smooth}
 
 
-def _heat_generate(setup: dict, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
+def _heat_generate(
+    setup: dict, seed: int, split: str, indices: Sequence[int]
+) -> Iterator[gb.Sample]:
     mesh = setup["mesh"]
     for index in indices:
         _note(split, index)
         draw = np.random.default_rng([seed, SPLITS.index(split), index])
         waves = draw.normal(size=(3, 3)) if setup["smooth"] else draw.normal(size=(9, 9))
         state = sum(
-            amplitude * np.sin(np.pi * (i + 1) * mesh.points[:, 0]) * np.sin(np.pi * (j + 1) * mesh.points[:, 1])
+            amplitude
+            * np.sin(np.pi * (i + 1) * mesh.points[:, 0])
+            * np.sin(np.pi * (j + 1) * mesh.points[:, 1])
             for (i, j), amplitude in np.ndenumerate(waves)
         )
         state = np.where(mesh.tags["wall"], 0.0, state)
         frames = [state]
         for _ in TIMES[1:]:
             frames.append(setup["step"].solve(frames[-1]))
-        yield gb.Sample(np.stack(frames)[..., None], np.abs(waves).sum() * mesh.points[:, :1], np.array([waves[0, 0]]))
+        yield gb.Sample(
+            np.stack(frames)[..., None],
+            np.abs(waves).sum() * mesh.points[:, :1],
+            np.array([waves[0, 0]]),
+        )
 
 
 def _note(split: str, index: int) -> None:
@@ -75,7 +90,14 @@ def _mesh_of(setup: dict) -> gb.Mesh:
 
 HEAT = gb.Dataset(
     name="heat",
-    fields=(gb.Field("temperature", unit="K", boundary={"wall": "dirichlet"}, help="temperature above the wall's"),),
+    fields=(
+        gb.Field(
+            "temperature",
+            unit="K",
+            boundary={"wall": "dirichlet"},
+            help="temperature above the wall's",
+        ),
+    ),
     static=(gb.Field("source", unit="K"),),
     scalars=(gb.Field("amplitude", unit="K"),),
     tags=("wall", "left"),
@@ -106,14 +128,20 @@ def _disc_setup(params: object, resolution: int, cache: gb.Cache) -> int:
     return resolution
 
 
-def _disc_generate(setup: int, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
+def _disc_generate(
+    setup: int, seed: int, split: str, indices: Sequence[int]
+) -> Iterator[gb.Sample]:
     for index in indices:
         draw = np.random.default_rng([seed, SPLITS.index(split), index, 7])
         rim = int(draw.integers(setup, 2 * setup))
         angle = 2 * np.pi * np.arange(rim) / rim
         radius = draw.uniform(0.5, 2.0)
-        points = np.concatenate([[[0.0, 0.0]], radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)])
-        cells = np.stack([np.zeros(rim, dtype=int), 1 + np.arange(rim), 1 + (np.arange(rim) + 1) % rim], axis=1)
+        points = np.concatenate(
+            [[[0.0, 0.0]], radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)]
+        )
+        cells = np.stack(
+            [np.zeros(rim, dtype=int), 1 + np.arange(rim), 1 + (np.arange(rim) + 1) % rim], axis=1
+        )
         mesh = gb.Mesh(points, cells, {"rim": np.arange(rim + 1) > 0})
         torsion = (radius**2 - (points**2).sum(axis=1)) / 4  # -laplace u = 1 on the disc
         yield gb.Sample(torsion[None, :, None], np.zeros((rim + 1, 0)), np.zeros(0), mesh)

@@ -1,4 +1,6 @@
-"""Floors fitted by hand on small data with known answers; the encoding and the batching are the core's."""
+"""Floors fitted by hand on small data with known answers; the encoding and the batching are the
+core's.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class Trained:
     def loader(self, samples: Samples) -> Loader:
         def geometry(mesh: Mesh) -> Geometry:
             task, reference = samples.task, self.reference
-            return compute_geometry(self.model, self.params, task, mesh, reference=reference, cache=gb.Cache())
+            return compute_geometry(
+                self.model, self.params, task, mesh, reference=reference, cache=gb.Cache()
+            )
 
         return Loader(
             samples,
@@ -46,7 +50,9 @@ class Trained:
     def batch(self, samples: Samples, start: int = 0) -> tuple[gb.Batch, torch.Tensor]:
         """All windows that begin at one frame, and their centred targets."""
         everyone = torch.arange(len(samples))
-        return self.loader(samples).batch(everyone, torch.full_like(everyone, start), samples.task.t_out)
+        return self.loader(samples).batch(
+            everyone, torch.full_like(everyone, start), samples.task.t_out
+        )
 
     def batches(self, samples: Samples) -> Iterator[tuple[gb.Batch, torch.Tensor]]:
         for start in samples.task.starts:
@@ -73,7 +79,10 @@ def train(name: str, known: Samples, valid: Samples, **knobs: object) -> Trained
     for phase in model.phases(known.task, params):
         assert phase.solve is not None
         with torch.no_grad():
-            phase.solve(trained.module, gb.Fit(known.task, known, valid, lambda split: trained.batches(splits[split])))
+            phase.solve(
+                trained.module,
+                gb.Fit(known.task, known, valid, lambda split: trained.batches(splits[split])),
+            )
     return trained
 
 
@@ -89,7 +98,9 @@ def make_task(**changes: Any) -> Task:
     return replace(base, **changes)
 
 
-def make_samples(task: Task, meshes: Mesh | list[Mesh], frames: Array, static: Array | None = None) -> Samples:
+def make_samples(
+    task: Task, meshes: Mesh | list[Mesh], frames: Array, static: Array | None = None
+) -> Samples:
     shared = (meshes,) if isinstance(meshes, Mesh) else tuple(meshes)
     static = np.zeros((*frames.shape[:1], frames.shape[2], 0)) if static is None else static
     return Samples(task, shared, frames, static, np.zeros((len(frames), 0)))
@@ -100,19 +111,28 @@ def relative(guess: Array, truth: Array) -> float:
 
 
 def steady(mesh: Mesh, operator: Any, count: int, seed: int) -> Samples:
-    """Positive random inputs x = exp(g), g in the span of eight smooth functions, and u = operator(x)."""
+    """Positive random inputs x = exp(g), g in the span of eight smooth functions, and u =
+    operator(x).
+    """
     task = make_task(static=(gb.Field("x"),))
     draw = np.random.default_rng(seed).normal(size=(count, 8)) * 0.3
-    waves = np.stack([np.cos(np.pi * (mesh.points @ [i, j])) for i in range(4) for j in range(2)])  # (8, N)
+    # (8, N)
+    waves = np.stack([np.cos(np.pi * (mesh.points @ [i, j])) for i in range(4) for j in range(2)])
     x = np.exp(draw @ waves)
     return make_samples(task, mesh, operator(x)[:, None, :, None], x[..., None])
 
 
-def moving(mesh: Mesh, count: int, seed: int, rate: Any, t_in: int = 3, t_out: int = 8, k: int = 12) -> Samples:
-    """Trajectories of two fields (one about 5.0) whose Laplacian modes each follow a law of motion about a common state."""
+def moving(
+    mesh: Mesh, count: int, seed: int, rate: Any, t_in: int = 3, t_out: int = 8, k: int = 12
+) -> Samples:
+    """Trajectories of two fields (one about 5.0) whose Laplacian modes each follow a law of motion
+    about a common state.
+    """
     basis = eigenbasis(mesh, k)
     fields = (gb.Field("h", reference=5.0), gb.Field("p"))
-    task = make_task(fields=fields, t_in=t_in, t_out=t_out, times=tuple(float(t) for t in range(t_in + t_out)))
+    task = make_task(
+        fields=fields, t_in=t_in, t_out=t_out, times=tuple(float(t) for t in range(t_in + t_out))
+    )
     real, imaginary = np.random.default_rng(seed).normal(size=(2, count, k, 2))
     law = np.stack([rate(basis.values, t) for t in range(t_in + t_out)])  # (T, k) complex
     series = np.einsum("tk,skc->stkc", law, real + 1j * imaginary).real + 0.5
@@ -135,6 +155,8 @@ def shapes(count: int, seed: int = 0, t_in: int = 0, t_out: int = 1) -> Samples:
     draw = np.random.default_rng(seed)
     meshes = [plane_mesh(5 + index % 3, 1 + 0.3 * index) for index in range(count)]
     largest = max(mesh.size for mesh in meshes)
-    task = make_task(fields=(gb.Field("u", reference=1.0), gb.Field("w", support="wall")), t_in=t_in, t_out=t_out)
+    task = make_task(
+        fields=(gb.Field("u", reference=1.0), gb.Field("w", support="wall")), t_in=t_in, t_out=t_out
+    )
     frames = draw.normal(size=(count, t_in + t_out, largest, 2))
     return make_samples(replace(task, corresponds=False, fixed_mesh=False), meshes, frames)

@@ -36,21 +36,29 @@ TASK = Task(
 )
 
 
-def fixed(seed: int = 0, train: int = 5, task: Task = TASK, mesh: gb.Mesh | None = None) -> dict[str, Samples]:
+def fixed(
+    seed: int = 0, train: int = 5, task: Task = TASK, mesh: gb.Mesh | None = None
+) -> dict[str, Samples]:
     """Random samples of three splits on one square."""
     mesh = mesh or square(4)
     draw = np.random.default_rng(seed)
 
     def samples(count: int) -> Samples:
-        frames = draw.normal(size=(count, len(task.times), mesh.size, len(task.fields))).astype("f4")
+        frames = draw.normal(size=(count, len(task.times), mesh.size, len(task.fields))).astype(
+            "f4"
+        )
         static = draw.normal(size=(count, mesh.size, len(task.static))).astype("f4")
-        return Samples(task, (mesh,), frames, static, draw.normal(size=(count, len(task.scalars))).astype("f4"))
+        return Samples(
+            task, (mesh,), frames, static, draw.normal(size=(count, len(task.scalars))).astype("f4")
+        )
 
     return {"train": samples(train), "valid": samples(2), "test": samples(3)}
 
 
 def ragged(seed: int = 0, padding: float = 0.0) -> dict[str, Samples]:
-    """Random samples, each on a square of its own size; `padding` stands where a sample has no node."""
+    """Random samples, each on a square of its own size; `padding` stands where a sample has no
+    node.
+    """
     task = replace(TASK, fixed_mesh=False, corresponds=False)
     draw = np.random.default_rng(seed)
 
@@ -77,7 +85,13 @@ def write_toy(folder: Path) -> Path:
 def without_hashes(path: Path) -> Path:
     """Make a file of ours one that a user could have written."""
     with netCDF4.Dataset(path, "a") as file:
-        for name in ("content_hash", "split_hashes", "fingerprint", "gsnobench_format", "gsnobench_version"):
+        for name in (
+            "content_hash",
+            "split_hashes",
+            "fingerprint",
+            "gsnobench_format",
+            "gsnobench_version",
+        ):
             file.delncattr(name)
     return path
 

@@ -1,4 +1,6 @@
-"""A search on validation alone: its space, its counts with workers that die, what it may not see, and its one-line mistakes."""
+"""A search on validation alone: its space, its counts with workers that die, what it may not see,
+and its one-line mistakes.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,16 @@ from gsnobench.runs.plan import Plan, Request, make_plan
 from gsnobench.runs.run import execute, validate
 from gsnobench.runs.stages import Where
 from gsnobench.sweep.figures import write_all
-from gsnobench.sweep.search import Search, answer, is_complete, make_search, open_trials, ranked, refits, work
+from gsnobench.sweep.search import (
+    Search,
+    answer,
+    is_complete,
+    make_search,
+    open_trials,
+    ranked,
+    refits,
+    work,
+)
 from gsnobench.sweep.space import axes_of, grid_points, own_point, suggest
 from gsnobench.sweep.trials import Trials
 
@@ -54,11 +65,20 @@ def plan(steady_file: Path) -> Plan:
 
 def search_on(file: Path, over: str = "model.k_s=4..16,model.k_t=1..2", **how: Any) -> Search:
     request = Request("gsno", str(file), track="smoke", preset="paper", knobs=STEPS)
-    settings = {"trials": 4, "name": "s", "refit_top": 2, "refit_seeds": (0, 1), "sampler": "random", **how}
+    settings = {
+        "trials": 4,
+        "name": "s",
+        "refit_top": 2,
+        "refit_seeds": (0, 1),
+        "sampler": "random",
+        **how,
+    }
     return make_search(request, over.split(","), **settings)
 
 
-def run_here(search: Search, home: Path, storage: str = "") -> tuple[Trials, Where, list[Mapping[str, Any]]]:
+def run_here(
+    search: Search, home: Path, storage: str = ""
+) -> tuple[Trials, Where, list[Mapping[str, Any]]]:
     """A worker in this process."""
     where = Where(open_home(home), torch.device("cpu"))
     trials, heard = open_trials(search, where.home, storage), []
@@ -66,11 +86,22 @@ def run_here(search: Search, home: Path, storage: str = "") -> tuple[Trials, Whe
     return trials, where, heard
 
 
-# ---------------------------------------------------------------------------------------------------------------- space
+# -------------------------------------------------------------------------------------------- space
 
 
 def test_knobs_become_distributions(plan: Plan) -> None:
-    axes = axes_of(["model.bias", "model.modes", "model.depth=1..3", "model.slope", "model.kernel", "train.lr"], plan, {})
+    axes = axes_of(
+        [
+            "model.bias",
+            "model.modes",
+            "model.depth=1..3",
+            "model.slope",
+            "model.kernel",
+            "train.lr",
+        ],
+        plan,
+        {},
+    )
     assert [axis.distribution() for axis in axes] == [
         optuna.distributions.IntDistribution(4, 64, log=True),
         optuna.distributions.IntDistribution(1, 3),
@@ -85,7 +116,9 @@ def test_knobs_become_distributions(plan: Plan) -> None:
 
 def test_a_conditional_knob_is_asked_only_where_it_matters(plan: Plan) -> None:
     axes = axes_of(["model.knots=2:4", "model.kernel"], plan, {})
-    assert dict(suggest(FixedTrial({"model.kernel": "table", "model.knots": 4}), axes, plan)) == {"model.kernel": "table"}
+    assert dict(suggest(FixedTrial({"model.kernel": "table", "model.knots": 4}), axes, plan)) == {
+        "model.kernel": "table"
+    }
     hats = {"model.kernel": "hats", "model.knots": 4}
     assert dict(suggest(FixedTrial(hats), axes, plan)) == hats
     assert len(grid_points(axes, plan)) == 3
@@ -103,15 +136,23 @@ def test_a_condition_must_name_a_knob_above_it() -> None:
         Wrong.knobs()
 
 
-def test_the_central_knobs_are_the_default(steady_file: Path, unsteady_file: Path, plan: Plan) -> None:
+def test_the_central_knobs_are_the_default(
+    steady_file: Path, unsteady_file: Path, plan: Plan
+) -> None:
     gsno = make_plan(Request("gsno", str(steady_file), track="smoke"))
-    assert [axis.name for axis in axes_of([], gsno, {})] == ["model.k_s"], "a single frame has no temporal modes"
+    assert [axis.name for axis in axes_of([], gsno, {})] == ["model.k_s"], (
+        "a single frame has no temporal modes"
+    )
     moving = make_plan(Request("gsno", str(unsteady_file), track="smoke"))
     assert [axis.name for axis in axes_of([], moving, {})] == ["model.k_s", "model.k_t"]
-    assert [axis.name.removeprefix("model.") for axis in axes_of([], plan, {})][:3] == ["modes", "depth", "slope"]
+    assert [axis.name.removeprefix("model.") for axis in axes_of([], plan, {})][:3] == [
+        "modes",
+        "depth",
+        "slope",
+    ]
 
 
-# ---------------------------------------------------------------------------------------------------------- what is seen
+# ------------------------------------------------------------------------------------- what is seen
 
 
 def test_the_test_split_is_closed_until_the_winner_is_known_and_is_scored_without_training(
@@ -119,12 +160,16 @@ def test_the_test_split_is_closed_until_the_winner_is_known_and_is_scored_withou
 ) -> None:
     opened: list[str] = []
     split = Opened.split
-    monkeypatch.setattr(Opened, "split", lambda self, name: opened.append(name) or split(self, name))
+    monkeypatch.setattr(
+        Opened, "split", lambda self, name: opened.append(name) or split(self, name)
+    )
     search = search_on(steady_file)
     trials, where, _ = run_here(search, tmp_path)
     assert is_complete(search, trials)
     assert set(opened) == {"train", "valid"}
-    monkeypatch.setattr("gsnobench.training.fit._step", lambda *_: pytest.fail("the winner was trained again"))
+    monkeypatch.setattr(
+        "gsnobench.training.fit._step", lambda *_: pytest.fail("the winner was trained again")
+    )
     found = answer(search, trials, where)
     assert "test" in opened
     assert found["status"] == "done"
@@ -133,23 +178,35 @@ def test_the_test_split_is_closed_until_the_winner_is_known_and_is_scored_withou
     assert len(keys) == 2
 
 
-def test_refits_choose_on_the_mean_of_validation_over_seeds(steady_file: Path, tmp_path: Path) -> None:
+def test_refits_choose_on_the_mean_of_validation_over_seeds(
+    steady_file: Path, tmp_path: Path
+) -> None:
     search = search_on(steady_file, trials=5)
     trials, where, _ = run_here(search, tmp_path)
     found = answer(search, trials, where)
-    assert [one["point"] for one in found["refits"]] == [dict(point) for point, _ in ranked(search, trials)[:2]]
+    assert [one["point"] for one in found["refits"]] == [
+        dict(point) for point, _ in ranked(search, trials)[:2]
+    ]
     assert found["winner"]["mean"] == min(one["mean"] for one in found["refits"])
-    plans = next(plans for point, plans in refits(search, trials) if dict(point) == found["winner"]["point"])
+    plans = next(
+        plans for point, plans in refits(search, trials) if dict(point) == found["winner"]["point"]
+    )
     for seed, run in plans.items():
         stored = execute(run, where)
-        assert stored.scores["valid"]["headline"]["rel_l2"] == pytest.approx(found["winner"]["seeds"][seed], rel=1e-6)
+        assert stored.scores["valid"]["headline"]["rel_l2"] == pytest.approx(
+            found["winner"]["seeds"][seed], rel=1e-6
+        )
         assert stored.headline == found["winner"]["test"][seed]
     files = write_all(search.folder(where.home), search, trials, found)
-    assert {"trials.csv", "refits.csv", "over-model.k_s.png", "contour.png"} <= {path.name for path in files}
+    assert {"trials.csv", "refits.csv", "over-model.k_s.png", "contour.png"} <= {
+        path.name for path in files
+    }
     assert all(path.stat().st_size > 0 for path in files)
 
 
-def test_what_was_validated_is_executed_to_the_same_result_as_a_plain_run(steady_file: Path, tmp_path: Path) -> None:
+def test_what_was_validated_is_executed_to_the_same_result_as_a_plain_run(
+    steady_file: Path, tmp_path: Path
+) -> None:
     run = make_plan(Request("gsno", str(steady_file), track="smoke", knobs=STEPS))
     two, one = (Where(open_home(tmp_path / name), torch.device("cpu")) for name in ("two", "one"))
     tried = validate(run, two)
@@ -173,8 +230,12 @@ def test_a_repeated_point_is_answered_without_training(
     assert sum("same" in one for one in heard) >= 4
 
 
-def test_a_point_the_model_refuses_is_an_answer_and_the_sweep_goes_on(steady_file: Path, tmp_path: Path) -> None:
-    search = search_on(steady_file, "model.k_s=4:250", sampler="grid", refit_top=1, refit_seeds=(0,))
+def test_a_point_the_model_refuses_is_an_answer_and_the_sweep_goes_on(
+    steady_file: Path, tmp_path: Path
+) -> None:
+    search = search_on(
+        steady_file, "model.k_s=4:250", sampler="grid", refit_top=1, refit_seeds=(0,)
+    )
     trials, where, heard = run_here(search, tmp_path)
     found = answer(search, trials, where)
     assert (found["trials"]["done"], found["trials"]["failed"]) == (1, 1)
@@ -183,8 +244,11 @@ def test_a_point_the_model_refuses_is_an_answer_and_the_sweep_goes_on(steady_fil
 
 
 def test_a_pruner_ends_poor_trials_early(steady_file: Path, tmp_path: Path) -> None:
-    rates = "train.lr=0.001:0.002:0.003:0.004:0.005:0.3"  # Optuna's median needs five trials before it gives one up
-    search = search_on(steady_file, rates, pruner="median", trials=6, sampler="grid", refit_top=1, refit_seeds=(0,))
+    # Optuna's median needs five trials before it gives one up
+    rates = "train.lr=0.001:0.002:0.003:0.004:0.005:0.3"
+    search = search_on(
+        steady_file, rates, pruner="median", trials=6, sampler="grid", refit_top=1, refit_seeds=(0,)
+    )
     trials, where, _ = run_here(search, tmp_path)
     poor = next(one for one in trials.answered() if one.params["train.lr"] == 0.3)
     assert (poor.state, poor.user_attrs["status"]) == (TrialState.PRUNED, "pruned")
@@ -200,16 +264,22 @@ def test_two_goals_end_in_a_pareto_front(steady_file: Path, tmp_path: Path) -> N
     found = answer(search, trials, where)
     front = [one["values"] for one in found["pareto"]]
     assert front == sorted(front)
-    assert [parameters for _, parameters in front] == sorted((parameters for _, parameters in front), reverse=True)
+    assert [parameters for _, parameters in front] == sorted(
+        (parameters for _, parameters in front), reverse=True
+    )
     assert "winner" not in found
     assert not list(tmp_path.glob("runs/*/result.json"))
-    assert "pareto.png" in {path.name for path in write_all(search.folder(where.home), search, trials, found)}
+    assert "pareto.png" in {
+        path.name for path in write_all(search.folder(where.home), search, trials, found)
+    }
 
 
-# --------------------------------------------------------------------------------------------------------------- counts
+# ------------------------------------------------------------------------------------------- counts
 
 
-def test_the_point_of_a_dead_worker_is_asked_again_and_given_up_after_three(steady_file: Path, tmp_path: Path) -> None:
+def test_the_point_of_a_dead_worker_is_asked_again_and_given_up_after_three(
+    steady_file: Path, tmp_path: Path
+) -> None:
     search = search_on(steady_file, trials=1)
     home = open_home(tmp_path)
     trials = open_trials(search, home, "")
@@ -225,7 +295,9 @@ def test_the_point_of_a_dead_worker_is_asked_again_and_given_up_after_three(stea
     assert states == [TrialState.FAIL] * 3 + [TrialState.RUNNING]
 
 
-def test_hosts_that_share_only_a_database_ask_no_trial_too_many(steady_file: Path, tmp_path: Path) -> None:
+def test_hosts_that_share_only_a_database_ask_no_trial_too_many(
+    steady_file: Path, tmp_path: Path
+) -> None:
     search, url = search_on(steady_file, trials=2), f"sqlite:///{tmp_path}/study.db"
     one, two = (open_trials(search, open_home(tmp_path / name), url) for name in ("one", "two"))
     assert one.home != two.home
@@ -256,7 +328,9 @@ def test_a_worker_on_another_host_is_missed_by_its_heartbeat(
     assert [trial.state.name for trial in two.all()] == ["FAIL", "COMPLETE"]
 
 
-def test_a_line_torn_by_a_power_cut_does_not_cost_the_study(steady_file: Path, tmp_path: Path) -> None:
+def test_a_line_torn_by_a_power_cut_does_not_cost_the_study(
+    steady_file: Path, tmp_path: Path
+) -> None:
     search = search_on(steady_file, trials=1, refit_seeds=(0,))
     run_here(search, tmp_path)
     journal = tmp_path / "studies" / "s" / "journal.log"
@@ -284,26 +358,34 @@ def kill_one(home: Path, after: int, process: subprocess.Popen[str]) -> None:
     pytest.fail("the sweep ended before a worker could be killed")
 
 
-def test_a_killed_worker_loses_and_doubles_nothing_and_the_command_goes_on(steady_file: Path, tmp_path: Path) -> None:
-    process = subprocess.Popen(command(steady_file, tmp_path, 5), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def test_a_killed_worker_loses_and_doubles_nothing_and_the_command_goes_on(
+    steady_file: Path, tmp_path: Path
+) -> None:
+    process = subprocess.Popen(
+        command(steady_file, tmp_path, 5), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     kill_one(tmp_path, 2, process)
     out, errors = process.communicate()
     assert process.returncode == 0, errors
     first = json.loads(out)
     assert first["trials"]["answered"] == first["trials"]["done"] == 5
     assert "a worker died" in errors
-    ended = subprocess.run(command(steady_file, tmp_path, 6), capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        command(steady_file, tmp_path, 6), capture_output=True, text=True, check=True
+    )
     second = json.loads(ended.stdout)
     assert second["trials"]["done"] == 6
     assert second["best"]["valid"] <= first["best"]["valid"]
-    storage = open_trials(search_on(steady_file, "model.k_s=4..32,model.k_t=1..4"), open_home(tmp_path), "")
+    storage = open_trials(
+        search_on(steady_file, "model.k_s=4..32,model.k_t=1..4"), open_home(tmp_path), ""
+    )
     states = [one.state.name for one in storage.all()]
     assert (states.count("COMPLETE"), states.count("FAIL"), len(states)) == (6, 1, 7)
     again = next(one for one in storage.all() if "after" in one.user_attrs)
     assert again.state == TrialState.COMPLETE
 
 
-# ------------------------------------------------------------------------------------------------------------- mistakes
+# ----------------------------------------------------------------------------------------- mistakes
 
 
 @pytest.mark.parametrize(
@@ -328,25 +410,50 @@ def test_a_killed_worker_loses_and_doubles_nothing_and_the_command_goes_on(stead
             "storage postgresql+psycopg2x://127.0.0.1:1/d: cannot be used",
         ),
         ("--storage mysql://u:secret@127.0.0.1/d", "storage mysql://127.0.0.1/d: cannot be used"),
-        ("--storage sqlite:////nowhere/at/all.db", "storage sqlite:////nowhere/at/all.db: cannot be used"),
+        (
+            "--storage sqlite:////nowhere/at/all.db",
+            "storage sqlite:////nowhere/at/all.db: cannot be used",
+        ),
     ],
 )
 def test_mistakes_are_one_line(
     words: str, part: str, steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fixed = ["--model", "gsno", "--dataset", str(steady_file), "--track", "smoke", "--home", str(tmp_path)]
+    fixed = [
+        "--model",
+        "gsno",
+        "--dataset",
+        str(steady_file),
+        "--track",
+        "smoke",
+        "--home",
+        str(tmp_path),
+    ]
     line = the_mistake(call_here(capsys, "sweep", *fixed, *words.split()))
     assert part in line
     assert "secret" not in line
 
 
-def test_the_name_of_another_search_is_refused(steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_name_of_another_search_is_refused(
+    steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     open_trials(search_on(steady_file), open_home(tmp_path), "")
-    fixed = ["--dataset", str(steady_file), "--track", "smoke", "--home", str(tmp_path), "--name", "s"]
+    fixed = [
+        "--dataset",
+        str(steady_file),
+        "--track",
+        "smoke",
+        "--home",
+        str(tmp_path),
+        "--name",
+        "s",
+    ]
     line = the_mistake(call_here(capsys, "sweep", "--model", "deeponet", *fixed))
     assert "sweep s: holds another search (" in line
     assert "model" in line
 
 
 def test_a_study_needs_a_task(steady_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "is a file" in the_mistake(call_here(capsys, "study", "sensitivity", "--dataset", str(steady_file)))
+    assert "is a file" in the_mistake(
+        call_here(capsys, "study", "sensitivity", "--dataset", str(steady_file))
+    )

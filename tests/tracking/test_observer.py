@@ -58,13 +58,19 @@ def runs_of(home: Path, spec: RunSpec) -> list[Run]:
     client = client_of(home)
     experiment = client.get_experiment_by_name(f"gsnobench/{spec.track}/{spec.task}")
     return (
-        [] if experiment is None else list(client.search_runs([experiment.experiment_id], f"tags.`gsnobench.key` = '{spec.key}'"))
+        []
+        if experiment is None
+        else list(
+            client.search_runs([experiment.experiment_id], f"tags.`gsnobench.key` = '{spec.key}'")
+        )
     )
 
 
 def history(home: Path, run: Run) -> list[tuple[str, int, float]]:
     client = client_of(home)
-    points = [one for name in run.data.metrics for one in client.get_metric_history(run.info.run_id, name)]
+    points = [
+        one for name in run.data.metrics for one in client.get_metric_history(run.info.run_id, name)
+    ]
     return sorted((one.key, one.step, one.value) for one in points)
 
 
@@ -74,7 +80,7 @@ def spooled(path: Path) -> list[tuple[str, int, float]]:
     return sorted((one.name, one.step, one.value) for one in spool.points.values())
 
 
-# ---------------------------------------------------------------------------------------------------------------- SQLite
+# ------------------------------------------------------------------------------------------- SQLite
 
 
 def test_two_runs_at_once_are_mirrored_with_curves_scores_knobs_and_files(
@@ -99,13 +105,19 @@ def test_two_runs_at_once_are_mirrored_with_curves_scores_knobs_and_files(
         assert run.data.tags["model"] == "gsno" and run.data.tags["env.cpu.cores"] == "2"
         assert run.data.tags["gsnobench.status"] == "done"
         client = client_of(home)
-        paths = {one.path for place in ("", "figures") for one in client.list_artifacts(run.info.run_id, place or None)}
+        paths = {
+            one.path
+            for place in ("", "figures")
+            for one in client.list_artifacts(run.info.run_id, place or None)
+        }
         assert paths == {"result.json", "figures", "figures/cases.png"}
     assert not any((tmp_path / "mlruns").iterdir()), "a stray ./mlruns changed the store"
     assert list((home / "mlartifacts").rglob("result.json"))
 
 
-def test_replay_brings_what_is_missing_and_the_second_one_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replay_brings_what_is_missing_and_the_second_one_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spec = replace(SPEC, seed=2)
     with no_mirror(home, monkeypatch):
         train(home, spec, range(1, 4))
@@ -129,10 +141,14 @@ def test_a_killed_and_resumed_run_stays_one_mlflow_run_without_doubled_points(
     spec = replace(SPEC, seed=3)
     script = f"import sys, os, signal; sys.path.insert(0, {str(Path(__file__).parent)!r})\n" + (
         "from pathlib import Path; from dataclasses import replace; import tracked as t\n"
-        f"t.train(Path({str(home)!r}), replace(t.SPEC, seed=3), range(1, 6)); os.kill(os.getpid(), signal.SIGKILL)"
+        f"t.train(Path({str(home)!r}), replace(t.SPEC, seed=3), range(1, 6)); os.kill(os.getpid(), "
+        "signal.SIGKILL)"
     )
     with no_mirror(home, monkeypatch):
-        assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -signal.SIGKILL
+        assert (
+            subprocess.run([sys.executable, "-c", script], check=False).returncode
+            == -signal.SIGKILL
+        )
     tracking.replay(home)
     (run,) = runs_of(home, spec)
     assert (run.info.status, run.data.tags["gsnobench.status"]) == ("KILLED", "interrupted")
@@ -145,18 +161,29 @@ def test_a_killed_and_resumed_run_stays_one_mlflow_run_without_doubled_points(
     assert [step for name, step, _ in history(home, run) if name == "fit/loss"] == list(range(1, 9))
 
 
-@pytest.mark.parametrize(("status", "expected"), [("diverged", "FAILED"), ("failed", "FAILED"), ("pruned", "KILLED")])
+@pytest.mark.parametrize(
+    ("status", "expected"), [("diverged", "FAILED"), ("failed", "FAILED"), ("pruned", "KILLED")]
+)
 def test_a_run_that_did_not_end_well_says_so_in_mlflow(
     home: Path, monkeypatch: pytest.MonkeyPatch, status: str, expected: str
 ) -> None:
     spec = replace(SPEC, seed=10, model=status)
     with no_mirror(home, monkeypatch):
         train(home, spec, range(1, 2))
-        finish(home, spec, status=status, reason="the loss was nan", scores={"test": {"u": {"rel_l2": float("nan")}}})
+        finish(
+            home,
+            spec,
+            status=status,
+            reason="the loss was nan",
+            scores={"test": {"u": {"rel_l2": float("nan")}}},
+        )
     tracking.replay(home)
     (run,) = runs_of(home, spec)
     assert run.info.status == expected
-    assert run.data.tags["gsnobench.status"] == status and run.data.tags["reason"] == "the loss was nan"
+    assert (
+        run.data.tags["gsnobench.status"] == status
+        and run.data.tags["reason"] == "the loss was nan"
+    )
 
 
 def test_a_repeated_run_becomes_a_second_mlflow_run_and_the_first_is_not_lost(
@@ -171,7 +198,9 @@ def test_a_repeated_run_becomes_a_second_mlflow_run_and_the_first_is_not_lost(
     assert [run.info.status for run in runs_of(home, spec)] == ["FINISHED", "FINISHED"]
 
 
-def test_a_spool_of_another_store_is_named_and_left_alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spool_of_another_store_is_named_and_left_alone(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spec = replace(SPEC, seed=5)
     monkeypatch.setenv("GSNOBENCH_TRACKING_URI", f"sqlite:///{home / 'other.db'}")
     with no_mirror(home, monkeypatch):
@@ -182,10 +211,12 @@ def test_a_spool_of_another_store_is_named_and_left_alone(home: Path, monkeypatc
     assert runs_of(home, spec) == []
 
 
-# --------------------------------------------------------------------------------------------------------------- trouble
+# ------------------------------------------------------------------------------------------ trouble
 
 
-def test_an_unusable_home_is_a_warning_and_never_an_exception(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unusable_home_is_a_warning_and_never_an_exception(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "file").write_text("")
     folder = tmp_path / "file" / "runs" / "abc"
     with caplog.at_level(logging.WARNING):
@@ -196,13 +227,20 @@ def test_an_unusable_home_is_a_warning_and_never_an_exception(tmp_path: Path, ca
 
 
 def test_a_full_disk_is_a_warning_and_training_goes_on(tmp_path: Path) -> None:
-    script = f"import sys, resource, signal; sys.path.insert(0, {str(Path(__file__).parent)!r})\n" + (
-        "from pathlib import Path; import tracked as t\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))\n"
-        f"t.train(Path({str(tmp_path)!r}), t.SPEC, range(1, 200)); print('mlflow' in sys.modules)"
+    script = (
+        f"import sys, resource, signal; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        + (
+            "from pathlib import Path; import tracked as t\n"
+            "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))\n"
+            f"t.train(Path({str(tmp_path)!r}), t.SPEC, range(1, 200)); print('mlflow' in "
+            "sys.modules)"
+        )
     )
     environment = {**os.environ, "GSNOBENCH_TRACKING_URI": "http://127.0.0.1:9"}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("tracking:") == 1 and "File too large" in done.stderr
     (path,) = spools(tmp_path)
@@ -219,7 +257,9 @@ def test_tracking_can_be_turned_off(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         tracking.replay(tmp_path)
 
 
-def test_a_dead_store_is_one_line_for_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_store_is_one_line_for_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     with no_mirror(tmp_path, monkeypatch):
         train(tmp_path, SPEC, range(1, 3))
@@ -231,7 +271,9 @@ def test_a_dead_store_is_one_line_for_replay(tmp_path: Path, monkeypatch: pytest
     assert time.monotonic() - started < 30
 
 
-def test_an_address_is_shown_without_its_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_is_shown_without_its_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql://me:secret@host:5432/runs")
     address = Address.of(tmp_path)
     assert address is not None
@@ -239,7 +281,7 @@ def test_an_address_is_shown_without_its_password(tmp_path: Path, monkeypatch: p
     assert "secret" not in address.id
 
 
-# ---------------------------------------------------------------------------------------------------------- a real server
+# ------------------------------------------------------------------------------------ a real server
 
 
 def free_port() -> int:
@@ -262,7 +304,8 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where the tests run in the background
+            # ignored where the tests run in the background
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().strip()
@@ -270,7 +313,10 @@ class Server:
 
     def kill(self) -> None:
         """Without any chance to say goodbye."""
-        for one in [*psutil.Process(self.process.pid).children(recursive=True), psutil.Process(self.process.pid)]:
+        for one in [
+            *psutil.Process(self.process.pid).children(recursive=True),
+            psutil.Process(self.process.pid),
+        ]:
             one.kill()
         self.process.wait()
 
@@ -313,10 +359,14 @@ def test_a_killed_server_neither_stops_nor_slows_training_and_replay_completes_t
         serve(tmp_path, port, print)
     environment = {**os.environ, "MLFLOW_TRACKING_URI": server.url, tracking.WAIT_VARIABLE: "2"}
     command = [sys.executable, "-c", TRAINING, str(home), str(Path(__file__).parent)]
-    training = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    training = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
     deadline = time.monotonic() + 60
     while not (runs := runs_of(store, SPEC)) or not history(store, runs[0]):
-        assert time.monotonic() < deadline and training.poll() is None, "nothing was mirrored while the run went on"
+        assert time.monotonic() < deadline and training.poll() is None, (
+            "nothing was mirrored while the run went on"
+        )
         time.sleep(0.3)
     server.kill()
     (home / "killed").touch()
@@ -324,7 +374,10 @@ def test_a_killed_server_neither_stops_nor_slows_training_and_replay_completes_t
     assert training.returncode == 0, errors
     told = json.loads(output)
     assert told["problems"] == [] and not told["mlflow"]
-    assert told["times"][len(told["times"]) // 2] < 0.005 and sum(told["times"]) < 0.02 * told["epochs"]
+    assert (
+        told["times"][len(told["times"]) // 2] < 0.005
+        and sum(told["times"]) < 0.02 * told["epochs"]
+    )
     assert told["end"] < 10
     assert "doctor --replay" in errors
     path = home / "spool" / f"{SPEC.key[:12]}.jsonl"

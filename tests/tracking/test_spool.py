@@ -8,14 +8,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gsnobench.tracking.spool import held, is_live, is_mirrored, mark_mirrored, open_writer, read, spools, unmirrored
+from gsnobench.tracking.spool import (
+    held,
+    is_live,
+    is_mirrored,
+    mark_mirrored,
+    open_writer,
+    read,
+    spools,
+    unmirrored,
+)
 
 
 def begin(home: Path, run: str = "abc") -> Path:
     writer = open_writer(home, run)
     writer.append("started", id="one", store="default", run=run)
     for epoch in (1, 2):
-        writer.append("epoch", phase="fit", epoch=epoch, scores={"loss": 1.0 / epoch, "valid": np.float32(0.5)})
+        writer.append(
+            "epoch",
+            phase="fit",
+            epoch=epoch,
+            scores={"loss": 1.0 / epoch, "valid": np.float32(0.5)},
+        )
     writer.close()
     return writer.path
 
@@ -45,7 +59,9 @@ def test_a_line_torn_by_a_kill_is_left_out_and_the_next_one_is_whole(tmp_path: P
 def test_numbers_that_are_not_finite_come_back(tmp_path: Path) -> None:
     writer = open_writer(tmp_path, "abc")
     writer.append("started", id="one", store="default", run="abc")
-    writer.append("epoch", phase="fit", epoch=1, scores={"loss": float("nan"), "valid": np.float32("inf")})
+    writer.append(
+        "epoch", phase="fit", epoch=1, scores={"loss": float("nan"), "valid": np.float32("inf")}
+    )
     writer.close()
     spool = read(writer.path)
     assert spool is not None
@@ -102,7 +118,9 @@ def test_a_lock_has_one_holder(tmp_path: Path) -> None:
         assert (first, second) == (True, False)
 
 
-def test_what_is_mirrored_is_not_read_again_unless_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_mirrored_is_not_read_again_unless_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def attempt(run: str) -> Path:
         writer = open_writer(tmp_path, run)
         writer.append("started", id=run)
@@ -118,6 +136,8 @@ def test_what_is_mirrored_is_not_read_again_unless_it_changes(tmp_path: Path, mo
     assert unmirrored(tmp_path, seen) == [] and sorted(seen) == paths
     attempt("run1")
     assert unmirrored(tmp_path, seen) == [paths[1]]
-    monkeypatch.setattr("gsnobench.tracking.spool.is_mirrored", lambda path: pytest.fail(f"{path.name} was read"))
+    monkeypatch.setattr(
+        "gsnobench.tracking.spool.is_mirrored", lambda path: pytest.fail(f"{path.name} was read")
+    )
     paths[1].unlink()
     assert unmirrored(tmp_path, seen) == []

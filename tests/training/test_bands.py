@@ -24,7 +24,14 @@ from gsnobench.training.normaliser import fit_normaliser
 
 def loader_of(samples: Samples) -> Loader:
     normaliser = fit_normaliser(samples, Preset())
-    return Loader(samples, task=samples.task, normaliser=normaliser, geometries=[{}], device="cpu", impose_boundary=False)
+    return Loader(
+        samples,
+        task=samples.task,
+        normaliser=normaliser,
+        geometries=[{}],
+        device="cpu",
+        impose_boundary=False,
+    )
 
 
 def answered(loader: Loader, wrong_by: float) -> Iterator[Step]:
@@ -35,7 +42,9 @@ def answered(loader: Loader, wrong_by: float) -> Iterator[Step]:
         yield Step(indices, batch, target, target * (1 + wrong_by), 0.0)
 
 
-@pytest.mark.parametrize(("mode", "band"), [(1, 0), (2, 1), (3, 1), (4, 2), (7, 2), (8, 3), (63, 5), (64, 6), (127, 6)])
+@pytest.mark.parametrize(
+    ("mode", "band"), [(1, 0), (2, 1), (3, 1), (4, 2), (7, 2), (8, 3), (63, 5), (64, 6), (127, 6)]
+)
 def test_a_mode_lies_in_its_own_band(mode: int, band: int) -> None:
     basis = eigenbasis(square(13), MODES)
     expected = np.zeros(OCTAVES + 1)
@@ -47,9 +56,13 @@ def test_a_mode_lies_in_its_own_band(mode: int, band: int) -> None:
 def test_what_no_mode_holds_is_in_the_last_band() -> None:
     basis = eigenbasis(square(13), MODES)
     noise = np.random.default_rng(0).standard_normal((2, 169, 3))
-    rest = noise - np.einsum("nk,tkc->tnc", basis.vectors, np.einsum("kn,tnc->tkc", basis.analysis, noise))
+    rest = noise - np.einsum(
+        "nk,tkc->tnc", basis.vectors, np.einsum("kn,tnc->tkc", basis.analysis, noise)
+    )
     found = band_energies(basis, rest)
-    assert found[:-1].max() < 1e-20 and found[-1] == pytest.approx((basis.mass[:, None] * rest**2).sum())
+    assert found[:-1].max() < 1e-20 and found[-1] == pytest.approx(
+        (basis.mass[:, None] * rest**2).sum()
+    )
 
 
 def test_a_mesh_smaller_than_the_bands_leaves_the_last_ones_empty() -> None:
@@ -62,10 +75,14 @@ def test_squares_add_up_to_the_error_that_is_weighted_by_area(tmp_path: Path) ->
     loader = loader_of(steady()["test"])
     table = band_table(answered(loader, 0.25), loader, Cache(tmp_path))["head"]
     whole = collect(answered(loader, 0.25), loader).samples["head"]["rel_l2_area"]
-    assert np.square(table["error"]).sum() == pytest.approx(float(np.square(whole).mean()), rel=1e-3)
+    assert np.square(table["error"]).sum() == pytest.approx(
+        float(np.square(whole).mean()), rel=1e-3
+    )
     assert np.square(table["truth"]).sum() == pytest.approx(1.0, rel=1e-3)
     np.testing.assert_allclose(table["error"], 0.25 * np.array(table["truth"]), rtol=2e-3)
-    assert table == band_table(answered(loader, 0.25), loader, Cache(tmp_path))["head"], "kept modes say the same"
+    assert table == band_table(answered(loader, 0.25), loader, Cache(tmp_path))["head"], (
+        "kept modes say the same"
+    )
     assert len(list((tmp_path / "spectrum-v1").glob("*.safetensors"))) == 1
 
 
@@ -83,8 +100,12 @@ def test_of_many_meshes_only_the_first_are_decomposed(tmp_path: Path) -> None:
     frames = np.full((count, 1, 16, 1), 1e9, dtype="f4")
     for place, mesh in enumerate(meshes):
         frames[place, :, : mesh.size] = 1.0
-    task = Task(id="v", dataset="v", fields=(Field("u"),), dim=2, fixed_mesh=False, corresponds=False)
-    loader = loader_of(Samples(task, meshes, frames, np.zeros((count, 16, 0), "f4"), np.zeros((count, 0), "f4")))
+    task = Task(
+        id="v", dataset="v", fields=(Field("u"),), dim=2, fixed_mesh=False, corresponds=False
+    )
+    loader = loader_of(
+        Samples(task, meshes, frames, np.zeros((count, 16, 0), "f4"), np.zeros((count, 0), "f4"))
+    )
     table = band_table(answered(loader, 0.5), loader, Cache(tmp_path))["u"]
     assert table["truth"][0] == pytest.approx(1.0) and table["error"][0] == pytest.approx(0.5)
     assert len(list((tmp_path / "spectrum-v1").glob("*.safetensors"))) == MOST_MESHES

@@ -1,4 +1,6 @@
-"""`PRESET+features`: what a wrapped model sees, what it is asked for, and that every bundled model keeps the contract with it."""
+"""`PRESET+features`: what a wrapped model sees, what it is asked for, and that every bundled model
+keeps the contract with it.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ from gsnobench.training.hints import domain_length
 from gsnobench.training.loader import Loader, compute_geometry
 from gsnobench.training.normaliser import fit_normaliser
 
-TRAINED = [one.name for one in listed("model") if one.package == "gsnobench" and not load("model", one.name).is_floor]
+TRAINED = [
+    one.name
+    for one in listed("model")
+    if one.package == "gsnobench" and not load("model", one.name).is_floor
+]
 
 
 class Mute(nn.Module):
@@ -55,7 +61,10 @@ def silent(**declared: Any) -> Model:
 def loader_of(model: Model, data: gb.Samples, preset: Preset) -> Loader:
     assert model.reference is not None
     reference = model.reference(data, Params())
-    geometries = [compute_geometry(model, Params(), data.task, mesh, reference=reference, cache=Cache()) for mesh in data.meshes]
+    geometries = [
+        compute_geometry(model, Params(), data.task, mesh, reference=reference, cache=Cache())
+        for mesh in data.meshes
+    ]
     return Loader(
         data,
         task=data.task,
@@ -66,15 +75,23 @@ def loader_of(model: Model, data: gb.Samples, preset: Preset) -> Loader:
     )
 
 
-def shown(data: gb.Samples, model: Model | None = None) -> tuple[Featured, gb.Batch, Tensor, Tensor]:
-    """The wrapped module with its propagator fitted, what it saw of all samples, and its answer in both units."""
+def shown(
+    data: gb.Samples, model: Model | None = None
+) -> tuple[Featured, gb.Batch, Tensor, Tensor]:
+    """The wrapped module with its propagator fitted, what it saw of all samples, and its answer in
+    both units.
+    """
     model = with_features(model or silent())
-    loader = loader_of(model, data, offered_preset(Preset(inputs="none", outputs="none"), data.task))
+    loader = loader_of(
+        model, data, offered_preset(Preset(inputs="none", outputs="none"), data.task)
+    )
     module = model.build(data.task, Params())
     assert isinstance(module, Featured) and isinstance(module.inner, Mute)
     everyone = torch.arange(len(data)), torch.zeros(len(data), dtype=torch.long), data.task.t_out
     batch, target = loader.batch(*everyone)
-    fit = gb.Fit(data.task, data, data, lambda split: [(batch, loader.normaliser.output.encode(target))])
+    fit = gb.Fit(
+        data.task, data, data, lambda split: [(batch, loader.normaliser.output.encode(target))]
+    )
     for phase in model.phases(data.task, Params()):
         if phase.solve is not None:
             phase.solve(module, fit)
@@ -90,7 +107,9 @@ def test_a_steady_model_sees_distances_and_its_inputs_smoothed_more_and_more() -
     torch.testing.assert_close(seen.static[..., :1], plain)
     distance = 8 * boundary_distance(mesh, "boundary") / domain_length(mesh) - 1
     torch.testing.assert_close(seen.static[0, :, 1], torch.from_numpy(distance).float())
-    sizes = [float((seen.static[..., column] - plain[..., 0]).square().mean()) for column in (2, 3, 4)]
+    sizes = [
+        float((seen.static[..., column] - plain[..., 0]).square().mean()) for column in (2, 3, 4)
+    ]
     assert 0 < sizes[0] < sizes[1] < sizes[2]
     assert not answer.any()
 
@@ -107,7 +126,8 @@ def test_waves_that_every_mode_makes_by_itself_need_no_model() -> None:
     _, seen, answer, physical = shown(data)
     waves = torch.from_numpy(np.asarray(data.frames[:])[:, 2:]) - 5
     assert float((physical - waves).norm() / waves.norm()) < 1e-3
-    torch.testing.assert_close(seen.static[..., 1:], answer[..., 0].transpose(1, 2))  # after a distance, all frames to be found
+    # after a distance, all frames to be found
+    torch.testing.assert_close(seen.static[..., 1:], answer[..., 0].transpose(1, 2))
     assert not [name for name in seen.geometry if name.startswith("hints.")]
 
 
@@ -122,7 +142,12 @@ def test_a_model_with_a_loss_of_its_own_keeps_its_target_and_gets_the_features()
         assert isinstance(module, Mute) and fit.task is module.task
         called.extend(batch.static.shape[2] for batch, _ in fit.batches("train"))
 
-    own = Phase(loss=loss, prepare=prepare, rates={"first.": 0.5}, parameters=lambda module: [nn.Parameter(torch.ones(1))])
+    own = Phase(
+        loss=loss,
+        prepare=prepare,
+        rates={"first.": 0.5},
+        parameters=lambda module: [nn.Parameter(torch.ones(1))],
+    )
     model = with_features(silent(phases=lambda task, params: (own,)))
     data = unsteady()["train"]
     module, _, answer, _ = shown(data, silent(phases=lambda task, params: (own,)))
@@ -145,7 +170,8 @@ def test_a_closed_form_of_the_wrapped_model_is_asked_for_what_is_left() -> None:
 
     data = unsteady()["train"]
     shown(data, silent(phases=lambda task, params: (Phase(solve=solve), Phase("fit"))))
-    assert float(left[0].norm()) / left[0].numel() ** 0.5 < 1e-3  # of fields of size 1: the propagator has told the rest
+    # of fields of size 1: the propagator has told the rest
+    assert float(left[0].norm()) / left[0].numel() ** 0.5 < 1e-3
 
 
 class Scaled(nn.Module):
@@ -162,7 +188,9 @@ class Scaled(nn.Module):
 def test_gradients_pass_through_the_features_of_later_calls() -> None:
     data = unsteady()["train"]
     one_step = replace(data, task=data.task.narrowed(2, 1))
-    model = with_features(Model("scaled", Params, Scaled, horizon=lambda task, params: gb.Horizon(2, 1, unroll=3)))
+    model = with_features(
+        Model("scaled", Params, Scaled, horizon=lambda task, params: gb.Horizon(2, 1, unroll=3))
+    )
     loader = loader_of(model, one_step, offered_preset(Preset(), one_step.task))
     module = model.build(one_step.task, Params()).double()
     some = torch.arange(4), torch.zeros(4, dtype=torch.long)
@@ -174,7 +202,9 @@ def test_gradients_pass_through_the_features_of_later_calls() -> None:
     module = module.double()
     batch = loader.batch(*some, 1)[0]
     exact = {name: getattr(batch, name).double() for name in ("window", "static", "points")}
-    batch = replace(batch, **exact, geometry={name: value.double() for name, value in batch.geometry.items()})
+    batch = replace(
+        batch, **exact, geometry={name: value.double() for name, value in batch.geometry.items()}
+    )
     factor = module.get_parameter("inner.factor")
 
     def loss(value: float) -> Tensor:
@@ -201,22 +231,38 @@ def test_features_stay_in_full_precision() -> None:
 @pytest.mark.parametrize("name", TRAINED)
 def test_every_model_keeps_the_contract_with_features(name: str) -> None:
     model: Model = load("model", name)
-    scaled = {preset: replace(one, inputs="scale", outputs="scale") for preset, one in model.presets.items()}
+    scaled = {
+        preset: replace(one, inputs="scale", outputs="scale")
+        for preset, one in model.presets.items()
+    }
     findings = check_model(with_features(replace(model, presets=scaled)))
     assert [f"{one.code}: {one.detail}" for one in findings if not one.passed] == []
 
 
 def test_features_change_the_row_and_the_scaling_but_no_knob_and_no_step() -> None:
-    plain, offered = (make_plan(Request("transolver", "swe", preset=f"compact{mark}")) for mark in ("", "+features"))
+    plain, offered = (
+        make_plan(Request("transolver", "swe", preset=f"compact{mark}"))
+        for mark in ("", "+features")
+    )
     assert offered.spec.row == "transolver@compact+features" and offered.spec.key != plain.spec.key
-    assert offered.spec.model_params == plain.spec.model_params and offered.spec.train_params == plain.spec.train_params
+    assert (
+        offered.spec.model_params == plain.spec.model_params
+        and offered.spec.train_params == plain.spec.train_params
+    )
     assert {**plain.spec.steps, "features": 0} == offered.spec.steps
-    assert (offered.preset.inputs, offered.preset.outputs, offered.preset.points) == ("scale", "scale", plain.preset.points)
+    assert (offered.preset.inputs, offered.preset.outputs, offered.preset.points) == (
+        "scale",
+        "scale",
+        plain.preset.points,
+    )
 
 
 @pytest.mark.parametrize(
     ("model", "preset", "said"),
-    [("pod", "default+features", "a floor takes no features"), ("amg", "compat+features", "did you mean 'compact+features'")],
+    [
+        ("pod", "default+features", "a floor takes no features"),
+        ("amg", "compat+features", "did you mean 'compact+features'"),
+    ],
 )
 def test_what_cannot_have_features_is_one_line(model: str, preset: str, said: str) -> None:
     with pytest.raises(ParamError, match=said.replace("+", r"\+")):
@@ -231,15 +277,24 @@ def test_a_task_that_offers_nothing_is_one_line() -> None:
 
 def test_steps_and_settings_are_those_without_features(tmp_path: Path) -> None:
     plan = make_plan(Request("transolver", "darcy", preset="compact+features"))
-    with pytest.raises(RunError, match=r"takes the steps of transolver@compact; calibrate that one"):
+    with pytest.raises(
+        RunError, match=r"takes the steps of transolver@compact; calibrate that one"
+    ):
         calibrate(plan, Where(open_home(tmp_path), torch.device("cpu")))
-    text = registry_path().read_text() + '\n[pair.darcy]\n"transolver@compact+features" = { "model.width" = 32 }\n'
+    text = (
+        registry_path().read_text()
+        + '\n[pair.darcy]\n"transolver@compact+features" = { "model.width" = 32 }\n'
+    )
     (tmp_path / "registry.toml").write_text(text)
-    with pytest.raises(DataError, match="a row with features takes steps and settings of the one without"):
+    with pytest.raises(
+        DataError, match="a row with features takes steps and settings of the one without"
+    ):
         read_registry(tmp_path / "registry.toml")
 
 
-def test_a_revision_counts_changes_of_the_model_and_of_the_features(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_revision_counts_changes_of_the_model_and_of_the_features(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert with_features(silent(revision=4)).revision == 4 + features.REVISION
     monkeypatch.setattr(features, "REVISION", 2)
     assert with_features(silent(revision=4)).revision == 6
@@ -253,15 +308,21 @@ def test_a_rolled_out_run_with_features_predicts_what_it_scored(tmp_path: Path) 
     trained = gb.load(result.spec.key[:12], home=tmp_path, device="cpu")
     assert trained.plan.horizon.steps == 1 and result.spec.scaling["outputs"] == "scale"
     assert result.headline < 0.5  # from one frame nobody knows which way a wave goes
-    assert trained.score(unsteady()["test"]).scores()["headline"]["rel_l2"] == pytest.approx(result.headline, rel=1e-5)
+    assert trained.score(unsteady()["test"]).scores()["headline"]["rel_l2"] == pytest.approx(
+        result.headline, rel=1e-5
+    )
 
 
 @pytest.mark.usefixtures("untracked")
 def test_a_run_with_features_learns_predicts_and_moves_to_another_mesh(tmp_path: Path) -> None:
-    write(tmp_path / "poisson.nc", steady(), provenance={"title": "poisson", "source": "problems.py"})
+    write(
+        tmp_path / "poisson.nc", steady(), provenance={"title": "poisson", "source": "problems.py"}
+    )
     wanted = {"home": tmp_path, "device": "cpu", "track": "smoke", "knobs": {"train.steps": "30"}}
     result = gb.run("transolver", str(tmp_path / "poisson.nc"), preset="compact+features", **wanted)
     trained = gb.load(result.spec.key[:12], home=tmp_path, device="cpu")
     assert result.status == "done"
-    assert trained.score(steady()["test"]).scores()["headline"]["rel_l2"] == pytest.approx(result.headline, rel=1e-5)
+    assert trained.score(steady()["test"]).scores()["headline"]["rel_l2"] == pytest.approx(
+        result.headline, rel=1e-5
+    )
     assert trained.predict(steady(mesh=square(15))["test"]).shape == (8, 1, 225, 1)

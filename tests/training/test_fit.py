@@ -29,13 +29,17 @@ class Pointwise(nn.Module):
 
     def __init__(self, task: Task, width: int = 16) -> None:
         super().__init__()
-        self.net = nn.Sequential(nn.Linear(task.in_channels, width), nn.GELU(), nn.Linear(width, task.out_channels))
+        self.net = nn.Sequential(
+            nn.Linear(task.in_channels, width), nn.GELU(), nn.Linear(width, task.out_channels)
+        )
 
     def forward(self, batch: Batch) -> torch.Tensor:
         return batch.frames(self.net(batch.features))
 
 
-def make_loader(samples: Samples, train: Samples, horizon: Horizon, preset: Preset = DEFAULT) -> Loader:
+def make_loader(
+    samples: Samples, train: Samples, horizon: Horizon, preset: Preset = DEFAULT
+) -> Loader:
     return Loader(
         samples,
         task=samples.task.narrowed(horizon.window, horizon.steps),
@@ -47,7 +51,12 @@ def make_loader(samples: Samples, train: Samples, horizon: Horizon, preset: Pres
 
 
 def make_job(
-    splits: dict[str, Samples], folder: Path, *, steps: int = 30, horizon: Horizon | None = None, **train: object
+    splits: dict[str, Samples],
+    folder: Path,
+    *,
+    steps: int = 30,
+    horizon: Horizon | None = None,
+    **train: object,
 ) -> Job:
     task = splits["train"].task
     horizon = horizon or Horizon(task.t_in, task.t_out)
@@ -79,13 +88,23 @@ def test_training_lowers_the_validation_error_and_keeps_the_best_weights(tmp_pat
 
 
 def test_the_same_seed_gives_the_same_curve_and_another_seed_another(tmp_path: Path) -> None:
-    curves = [fit(replace(make_job(steady(), tmp_path / str(n)), seed=seed)).progress.curve for n, seed in enumerate((0, 0, 1))]
+    curves = [
+        fit(replace(make_job(steady(), tmp_path / str(n)), seed=seed)).progress.curve
+        for n, seed in enumerate((0, 0, 1))
+    ]
     assert curves[0] == curves[1]
     assert curves[0] != curves[2]
 
 
 @pytest.mark.parametrize(
-    "train", [{"average": 0.9}, {"accumulate": 2}, {"loss": "mse"}, {"clip": 0.5, "optimiser": "adam"}, {"optimiser": "muon"}]
+    "train",
+    [
+        {"average": 0.9},
+        {"accumulate": 2},
+        {"loss": "mse"},
+        {"clip": 0.5, "optimiser": "adam"},
+        {"optimiser": "muon"},
+    ],
 )
 def test_every_option_of_the_loop_trains(tmp_path: Path, train: dict[str, object]) -> None:
     job = make_job(steady(), tmp_path, steps=40, **train)
@@ -103,7 +122,10 @@ class Last(nn.Module):
 
 def test_a_model_that_sees_a_shorter_window_is_scored_on_the_same_frames() -> None:
     splits = unsteady()
-    whole, short, single = (make_loader(splits["valid"], splits["train"], Horizon(*of)) for of in ((2, 7), (1, 7), (1, 1)))
+    whole, short, single = (
+        make_loader(splits["valid"], splits["train"], Horizon(*of))
+        for of in ((2, 7), (1, 7), (1, 1))
+    )
     assert headline(Last(), short, 7, 4) == headline(Last(), whole, 7, 4)
     assert headline(Last(), single, 7, 4) == pytest.approx(headline(Last(), whole, 7, 4), rel=1e-5)
 
@@ -118,7 +140,9 @@ def test_mixed_precision_trains(tmp_path: Path) -> None:
 def test_a_loss_of_its_own_knows_its_module_though_it_is_to_be_compiled(tmp_path: Path) -> None:
     seen: list[type] = []
 
-    def loss(module: nn.Module, batch: Batch, target: torch.Tensor, progress: float) -> torch.Tensor:
+    def loss(
+        module: nn.Module, batch: Batch, target: torch.Tensor, progress: float
+    ) -> torch.Tensor:
         seen.append(type(module))
         return (module(batch) - target).square().mean()
 
@@ -137,13 +161,27 @@ def test_accumulation_of_two_half_batches_is_one_whole_batch(tmp_path: Path) -> 
 
 def test_a_loss_that_is_not_finite_is_a_result_not_a_crash(tmp_path: Path) -> None:
     job = make_job(steady(), tmp_path)
-    outcome = fit(replace(job, phases=(Phase(loss=lambda module, batch, target, progress: module(batch).sum() * math.nan),)))
+    outcome = fit(
+        replace(
+            job,
+            phases=(
+                Phase(loss=lambda module, batch, target, progress: module(batch).sum() * math.nan),
+            ),
+        )
+    )
     assert "the training loss was nan" in outcome.reason
 
 
 def test_a_short_horizon_is_rolled_out_to_all_frames(tmp_path: Path) -> None:
     splits = unsteady()
-    job = make_job(splits, tmp_path, steps=30, horizon=Horizon(2, 3, unroll=3), start_share=0.25, unroll_after=0.5)
+    job = make_job(
+        splits,
+        tmp_path,
+        steps=30,
+        horizon=Horizon(2, 3, unroll=3),
+        start_share=0.25,
+        unroll_after=0.5,
+    )
     assert fit(job).reason == ""
     indices = torch.arange(4)
     batch, target = job.valid.batch(indices, torch.zeros(4, dtype=torch.long), 7)
@@ -157,7 +195,9 @@ def test_a_rollout_feeds_its_own_frames_back() -> None:
             return batch.window[:, -1:] + 1.0  # encoded units
 
     splits = unsteady()
-    loader = make_loader(splits["valid"], splits["train"], Horizon(2, 1), Preset(inputs="none", outputs="none"))
+    loader = make_loader(
+        splits["valid"], splits["train"], Horizon(2, 1), Preset(inputs="none", outputs="none")
+    )
     indices = torch.arange(2)
     batch, _ = loader.batch(indices, torch.zeros(2, dtype=torch.long), 7)
     prediction = rollout(Last(), loader, batch, indices, 7)

@@ -1,4 +1,6 @@
-"""Batches: ragged meshes are padded, stacked and shifted by their declared axes, and say the same as single samples."""
+"""Batches: ragged meshes are padded, stacked and shifted by their declared axes, and say the same
+as single samples.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def test_axes_decide_how_parts_are_padded_shifted_and_joined() -> None:
     assert picked["modes"].shape == (2, 8, 3)
     np.testing.assert_allclose(picked["modes"][0, :6], held[2]["modes"].value, rtol=1e-6)
     assert float(picked["modes"][0, 6:].abs().max()) == 0.0
-    assert torch.equal(picked["neighbours"][1, :7], torch.from_numpy(held[0]["neighbours"].value) + 8)
+    assert torch.equal(
+        picked["neighbours"][1, :7], torch.from_numpy(held[0]["neighbours"].value) + 8
+    )
     dense = picked["smooth"].to_dense()
     assert dense.shape == (16, 16)
     np.testing.assert_allclose(dense[:6, :6], held[2]["smooth"].value.toarray(), rtol=1e-5)
@@ -50,17 +54,32 @@ def varying() -> Samples:
     draw = np.random.default_rng(0)
     frames, static = draw.normal(size=(3, 1, nodes, 1)), draw.normal(size=(3, nodes, 1))
     for index, mesh in enumerate(meshes):
-        frames[index, :, mesh.size :], static[index, mesh.size :] = 1e9, 1e9  # padding must not be seen
+        # padding must not be seen
+        frames[index, :, mesh.size :], static[index, mesh.size :] = 1e9, 1e9
     field, source = Field("u", boundary={"boundary": "dirichlet"}), Field("f")
     task = Task(
-        id="v", dataset="v", fields=(field,), static=(source,), dim=2, tags=("boundary",), fixed_mesh=False, corresponds=False
+        id="v",
+        dataset="v",
+        fields=(field,),
+        static=(source,),
+        dim=2,
+        tags=("boundary",),
+        fixed_mesh=False,
+        corresponds=False,
     )
     return Samples(task, meshes, frames, static, np.zeros((3, 0)))
 
 
 def loader_of(samples: Samples, geometries: list[Geometry]) -> Loader:
     normaliser = fit_normaliser(samples, Preset())
-    return Loader(samples, task=samples.task, normaliser=normaliser, geometries=geometries, device="cpu", impose_boundary=True)
+    return Loader(
+        samples,
+        task=samples.task,
+        normaliser=normaliser,
+        geometries=geometries,
+        device="cpu",
+        impose_boundary=True,
+    )
 
 
 def test_padding_is_masked_and_left_out_of_the_statistics() -> None:
@@ -75,7 +94,10 @@ def test_padding_is_masked_and_left_out_of_the_statistics() -> None:
 
 def test_a_sparse_part_acts_on_each_sample_of_a_batch_by_itself() -> None:
     samples = varying()
-    held = [{"smooth": parts(mesh.size, 3, index)["smooth"]} for index, mesh in enumerate(samples.meshes)]
+    held = [
+        {"smooth": parts(mesh.size, 3, index)["smooth"]}
+        for index, mesh in enumerate(samples.meshes)
+    ]
     loader = loader_of(samples, held)
     batch, _ = loader.batch(torch.arange(3), torch.zeros(3, dtype=torch.long), 1)
     x = torch.randn(3, 36, 2, requires_grad=True)
@@ -85,7 +107,9 @@ def test_a_sparse_part_acts_on_each_sample_of_a_batch_by_itself() -> None:
         np.testing.assert_allclose(y[index, : mesh.size].detach(), expected, rtol=1e-4, atol=1e-5)
     y.square().sum().backward()
     matrix = torch.from_numpy(held[0]["smooth"].value.toarray()).float()
-    torch.testing.assert_close(x.grad[0, :25], 2 * matrix.T @ (matrix @ x[0, :25].detach()), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        x.grad[0, :25], 2 * matrix.T @ (matrix @ x[0, :25].detach()), rtol=1e-4, atol=1e-4
+    )
 
 
 def test_features_are_points_window_static_scalars() -> None:

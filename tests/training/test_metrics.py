@@ -10,7 +10,11 @@ from gsnobench.training.metrics import Where, frame_errors, relative_l2, sample_
 VECTOR = Task(
     id="t",
     dataset="t",
-    fields=(Field("p", reference=5.0), Field("u", vector="velocity"), Field("v", vector="velocity")),
+    fields=(
+        Field("p", reference=5.0),
+        Field("u", vector="velocity"),
+        Field("v", vector="velocity"),
+    ),
     dim=2,
     tags=("wall",),
 )
@@ -58,7 +62,9 @@ def test_nodes_outside_the_support_do_not_count() -> None:
 def test_the_area_weighted_error_weighs_by_area() -> None:
     task = Task(id="t", dataset="t", fields=(Field("h"),), dim=2)
     target, prediction = torch.ones(1, 1, 2, 1), torch.tensor([[[[2.0], [1.0]]]])
-    where = Where(torch.ones(1, 2, 1), torch.tensor([[1.0, 3.0]]), torch.zeros(1, 2, 0, dtype=torch.bool))
+    where = Where(
+        torch.ones(1, 2, 1), torch.tensor([[1.0, 3.0]]), torch.zeros(1, 2, 0, dtype=torch.bool)
+    )
     errors = sample_errors(prediction, target, where, task)["h"]
     torch.testing.assert_close(errors["rel_l2_area"], torch.tensor([0.5]))
     torch.testing.assert_close(errors["rel_l2"], torch.tensor([0.5**0.5]))
@@ -87,4 +93,6 @@ def test_each_frame_has_its_own_error() -> None:
     prediction = target.clone()
     prediction[:, 1] = 3.0
     where = Where(torch.ones(1, 4, 1), torch.ones(1, 4), torch.zeros(1, 4, 0, dtype=torch.bool))
-    torch.testing.assert_close(frame_errors(prediction, target, where, task)["h"], torch.tensor([[0.0, 2.0]]))
+    torch.testing.assert_close(
+        frame_errors(prediction, target, where, task)["h"], torch.tensor([[0.0, 2.0]])
+    )

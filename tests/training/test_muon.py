@@ -77,7 +77,9 @@ def test_it_reaches_the_solution_of_an_ill_conditioned_problem():
 
 
 def test_state_survives_a_save(tmp_path):
-    def run(turns: int, state: dict | None, weights: list[torch.Tensor]) -> tuple[list[nn.Parameter], dict]:
+    def run(
+        turns: int, state: dict | None, weights: list[torch.Tensor]
+    ) -> tuple[list[nn.Parameter], dict]:
         held = [nn.Parameter(weight.clone()) for weight in weights]
         optimiser = Muon(held, 0.01, weight_decay=0.01)
         if state is not None:

@@ -18,7 +18,9 @@ NAMES = 2.1  # inches for the longest name
 
 
 def end_labels(drawing: Drawing, axes: Axes, rows: Sequence[Row], heights: Sequence[float]) -> None:
-    """Names right of the axes at their heights, moved apart where they would touch; a thin line leads to the true place."""
+    """Names right of the axes at their heights, moved apart where they would touch; a thin line
+    leads to the true place.
+    """
     low, high = np.log10(axes.get_ylim())
     inches = float(axes.get_position().height * drawing.height)
     order = sorted(range(len(rows)), key=lambda place: heights[place])
@@ -27,9 +29,22 @@ def end_labels(drawing: Drawing, axes: Axes, rows: Sequence[Row], heights: Seque
     for place, start, end in zip(order, true, spread(true, LINE * 0.92, 0.0, inches), strict=True):
         row, style = rows[place], look(rows[place])
         line: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False}
-        axes.plot([1 + 0.05 / wide, 1 + 0.22 / wide], [start / inches, end / inches], color=GREY, lw=0.5, **line)
+        axes.plot(
+            [1 + 0.05 / wide, 1 + 0.22 / wide],
+            [start / inches, end / inches],
+            color=GREY,
+            lw=0.5,
+            **line,
+        )
         axes.plot([1 + 0.3 / wide], [end / inches], style.marker, color=style.colour, ms=4, **line)
-        drawing.text(axes, 1 + 0.4 / wide, end / inches, label(row.name), transform=axes.transAxes, **tone(row.is_floor))
+        drawing.text(
+            axes,
+            1 + 0.4 / wide,
+            end / inches,
+            label(row.name),
+            transform=axes.transAxes,
+            **tone(row.is_floor),
+        )
 
 
 def tone(is_floor: bool) -> dict[str, Any]:
@@ -44,8 +59,24 @@ def name_rows(drawing: Drawing, axes: Axes, rows: Sequence[Row], *, is_named: bo
     wide = float(axes.get_position().width * drawing.width)
     for place, row in enumerate(rows if is_named else ()):
         style = look(row)
-        axes.plot([-0.12 / wide], [place], style.marker, color=style.colour, ms=4, transform=across, clip_on=False)
-        drawing.text(axes, -0.22 / wide, place, label(row.name), ha="right", transform=across, **tone(row.is_floor))
+        axes.plot(
+            [-0.12 / wide],
+            [place],
+            style.marker,
+            color=style.colour,
+            ms=4,
+            transform=across,
+            clip_on=False,
+        )
+        drawing.text(
+            axes,
+            -0.22 / wide,
+            place,
+            label(row.name),
+            ha="right",
+            transform=across,
+            **tone(row.is_floor),
+        )
 
 
 def finished(drawing: Drawing, name: str, title: str, caption: str) -> Figure:

@@ -1,4 +1,6 @@
-"""One look for all plots of boards: a colour a model, a marker a row, SVG that takes its ink from the page it stands in."""
+"""One look for all plots of boards: a colour a model, a marker a row, SVG that takes its ink from
+the page it stands in.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ GREY = "#808080"  # floors: readable on white and on black
 # Okabe and Ito without yellow, which white paper swallows, and with ink for their black
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "h", "<", ">", "d")
-SALT = 166717  # chosen so that the models of the first boards fall on different looks; a change recolours everything
+# chosen so that the models of the first boards fall on different looks; a change recolours
+# everything
+SALT = 166717
 LONGEST = 28  # letters of a label
 
 
@@ -74,11 +78,13 @@ def printable(text: str) -> str:
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
-# ---------------------------------------------------------------------------------------------------------------- sheets
+# ------------------------------------------------------------------------------------------- sheets
 
 
 class Drawing:
-    """A sheet measured in inches from its lower left corner; ink is that of the page, or that of paper."""
+    """A sheet measured in inches from its lower left corner; ink is that of the page, or that of
+    paper.
+    """
 
     def __init__(self, width: float, height: float, ink: str = INK) -> None:
         self.width, self.height, self.ink = width, height, ink
@@ -99,11 +105,19 @@ class Drawing:
 
     def text(self, axes: Axes, x: float, y: float, text: str, **style: Any) -> None:
         """Text in data coordinates; dollars are dollars, not formulas."""
-        settings: dict[str, Any] = {"fontsize": SMALL, "color": self.ink, "va": "center", "parse_math": False, **style}
+        settings: dict[str, Any] = {
+            "fontsize": SMALL,
+            "color": self.ink,
+            "va": "center",
+            "parse_math": False,
+            **style,
+        }
         axes.text(x, y, text, **settings)
 
     def name_axis(self, axes: Axes, text: str, side: str = "x") -> None:
-        (axes.set_xlabel if side == "x" else axes.set_ylabel)(text, fontsize=SMALL + 0.5, color=self.ink)
+        (axes.set_xlabel if side == "x" else axes.set_ylabel)(
+            text, fontsize=SMALL + 0.5, color=self.ink
+        )
 
     def svg(self, name: str, caption: str) -> str:
         """Text stays text, no date, no random ids: the same drawing is the same bytes."""
@@ -112,41 +126,62 @@ class Drawing:
         settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": name}
         with matplotlib.rc_context(settings), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # glyphs that our font lacks: the reader's has them
-            self.sheet.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+            self.sheet.savefig(
+                out,
+                format="svg",
+                metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
+            )
         return _inlined(out.getvalue(), caption)
 
 
 def _inlined(svg: str, caption: str) -> str:
-    """The bare element: scalable, in the page's ink and font, without the names that two plots of a page would share."""
+    """The bare element: scalable, in the page's ink and font, without the names that two plots of a
+    page would share.
+    """
     body = svg[svg.index("<svg") :]
-    body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->|<defs>\s*</defs>", "", body, flags=re.DOTALL)
+    body = re.sub(
+        r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->|<defs>\s*</defs>",
+        "",
+        body,
+        flags=re.DOTALL,
+    )
     body = re.sub(r'<g id="[^"]*"', "<g", body)
     body = re.sub(r"<[^>]*>", lambda tag: _lighter(tag[0]), body)
     body = re.sub(r">\s+<", "><", body)
     box = re.search(r'viewBox="([^"]*)"', body)
     assert box is not None
-    wide = float(box[1].split()[2])  # a small plot is not blown up, a large one not shrunk until nobody can read it
+    # a small plot is not blown up, a large one not shrunk until nobody can read it
+    wide = float(box[1].split()[2])
     opening = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="{box[1]}" role="img" '
-        f'style="min-width: {wide:.0f}px; max-width: {1.7 * wide:.0f}px" aria-label="{escape(printable(caption))}">'
+        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+        f'viewBox="{box[1]}" role="img" '
+        f'style="min-width: {wide:.0f}px; max-width: {1.7 * wide:.0f}px" '
+        f'aria-label="{escape(printable(caption))}">'
     )
     return opening + body[body.index(">") + 1 :].strip()
 
 
 def _lighter(tag: str) -> str:
-    """Two decimals are enough on a screen; the sentinel gives way to the page's ink, our font to the page's."""
+    """Two decimals are enough on a screen; the sentinel gives way to the page's ink, our font to
+    the page's.
+    """
     tag = re.sub(r"(\d\.\d\d)\d+", r"\1", tag).replace(INK, "currentColor")
-    tag = re.sub(r"font: (?:\w+ )*?([\d.]+)px [^;\"]*", r"font-size: \1px", tag)  # how older matplotlib writes it
+    # how older matplotlib writes it
+    tag = re.sub(r"font: (?:\w+ )*?([\d.]+)px [^;\"]*", r"font-size: \1px", tag)
     return re.sub(r' transform="rotate\(-0 [^"]*"|font-family: [^;"]*; ', "", tag)
 
 
 def readable_on(colour: Sequence[float]) -> str:
-    """Black or white, whichever stands out more from a colour (relative luminance as WCAG has it): 4.5 at the least."""
-    parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3]]
+    """Black or white, whichever stands out more from a colour (relative luminance as WCAG has it):
+    4.5 at the least.
+    """
+    parts = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3]
+    ]
     return "black" if np.dot(parts, (0.2126, 0.7152, 0.0722)) > 0.179 else "white"
 
 
-# ----------------------------------------------------------------------------------------------------------------- axes
+# --------------------------------------------------------------------------------------------- axes
 
 
 def log_axis(axes: Axes, side: str, values: Sequence[float]) -> None:
@@ -157,7 +192,11 @@ def log_axis(axes: Axes, side: str, values: Sequence[float]) -> None:
     (axes.set_xscale if side == "x" else axes.set_yscale)("log")
     (axes.set_xlim if side == "x" else axes.set_ylim)(low / margin, high * margin)
     decades = np.log10(high / low)
-    axis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2.2 else (1.0, 3.0) if decades > 1.2 else (1.0, 2.0, 5.0)))
+    axis.set_major_locator(
+        LogLocator(
+            subs=(1.0,) if decades > 2.2 else (1.0, 3.0) if decades > 1.2 else (1.0, 2.0, 5.0)
+        )
+    )
     axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
@@ -172,7 +211,9 @@ def short(value: float) -> str:
 
 
 def spread(heights: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Places for labels as near to their heights as a gap between them allows, in the order given (rising)."""
+    """Places for labels as near to their heights as a gap between them allows, in the order given
+    (rising).
+    """
     if not heights:
         return []
     gap = min(gap, (high - low) / max(len(heights) - 1, 1))
@@ -181,8 +222,13 @@ def spread(heights: Sequence[float], gap: float, low: float, high: float) -> lis
         groups.append((height, 1))
         while len(groups) > 1 and groups[-2][0] + groups[-2][1] * gap > groups[-1][0]:
             (one, many), (other, more) = groups[-2:]
-            centre = (many * (one + gap * (many - 1) / 2) + more * (other + gap * (more - 1) / 2)) / (many + more)
+            centre = (
+                many * (one + gap * (many - 1) / 2) + more * (other + gap * (more - 1) / 2)
+            ) / (many + more)
             groups[-2:] = [(centre - gap * (many + more - 1) / 2, many + more)]
     places = [first + gap * place for first, many in groups for place in range(many)]
     last = len(places) - 1
-    return [min(max(place, low + gap * below), high - gap * (last - below)) for below, place in enumerate(places)]
+    return [
+        min(max(place, low + gap * below), high - gap * (last - below))
+        for below, place in enumerate(places)
+    ]

@@ -18,7 +18,11 @@ from gsnobench.runs.drawing import SMALL
 
 REFERENCE = "gsno@plus"  # what run times are relative to, where the board has it
 SHADED = 3  # rows whose spread over samples is shaded: more of them hide one another
-COST_AXES = {"parameters": "trained parameters", "train_cpu_s": "training, CPU seconds", "peak_mb": "peak memory, MB"}
+COST_AXES = {
+    "parameters": "trained parameters",
+    "train_cpu_s": "training, CPU seconds",
+    "peak_mb": "peak memory, MB",
+}
 
 
 def board_figures(board: Board) -> list[Figure]:
@@ -29,12 +33,18 @@ def board_figures(board: Board) -> list[Figure]:
     return [figure for figure in found if figure is not None]
 
 
-# --------------------------------------------------------------------------------------------------------- error and cost
+# ----------------------------------------------------------------------------------- error and cost
 
 
 def pareto_front(costs: Sequence[float], errors: Sequence[float]) -> list[int]:
-    """Numbers of the points that no other beats in both, cheapest first; unknown costs do not take part."""
-    known = [place for place, cost in enumerate(costs) if math.isfinite(cost) and math.isfinite(errors[place])]
+    """Numbers of the points that no other beats in both, cheapest first; unknown costs do not take
+    part.
+    """
+    known = [
+        place
+        for place, cost in enumerate(costs)
+        if math.isfinite(cost) and math.isfinite(errors[place])
+    ]
     front: list[int] = []
     for place in sorted(known, key=lambda place: (costs[place], errors[place])):
         if not front or errors[place] < errors[front[-1]]:
@@ -63,10 +73,14 @@ def _cost_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
         else:
             drawing.name_axis(axes, "relative L2 error", "y")
     end_labels(drawing, axes, rows, errors)
-    front = ", ".join(label(rows[place].name) for place in pareto_front(tables.get("train_cpu_s", errors), errors))
+    front = ", ".join(
+        label(rows[place].name) for place in pareto_front(tables.get("train_cpu_s", errors), errors)
+    )
     caption = (
-        f"Mean error of each row against what it costs, on logarithmic axes; lower left is better. Filled points and the stepped "
-        f"line are the Pareto front: no other row is both cheaper and more accurate (for training time: {front}). A closed form "
+        "Mean error of each row against what it costs, on logarithmic axes; lower left is better. "
+        "Filled points and the stepped "
+        "line are the Pareto front: no other row is both cheaper and more accurate (for training "
+        f"time: {front}). A closed form "
         f"trains no parameters, so it is missing from the first panel."
     )
     return finished(drawing, f"{board.slug}-cost", "Error against cost", caption)
@@ -79,19 +93,37 @@ def _positive(value: float) -> float:
 def _scatter(drawing: Drawing, axes: Axes, rows: Sequence[Row], costs: Sequence[float]) -> None:
     front = pareto_front(costs, [row.error for row in rows])
     corners = [(costs[place], rows[place].error) for place in front]
-    axes.step([x for x, _ in corners], [y for _, y in corners], where="post", color=drawing.ink, linewidth=0.7, alpha=0.55)
+    axes.step(
+        [x for x, _ in corners],
+        [y for _, y in corners],
+        where="post",
+        color=drawing.ink,
+        linewidth=0.7,
+        alpha=0.55,
+    )
     for place, row in enumerate(rows):
         if math.isfinite(costs[place]):
             style = look(row)
             face = style.colour if place in front else "none"
-            axes.plot(costs[place], row.error, style.marker, ms=5, mfc=face, mec=style.colour, mew=1.1, clip_on=False)
+            axes.plot(
+                costs[place],
+                row.error,
+                style.marker,
+                ms=5,
+                mfc=face,
+                mec=style.colour,
+                mew=1.1,
+                clip_on=False,
+            )
 
 
-# --------------------------------------------------------------------------------------------------------------- frames
+# ------------------------------------------------------------------------------------------- frames
 
 
 def frame_quantiles(row: Row) -> Array | None:
-    """10, 50 and 90 % over samples of the error of each frame, mean over fields and seeds, (3, T); None without a time."""
+    """10, 50 and 90 % over samples of the error of each frame, mean over fields and seeds, (3, T);
+    None without a time.
+    """
     found = [
         [values[name] for name in ("q10", "q50", "q90")]
         for entry in row.done
@@ -128,21 +160,30 @@ def _frame_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
     log_axis(axes, "y", [float(value) for _, curve in curves for value in curve[1]])
     drawing.name_axis(axes, "predicted frame")
     drawing.name_axis(axes, "relative L2 error of the frame", "y")
-    end_labels(drawing, axes, [row for row, _ in curves], [float(curve[1][-1]) for _, curve in curves])
+    end_labels(
+        drawing, axes, [row for row, _ in curves], [float(curve[1][-1]) for _, curve in curves]
+    )
     caption = (
-        f"Median over test samples of the error of each predicted frame, best row {label(curves[0][0].name)}; the 10 to 90 % "
-        f"band is shaded for the best {min(SHADED, len(curves))}. Names stand at the height of the last frame."
+        "Median over test samples of the error of each predicted frame, best row "
+        f"{label(curves[0][0].name)}; the 10 to 90 % "
+        f"band is shaded for the best {min(SHADED, len(curves))}. Names stand at the height of the "
+        "last frame."
     )
     return finished(drawing, f"{board.slug}-frames", "Error per frame", caption)
 
 
-# ---------------------------------------------------------------------------------------------------------------- bands
+# -------------------------------------------------------------------------------------------- bands
 
 
 def band_norms(row: Row) -> Array | None:
-    """Truth and error in each band of Laplacian modes, mean over fields and the seeds that have them, (2, bands)."""
-    found = [[table["truth"], table["error"]] for entry in row.done for table in entry.bands.values()]
-    if len({len(part) for pair in found for part in pair}) != 1:  # none has them, or they were cut in another way
+    """Truth and error in each band of Laplacian modes, mean over fields and the seeds that have
+    them, (2, bands).
+    """
+    found = [
+        [table["truth"], table["error"]] for entry in row.done for table in entry.bands.values()
+    ]
+    # none has them, or they were cut in another way
+    if len({len(part) for pair in found for part in pair}) != 1:
         return None
     norms: Array = np.asarray(found, dtype=float).mean(axis=0)
     return norms
@@ -160,7 +201,10 @@ def _band_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
         return None
     truth = known[0][1][0]
     there = truth > 0  # a coarse mesh has no modes in the last bands
-    places, names = np.arange(there.sum()), [band_name(place, len(truth)) for place in np.flatnonzero(there).tolist()]
+    places, names = (
+        np.arange(there.sum()),
+        [band_name(place, len(truth)) for place in np.flatnonzero(there).tolist()],
+    )
     curves = [np.maximum(norms[1][there], 1e-9) for _, norms in known]
     height = max(2.7, LINE * len(curves)) + 0.6
     drawing = Drawing(WIDTH, height)
@@ -169,7 +213,14 @@ def _band_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
     drawing.text(axes, 0.0, 1.15 * truth[there][0], "truth", va="bottom")
     for place, ((row, _), curve) in enumerate(zip(known, curves, strict=True)):
         style = look(row)
-        axes.plot(places, curve, color=style.colour, marker=style.marker, markersize=3, linewidth=0.9 + 0.5 * (place < SHADED))
+        axes.plot(
+            places,
+            curve,
+            color=style.colour,
+            marker=style.marker,
+            markersize=3,
+            linewidth=0.9 + 0.5 * (place < SHADED),
+        )
     axes.set(xlim=(-0.15, len(places) - 0.85), xticks=places, xticklabels=names)
     log_axis(axes, "y", [float(value) for curve in (truth[there], *curves) for value in curve])
     drawing.name_axis(axes, "modes of the mesh's Laplacian, smooth to rough")
@@ -177,16 +228,20 @@ def _band_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
     end_labels(drawing, axes, [row for row, _ in known], [float(curve[-1]) for curve in curves])
     partial = sum(not all(one.bands for one in row.done) for row, _ in known)
     missing = f" Rows with bands for some of their seeds only: {partial}." if partial else ""
-    missing += f" Rows without any, not shown: {len(rows) - len(known)}." if len(known) < len(rows) else ""
+    missing += (
+        f" Rows without any, not shown: {len(rows) - len(known)}." if len(known) < len(rows) else ""
+    )
     caption = (
-        "Error of each row in bands of Laplacian modes, beside the truth in the same bands (dashed), both relative to the "
-        "norm of the whole truth, root mean square over test samples: the squares of a curve add up to its whole error. Where "
+        "Error of each row in bands of Laplacian modes, beside the truth in the same bands "
+        "(dashed), both relative to the "
+        "norm of the whole truth, root mean square over test samples: the squares of a curve add "
+        "up to its whole error. Where "
         f"a row meets the dashed line, it has learned nothing of that band.{missing}"
     )
     return finished(drawing, f"{board.slug}-bands", "Error by Laplacian band", caption)
 
 
-# ------------------------------------------------------------------------------------------------------ times and spreads
+# -------------------------------------------------------------------------------- times and spreads
 
 
 def _time_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
@@ -208,7 +263,8 @@ def _time_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
         name_rows(drawing, axes, rows, is_named=not drawn)
         drawn = True
     caption = (
-        f"How many times longer than {label(reference.name)} each row takes to train and to predict one sample, on logarithmic "
+        f"How many times longer than {label(reference.name)} each row takes to train and to "
+        "predict one sample, on logarithmic "
         f"axes: bars to the left are faster. Rows stand in the order of their error."
     )
     return finished(drawing, f"{board.slug}-times", "Run time", caption) if drawn else None
@@ -217,7 +273,13 @@ def _time_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
 def _bars(drawing: Drawing, axes: Axes, rows: Sequence[Row], ratios: Sequence[float]) -> None:
     for place, (row, ratio) in enumerate(zip(rows, ratios, strict=True)):
         if math.isfinite(ratio):
-            axes.plot([1, ratio], [place, place], color=look(row).colour, linewidth=6, solid_capstyle="butt")
+            axes.plot(
+                [1, ratio],
+                [place, place],
+                color=look(row).colour,
+                linewidth=6,
+                solid_capstyle="butt",
+            )
             shown: dict[str, Any] = {
                 "xytext": (3, 0),
                 "textcoords": "offset points",
@@ -225,7 +287,9 @@ def _bars(drawing: Drawing, axes: Axes, rows: Sequence[Row], ratios: Sequence[fl
                 "fontsize": SMALL - 1,
                 "color": drawing.ink,
             }
-            axes.annotate(f"{number(ratio, 2)}×", (max(ratio, 1.0), place), annotation_clip=False, **shown)
+            axes.annotate(
+                f"{number(ratio, 2)}×", (max(ratio, 1.0), place), annotation_clip=False, **shown
+            )
     axes.axvline(1, color=drawing.ink, linewidth=0.6)
 
 
@@ -237,16 +301,33 @@ def _sample_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
     for place, (row, values) in enumerate(zip(rows, tables, strict=True)):
         low, quarter, middle, third, high = np.quantile(values, (0.1, 0.25, 0.5, 0.75, 0.9))
         colour = look(row).colour
-        ticks = np.column_stack([values, values, np.full(len(values), np.nan)]).ravel()  # one path for all samples of a row
-        axes.plot(ticks, np.tile([place - 0.32, place + 0.32, np.nan], len(values)), color=colour, linewidth=0.5, alpha=0.55)
+        # one path for all samples of a row
+        ticks = np.column_stack([values, values, np.full(len(values), np.nan)]).ravel()
+        axes.plot(
+            ticks,
+            np.tile([place - 0.32, place + 0.32, np.nan], len(values)),
+            color=colour,
+            linewidth=0.5,
+            alpha=0.55,
+        )
         axes.plot([low, high], [place, place], color=drawing.ink, linewidth=0.7)
-        axes.plot([quarter, third], [place, place], color=drawing.ink, linewidth=2.4, solid_capstyle="butt")
+        axes.plot(
+            [quarter, third],
+            [place, place],
+            color=drawing.ink,
+            linewidth=2.4,
+            solid_capstyle="butt",
+        )
         axes.plot([middle], [place], "o", ms=3.6, mfc="white", mec=drawing.ink, mew=0.8)
-    log_axis(axes, "x", [float(value) for values in tables for value in (values.min(), values.max())])
+    log_axis(
+        axes, "x", [float(value) for values in tables for value in (values.min(), values.max())]
+    )
     name_rows(drawing, axes, rows)
     drawing.name_axis(axes, "relative L2 error of a test sample")
     caption = (
-        f"Every test sample ({len(tables[0])}) as a tick, mean over seeds; the dot is the median, the thick line holds the "
-        f"middle half, the thin one 80 %. A long tail to the right means that a few samples are predicted badly."
+        f"Every test sample ({len(tables[0])}) as a tick, mean over seeds; the dot is the median, "
+        "the thick line holds the "
+        "middle half, the thin one 80 %. A long tail to the right means that a few samples are "
+        "predicted badly."
     )
     return finished(drawing, f"{board.slug}-samples", "Errors of single samples", caption)

@@ -1,4 +1,6 @@
-"""Plots across the tasks of a track: who is how far from the best, and which ranks chance alone explains."""
+"""Plots across the tasks of a track: who is how far from the best, and which ranks chance alone
+explains.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,10 @@ def _overview_figure(track: Track) -> Figure | None:
         return None
     drawing = _overview(track, lambda width, height: Drawing(width, height), 0.0)
     caption = (
-        "Error of each row on each task as a multiple of the best error on that task, so 1 is the best; darker is worse, and the "
-        f"colours end at {HEAT_END:.0f}. A dash: no error (declined, failed or diverged); empty: not run."
+        "Error of each row on each task as a multiple of the best error on that task, so 1 is the "
+        "best; darker is worse, and the "
+        f"colours end at {HEAT_END:.0f}. A dash: no error (declined, failed or diverged); empty: "
+        "not run."
     )
     return finished(drawing, f"{track.name}-overview", "Error relative to the best", caption)
 
@@ -46,10 +50,15 @@ def overview_png(track: Track) -> bytes:
     drawing.sheet.patch.set(facecolor="white", alpha=1.0)
     lines: list[tuple[float, str, dict[str, Any]]] = [
         (0.2, "How far is each model from the best?", {"fontsize": LARGE, "weight": "bold"}),
-        (0.42, "Test error on each task as a multiple of the lowest: 1 is the best, darker is worse.", {"fontsize": NORMAL}),
+        (
+            0.42,
+            "Test error on each task as a multiple of the lowest: 1 is the best, darker is worse.",
+            {"fontsize": NORMAL},
+        ),
         (
             0.6,
-            f"Track {label(track.name)}. Pale names: simple floors. Dash: declined or failed. Empty: not run.",
+            f"Track {label(track.name)}. Pale names: simple floors. Dash: declined or failed. "
+            "Empty: not run.",
             {"fontsize": SMALL},
         ),
     ]
@@ -80,7 +89,12 @@ def _overview(track: Track, sheet: Callable[[float, float], Drawing], head: floa
                 ratios[down, across] = row.error / board.compared[0].error
             elif row is not None:
                 drawing.text(axes, across + 0.5, down + 0.5, "–", ha="center")
-        turned: dict[str, Any] = {"ha": "right", "va": "top", "rotation": 30, "rotation_mode": "anchor"}
+        turned: dict[str, Any] = {
+            "ha": "right",
+            "va": "top",
+            "rotation": 30,
+            "rotation_mode": "anchor",
+        }
         drawing.text(axes, across + 0.6, len(track.rows) + 0.2, label(board.slug), **turned)
     _heat(drawing, axes, ratios)
     for down, name in enumerate(track.rows):
@@ -99,7 +113,9 @@ def _heat(drawing: Drawing, axes: Axes, ratios: Array) -> None:
 
 
 def _difference_figure(track: Track) -> Figure | None:
-    """Demsar's critical-difference diagram: rows under one bar are not told apart by their ranks over tasks."""
+    """Demsar's critical-difference diagram: rows under one bar are not told apart by their ranks
+    over tasks.
+    """
     found = track.comparison
     if found is None:
         return None
@@ -111,7 +127,13 @@ def _difference_figure(track: Track) -> Figure | None:
     axes.set_xlim(0.8, len(order) + 0.2)
     for place, (mean, name) in enumerate(order):
         style = look(rows[name])
-        axes.plot([mean, min(mean + found.critical_difference, len(order))], [place, place], color=GREY, linewidth=2.2, alpha=0.5)
+        axes.plot(
+            [mean, min(mean + found.critical_difference, len(order))],
+            [place, place],
+            color=GREY,
+            linewidth=2.2,
+            alpha=0.5,
+        )
         axes.plot([mean], [place], style.marker, color=style.colour, ms=5)
     name_rows(drawing, axes, [rows[name] for _, name in order])
     drawing.name_axis(axes, f"mean rank over {found.tasks} tasks (1 is best)")
@@ -119,8 +141,10 @@ def _difference_figure(track: Track) -> Figure | None:
     tied = [label(name) for mean, name in order[1:] if mean - first[0] < found.critical_difference]
     told = f"{len(tied)} of {len(order) - 1} other rows lie within that of {label(first[1])}"
     caption = (
-        f"Mean rank over the {found.tasks} tasks that all these rows have; a grey bar is as long as the critical difference "
-        f"{found.critical_difference:.2f} (Nemenyi, 5 %; Friedman p = {found.p_value:.2g}). A row whose dot lies on another's "
+        f"Mean rank over the {found.tasks} tasks that all these rows have; a grey bar is as long "
+        "as the critical difference "
+        f"{found.critical_difference:.2f} (Nemenyi, 5 %; Friedman p = {found.p_value:.2g}). A row "
+        "whose dot lies on another's "
         f"bar cannot be told from it by ranks: {told}."
     )
     return finished(drawing, f"{track.name}-difference", "Critical difference", caption)

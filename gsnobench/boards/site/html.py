@@ -1,4 +1,6 @@
-"""HTML that data cannot break: every text is escaped once, where it enters; pages carry their style and script inside."""
+"""HTML that data cannot break: every text is escaped once, where it enters; pages carry their style
+and script inside.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,18 @@ Child = str | Iterable[str]
 
 
 def tag(name: str, *children: Child, **attributes: str | bool | None) -> Html:
-    """An element; `class_` and `data_value` become class and data-value, True is a bare attribute, None or False is none."""
-    pairs = ((key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items() if value not in (None, False))
-    opening = "".join(f" {key}" if value is True else f' {key}="{escape(_shown(str(value)))}"' for key, value in pairs)
+    """An element; `class_` and `data_value` become class and data-value, True is a bare attribute,
+    None or False is none.
+    """
+    pairs = (
+        (key.rstrip("_").replace("_", "-"), value)
+        for key, value in attributes.items()
+        if value not in (None, False)
+    )
+    opening = "".join(
+        f" {key}" if value is True else f' {key}="{escape(_shown(str(value)))}"'
+        for key, value in pairs
+    )
     inside = "".join(text(child) for child in children)
     return Html(f"<{name}{opening}>" if name in VOID else f"<{name}{opening}>{inside}</{name}>")
 
@@ -49,7 +60,9 @@ def asset(name: str) -> str:
 
 
 def document(title: str, header: Child, main: Child) -> str:
-    """A whole page. Its policy lets it load nothing and run no script but ours, whatever a name may try."""
+    """A whole page. Its policy lets it load nothing and run no script but ours, whatever a name may
+    try.
+    """
     script = asset("script.js")
     allowed = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{allowed}'"

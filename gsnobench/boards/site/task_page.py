@@ -1,4 +1,6 @@
-"""One board as one HTML document that needs nothing else: the ranking, who is surely ahead of whom, the plots."""
+"""One board as one HTML document that needs nothing else: the ranking, who is surely ahead of whom,
+the plots.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,12 @@ GALLERIES = 2  # best models whose single samples are shown
 MACHINES = 3  # names of hardware that are listed
 
 
-def board_page(track: Track, board: Board, drawn: Sequence[Figure], *, home: str | None = None) -> str:
-    """The page of a board with its figures; `home`, the way to the site's root, gives it links; without one it stands alone."""
+def board_page(
+    track: Track, board: Board, drawn: Sequence[Figure], *, home: str | None = None
+) -> str:
+    """The page of a board with its figures; `home`, the way to the site's root, gives it links;
+    without one it stands alone.
+    """
     figures = [figure(one) for one in drawn]
     main = [
         tag("h1", board.title),
@@ -31,7 +37,11 @@ def board_page(track: Track, board: Board, drawn: Sequence[Figure], *, home: str
         tag("h2", "Ranking"),
         tools("ranking", {texts.kind(row) for row in board.rows}),
         _ranking(board, home),
-        tag("p", f"Published: printed in {CITATION}; on raw fields, with other data, sizes and budgets.", class_="notes"),
+        tag(
+            "p",
+            f"Published: printed in {CITATION}; on raw fields, with other data, sizes and budgets.",
+            class_="notes",
+        ),
         tag("h2", "How to read it"),
         tag("p", texts.HOW_TO_READ),
         *_matrix(board),
@@ -46,8 +56,12 @@ def board_page(track: Track, board: Board, drawn: Sequence[Figure], *, home: str
 
 
 def _gallery(board: Board) -> Iterator[Html]:
-    """Single samples of the best models, as their runs drew them; the worst sample is always among them."""
-    shown = [row for row in board.compared if row.picture is not None and not row.is_floor][:GALLERIES]
+    """Single samples of the best models, as their runs drew them; the worst sample is always among
+    them.
+    """
+    shown = [row for row in board.compared if row.picture is not None and not row.is_floor][
+        :GALLERIES
+    ]
     if shown:
         yield tag("h2", "Single samples")
     for row in shown:
@@ -59,7 +73,11 @@ def _gallery(board: Board) -> Iterator[Html]:
 
 def _inlined(picture: Path | None) -> str:
     """A page may load nothing, so that its pictures are part of it."""
-    return f"data:image/png;base64,{b64encode(picture.read_bytes()).decode()}" if picture is not None else ""
+    return (
+        f"data:image/png;base64,{b64encode(picture.read_bytes()).decode()}"
+        if picture is not None
+        else ""
+    )
 
 
 def site_links(home: str, place: Html) -> Html:
@@ -82,7 +100,7 @@ def figure(one: Figure) -> Html:
     return Html(tag("h3", one.title) + tag("figure", drawing, tag("figcaption", one.caption)))
 
 
-# --------------------------------------------------------------------------------------------------------------- tables
+# ------------------------------------------------------------------------------------------- tables
 
 
 def tools(table: str, kinds: set[str]) -> Html:
@@ -93,7 +111,15 @@ def tools(table: str, kinds: set[str]) -> Html:
         if kind in kinds
     ]
     search = tag("label", "Filter rows", tag("input", type="search", autocomplete="off"))
-    return tag("div", search, boxes, tag("output", aria_live="polite"), class_="tools", data_table=table, hidden=True)
+    return tag(
+        "div",
+        search,
+        boxes,
+        tag("output", aria_live="polite"),
+        class_="tools",
+        data_table=table,
+        hidden=True,
+    )
 
 
 def heading(*name: str, before: Sequence[str] = (), class_: str | None = None) -> Html:
@@ -105,7 +131,11 @@ def heading(*name: str, before: Sequence[str] = (), class_: str | None = None) -
 def _with_unit(name: str) -> Html:
     """A heading that breaks between words, but not before the s of its unit."""
     shown = text(name)
-    return Html(shown.removesuffix(" s") + "&nbsp;s") if shown.endswith(" s") else Html(shown.replace("CPU-s", "CPU&#8209;s"))
+    return (
+        Html(shown.removesuffix(" s") + "&nbsp;s")
+        if shown.endswith(" s")
+        else Html(shown.replace("CPU-s", "CPU&#8209;s"))
+    )
 
 
 def cell(shown: str, value: float | None = None, **attributes: str | None) -> Html:
@@ -130,7 +160,9 @@ def breakable(name: str) -> Html:
 
 
 def measured_cells(row: Row, marks: tuple[float, float]) -> Iterator[Html]:
-    """Error, interval, seeds, raw, published and costs: the same columns on the pages of boards and of models."""
+    """Error, interval, seeds, raw, published and costs: the same columns on the pages of boards and
+    of models.
+    """
     yield error_cell(row, marks)
     yield cell(texts.interval(row), (row.interval or (None,))[0])
     yield cell("exact" if row.is_exact else str(row.seeds), row.seeds)
@@ -148,7 +180,9 @@ def error_cell(row: Row, marks: tuple[float, float], place: str = "") -> Html:
     best, second = marks
     kind = "best" if row.error == best else "second" if row.error == second else None
     beside = tag("span", "°" if row.is_thin else place, class_="place")
-    return tag("td", tag("span", texts.number(row.error), class_=kind), beside, data_value=repr(row.error))
+    return tag(
+        "td", tag("span", texts.number(row.error), class_=kind), beside, data_value=repr(row.error)
+    )
 
 
 def _ranking(board: Board, home: str | None) -> Html:
@@ -162,9 +196,18 @@ def _ranking(board: Board, home: str | None) -> Html:
     )
     done = [_measured_row(row, board, marks, home) for row in board.rows if row.seeds]
     blank = [_blank_row(row, home) for row in board.rows if not row.seeds]
-    caption = f"{board.title}: relative L2 error on the test split, best first; ° fewer than three seeds"
+    caption = (
+        f"{board.title}: relative L2 error on the test split, best first; ° fewer than three seeds"
+    )
     bodies = [tag("tbody", done), *([tag("tbody", blank)] if blank else [])]
-    table = tag("table", tag("caption", caption), tag("thead", header), bodies, class_="sortable", id="ranking")
+    table = tag(
+        "table",
+        tag("caption", caption),
+        tag("thead", header),
+        bodies,
+        class_="sortable",
+        id="ranking",
+    )
     return scrolling(table, "Ranking")
 
 
@@ -178,18 +221,35 @@ def _measured_row(row: Row, board: Board, marks: tuple[float, float], home: str 
     notes = tag("td", "; ".join(part for part in (row.needs, row.reason) if part), class_="words")
     kind = texts.kind(row)
     return tag(
-        "tr", rank, name_cell(row, home), measured_cells(row, marks), notes, class_=kind, data_kind=kind, data_name=row.name
+        "tr",
+        rank,
+        name_cell(row, home),
+        measured_cells(row, marks),
+        notes,
+        class_=kind,
+        data_kind=kind,
+        data_name=row.name,
     )
 
 
 def _blank_row(row: Row, home: str | None) -> Html:
     """A row without an error keeps its place at the end and says why."""
-    reason = tag("td", f"{row.state}: {row.reason}", class_="reason", colspan=str(len(MEASURED) + 1))
+    reason = tag(
+        "td", f"{row.state}: {row.reason}", class_="reason", colspan=str(len(MEASURED) + 1)
+    )
     kind = texts.kind(row)
-    return tag("tr", tag("td", texts.NOTHING), name_cell(row, home), reason, class_=kind, data_kind=kind, data_name=row.name)
+    return tag(
+        "tr",
+        tag("td", texts.NOTHING),
+        name_cell(row, home),
+        reason,
+        class_=kind,
+        data_kind=kind,
+        data_name=row.name,
+    )
 
 
-# -------------------------------------------------------------------------------------------------------------- in words
+# ----------------------------------------------------------------------------------------- in words
 
 
 def _lead(board: Board) -> str:
@@ -223,10 +283,15 @@ def _facts(board: Board) -> Html:
         "samples": samples,
         "data": f"{board.origin or 'unknown'}, seed {board.data_seed}",
         "data hash": ", ".join(one[:12] for one in board.data if one) or texts.NOTHING,
-        "results": f"{len(entries)} finished" + (f", {board.outdated} of older revisions left out" if board.outdated else ""),
+        "results": f"{len(entries)} finished"
+        + (f", {board.outdated} of older revisions left out" if board.outdated else ""),
         "costs measured on": ", ".join(machines[:MACHINES]) + more or texts.NOTHING,
     }
-    return tag("dl", [tag("div", tag("dt", name), tag("dd", value)) for name, value in facts.items()], class_="facts")
+    return tag(
+        "dl",
+        [tag("div", tag("dt", name), tag("dd", value)) for name, value in facts.items()],
+        class_="facts",
+    )
 
 
 def _matrix(board: Board) -> Sequence[Html]:
@@ -235,12 +300,18 @@ def _matrix(board: Board) -> Sequence[Html]:
     if count < 2:
         return ()
     open_ends = {place for place, row in enumerate(board.compared) if not row.scores.is_testable}
-    cells = [[_pair(board, place, other, bool({place, other} & open_ends)) for other in range(count)] for place in range(count)]
+    cells = [
+        [_pair(board, place, other, bool({place, other} & open_ends)) for other in range(count)]
+        for place in range(count)
+    ]
     caption = (
-        f"p-values after Holm's correction; ▲ the row is surely better than the column (p < {LEVEL}), ▼ surely worse, "
+        "p-values after Holm's correction; ▲ the row is surely better than the column (p < "
+        f"{LEVEL}), ▼ surely worse, "
         f"{texts.NOTHING} not tested, since one of the two has a single seed"
     )
-    return tag("h2", "Who is ahead of whom"), pair_table([row.name for row in board.compared], cells, caption)
+    return tag("h2", "Who is ahead of whom"), pair_table(
+        [row.name for row in board.compared], cells, caption
+    )
 
 
 def _offered(board: Board) -> Sequence[Html]:
@@ -249,30 +320,47 @@ def _offered(board: Board) -> Sequence[Html]:
     if not lines:
         return ()
     head = tag("thead", tag("tr", [tag("th", name, scope="col") for name in texts.OFFERED]))
-    body = [tag("tr", tag("th", breakable(name), scope="row"), [tag("td", one) for one in numbers]) for name, *numbers in lines]
+    body = [
+        tag("tr", tag("th", breakable(name), scope="row"), [tag("td", one) for one in numbers])
+        for name, *numbers in lines
+    ]
     caption = "Test error; a ratio below 1: the features help"
     table = tag("table", tag("caption", caption), head, tag("tbody", body))
-    return tag("h2", "Layers or inputs"), tag("p", texts.WHAT_IS_OFFERED), scrolling(table, "Layers or inputs")
+    return (
+        tag("h2", "Layers or inputs"),
+        tag("p", texts.WHAT_IS_OFFERED),
+        scrolling(table, "Layers or inputs"),
+    )
 
 
 def pair_table(names: Sequence[str], cells: Sequence[Sequence[Html]], caption: str) -> Html:
-    """Every row against every row; columns bear the numbers of the rows, since their names would not fit."""
+    """Every row against every row; columns bear the numbers of the rows, since their names would
+    not fit.
+    """
     columns = [
-        tag("th", str(place), tag("span", f" {name}", class_="hidden-text"), scope="col", title=name)
+        tag(
+            "th", str(place), tag("span", f" {name}", class_="hidden-text"), scope="col", title=name
+        )
         for place, name in enumerate(names, 1)
     ]
     body = [
-        tag("tr", tag("th", f"{place} ", breakable(name), scope="row"), cells[place - 1]) for place, name in enumerate(names, 1)
+        tag("tr", tag("th", f"{place} ", breakable(name), scope="row"), cells[place - 1])
+        for place, name in enumerate(names, 1)
     ]
     head = tag("thead", tag("tr", tag("th", "row", scope="col"), columns))
-    return scrolling(tag("table", tag("caption", caption), head, tag("tbody", body), class_="matrix"), "Pairs of rows")
+    return scrolling(
+        tag("table", tag("caption", caption), head, tag("tbody", body), class_="matrix"),
+        "Pairs of rows",
+    )
 
 
 def _pair(board: Board, place: int, other: int, is_untested: bool) -> Html:
     if place == other or is_untested:
         return tag("td", "" if place == other else texts.NOTHING, class_="muted")
     p_value = float(board.p_values[place, other])
-    shown = "< .001" if p_value < 0.001 else f"{p_value:.2f}" if p_value >= 0.01 else f"{p_value:.3f}"
+    shown = (
+        "< .001" if p_value < 0.001 else f"{p_value:.2f}" if p_value >= 0.01 else f"{p_value:.3f}"
+    )
     if p_value >= LEVEL:
         return tag("td", shown, class_="muted")
     sign, kind = ("▲", "win") if place < other else ("▼", "loss")  # rows stand best first
@@ -282,7 +370,14 @@ def _pair(board: Board, place: int, other: int, is_untested: bool) -> Html:
 def _keys(board: Board) -> Html:
     """Which files a row rests on: inside MLflow's frame no link works, so that names must do."""
     lines = [
-        tag("li", row.name, ": ", ", ".join(f"{one.key[:12]} (seed {one.spec.seed}, {one.status})" for one in row.entries))
+        tag(
+            "li",
+            row.name,
+            ": ",
+            ", ".join(
+                f"{one.key[:12]} (seed {one.spec.seed}, {one.status})" for one in row.entries
+            ),
+        )
         for row in board.rows
     ]
     return tag("ul", lines, class_="notes")

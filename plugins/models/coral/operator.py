@@ -14,25 +14,54 @@ from gsnobench_plugins.models.coral.siren import Siren
 
 
 class Params(gb.Params):
-    """The defaults are the paper's table: SIRENs of 4 layers, 128 wide, w0 = 10, codes of 128; its "decoder" is the processor."""
+    """The defaults are the paper's table: SIRENs of 4 layers, 128 wide, w0 = 10, codes of 128; its
+    "decoder" is the processor.
+    """
 
     depth: int = gb.knob(4, low=3, high=8, help="layers D of a codec, the linear one among them")
     width: int = gb.knob(128, low=16, high=512, log=True, help="channels h of a codec")
     latent: int = gb.knob(128, low=8, high=512, log=True, help="numbers in a code")
-    w0_in: float = gb.knob(10.0, low=1.0, high=60.0, log=True, help="frequency of the codec of the inputs")
-    w0_out: float = gb.knob(10.0, low=1.0, high=60.0, log=True, help="frequency of the codec of the outputs")
+    w0_in: float = gb.knob(
+        10.0, low=1.0, high=60.0, log=True, help="frequency of the codec of the inputs"
+    )
+    w0_out: float = gb.knob(
+        10.0, low=1.0, high=60.0, log=True, help="frequency of the codec of the outputs"
+    )
     inner: int = gb.knob(3, low=0, high=10, search=False, help="gradient steps K that find a code")
     processor: int = gb.knob(64, low=16, high=1024, log=True, help="channels of the processor")
-    blocks: int = gb.knob(3, low=1, high=8, help="residual blocks (steady) or hidden layers (unsteady) of the processor")
-    codec_rate: float = gb.knob(0.5, low=1e-3, high=2.0, log=True, help="learning rate of stage 1, relative to that of stage 2")
-    codec_loss: Literal["rmse", "mse"] = gb.knob("rmse", help="what stage 1 minimises: the root does not fade as it shrinks")
-    codec_share: float = gb.knob(0.5, low=0.05, high=0.95, search=False, help="share of the steps that stage 1 takes")
-    frames: int = gb.knob(4, low=1, high=64, search=False, help="frames of a trajectory that a step of stage 1 sees")
-    items: int = gb.knob(64, low=1, high=4096, search=False, help="samples whose codes a step of stage 2 sees")
-    checkpoint: bool = gb.knob(False, search=False, help="recompute inner steps for the gradient: less memory, a third more time")
+    blocks: int = gb.knob(
+        3,
+        low=1,
+        high=8,
+        help="residual blocks (steady) or hidden layers (unsteady) of the processor",
+    )
+    codec_rate: float = gb.knob(
+        0.5,
+        low=1e-3,
+        high=2.0,
+        log=True,
+        help="learning rate of stage 1, relative to that of stage 2",
+    )
+    codec_loss: Literal["rmse", "mse"] = gb.knob(
+        "rmse", help="what stage 1 minimises: the root does not fade as it shrinks"
+    )
+    codec_share: float = gb.knob(
+        0.5, low=0.05, high=0.95, search=False, help="share of the steps that stage 1 takes"
+    )
+    frames: int = gb.knob(
+        4, low=1, high=64, search=False, help="frames of a trajectory that a step of stage 1 sees"
+    )
+    items: int = gb.knob(
+        64, low=1, high=4096, search=False, help="samples whose codes a step of stage 2 sees"
+    )
+    checkpoint: bool = gb.knob(
+        False,
+        search=False,
+        help="recompute inner steps for the gradient: less memory, a third more time",
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------ processors
+# --------------------------------------------------------------------------------------- processors
 
 
 class Swish(nn.Module):
@@ -55,7 +84,8 @@ class Steady(nn.Module):
         latent, width = params.latent, params.processor
         self.scalars = nn.Linear(scalars, latent, bias=False) if scalars else None
         self.blocks = nn.ModuleList(
-            nn.Sequential(nn.Linear(latent, width), Swish(), nn.Linear(width, latent), Swish()) for _ in range(params.blocks)
+            nn.Sequential(nn.Linear(latent, width), Swish(), nn.Linear(width, latent), Swish())
+            for _ in range(params.blocks)
         )
         self.last = nn.Linear(latent, frames * latent)
 
@@ -73,7 +103,11 @@ class Dynamics(nn.Module):
     def __init__(self, params: Params, window: int, further: int) -> None:
         super().__init__()
         widths = [window * params.latent + further, *[params.processor] * params.blocks]
-        layers = [part for a, b in zip(widths, widths[1:], strict=False) for part in (nn.Linear(a, b), Swish())]
+        layers = [
+            part
+            for a, b in zip(widths, widths[1:], strict=False)
+            for part in (nn.Linear(a, b), Swish())
+        ]
         self.rate = nn.Sequential(*layers, nn.Linear(widths[-1], params.latent))
 
     def next(self, window: Sequence[Tensor], further: Tensor) -> Tensor:
@@ -90,10 +124,21 @@ class Dynamics(nn.Module):
         third = rate(z + second / 2)
         return z + (first + 2 * second + 2 * third + rate(z + third)) / 6
 
-    def forward(self, window: Tensor, further: Tensor, frames: int, truth: Tensor | None = None, forced: float = 0.0) -> Tensor:
-        """(B, t_in, dz) -> (B, frames, dz); with a truth, each frame goes on from the true code with probability `forced`."""
+    def forward(
+        self,
+        window: Tensor,
+        further: Tensor,
+        frames: int,
+        truth: Tensor | None = None,
+        forced: float = 0.0,
+    ) -> Tensor:
+        """(B, t_in, dz) -> (B, frames, dz); with a truth, each frame goes on from the true code
+        with probability `forced`.
+        """
         codes, found = list(window.unbind(1)), []
-        is_forced = torch.rand(len(window), frames, 1).to(window.device) < forced if forced else None
+        is_forced = (
+            torch.rand(len(window), frames, 1).to(window.device) < forced if forced else None
+        )
         for frame in range(frames):
             z = self.next(codes, further)
             found.append(z)
@@ -103,11 +148,13 @@ class Dynamics(nn.Module):
         return torch.stack(found, 1)
 
 
-# -------------------------------------------------------------------------------------------------------------- the model
+# ---------------------------------------------------------------------------------------- the model
 
 
 def input_channels(task: gb.Task) -> int:
-    """Of the input function: static fields; where nodes move, their places; where only the shape is given, distances."""
+    """Of the input function: static fields; where nodes move, their places; where only the shape is
+    given, distances.
+    """
     places = task.dim if task.corresponds and not task.fixed_mesh else 0
     return len(task.static) + places + (max(1, len(task.tags)) if has_distances(task) else 0)
 
@@ -124,14 +171,17 @@ class Coral(nn.Module):
     in_std: Tensor
     out_mean: Tensor
     out_std: Tensor
-    codes: Tensor  # (S, frames, dz): what stage 2 learns from, standardised; saved, so that a cut run goes on
+    # (S, frames, dz): what stage 2 learns from, standardised; saved, so that a cut run goes on
+    codes: Tensor
     contexts: Tensor  # (S, dz + P)
 
     def __init__(self, task: gb.Task, params: Params) -> None:
         super().__init__()
         self.task, self.params = task, params
         channels, scalars = input_channels(task), len(task.scalars)
-        shape = {name: getattr(params, name) for name in ("depth", "width", "latent")} | {"recompute": params.checkpoint}
+        shape = {name: getattr(params, name) for name in ("depth", "width", "latent")} | {
+            "recompute": params.checkpoint
+        }
         self.field = Siren(task.dim, len(task.fields), w0=params.w0_out, **shape)
         self.inputs = Siren(task.dim, channels, w0=params.w0_in, **shape) if channels else None
         self.processor: Steady | Dynamics = (
@@ -149,7 +199,9 @@ class Coral(nn.Module):
         return self.decode(batch, z * self.out_std + self.out_mean)
 
     def process(self, window: Tensor, context: Tensor) -> Tensor:
-        """Standardised codes of the given frames (B, t_in, dz) and of the rest (B, dz + P) -> of the wanted frames."""
+        """Standardised codes of the given frames (B, t_in, dz) and of the rest (B, dz + P) -> of
+        the wanted frames.
+        """
         if isinstance(self.processor, Dynamics):
             return self.processor(window, self.further(context), self.task.t_out)
         return self.processor(context[:, : self.params.latent], context[:, self.params.latent :])
@@ -192,14 +244,24 @@ class Coral(nn.Module):
         """Nodes, values and weights of what is given beside frames, as the codec takes them."""
         is_moved = self.task.corresponds and not self.task.fixed_mesh
         further = [batch.points.expand(batch.size, -1, -1)] if is_moved else []
-        further += [batch.geometry["distance"].expand(batch.size, -1, -1)] if has_distances(self.task) else []
+        further += (
+            [batch.geometry["distance"].expand(batch.size, -1, -1)]
+            if has_distances(self.task)
+            else []
+        )
         values = torch.cat([batch.static, *further], 2)  # (B, N, A)
-        seen = torch.ones_like(batch.points[..., :1]) if batch.mask is None else batch.mask[..., None].to(values)
+        seen = (
+            torch.ones_like(batch.points[..., :1])
+            if batch.mask is None
+            else batch.mask[..., None].to(values)
+        )
         return coordinates(batch), values, normalised(seen, values.shape[2])
 
 
 def coordinates(batch: gb.Batch) -> Tensor:
-    """Where the codecs live, (1 or B, N, d): on places common to all samples where nodes correspond, else where the nodes are."""
+    """Where the codecs live, (1 or B, N, d): on places common to all samples where nodes
+    correspond, else where the nodes are.
+    """
     return batch.geometry.get("place", batch.points)
 
 
@@ -213,7 +275,11 @@ def support(batch: gb.Batch) -> Tensor:
     columns = []
     for one in batch.task.fields:
         tag = one.support.removeprefix("not ")
-        inside = torch.ones_like(batch.tags.any(-1)) if tag == "all" else batch.tags[..., batch.task.tags.index(tag)]
+        inside = (
+            torch.ones_like(batch.tags.any(-1))
+            if tag == "all"
+            else batch.tags[..., batch.task.tags.index(tag)]
+        )
         columns.append(~inside if one.support.startswith("not ") else inside)
     seen = torch.stack(columns, -1)
     return (seen if batch.mask is None else seen & batch.mask[..., None]).to(batch.points)

@@ -1,8 +1,10 @@
-"""The field codec of CORAL: a network of sines over coordinates, and the gradient steps that find a field's code.
+"""The field codec of CORAL: a network of sines over coordinates, and the gradient steps that find a
+field's code.
 
-f(x; z): y_1 = sin(w0 (W_1 x + s_1)), y_l = sin(w0 (W_l y_{l-1} + s_l)), f = W_D y_{D-1} + b_D; shifts s_l = b_l + c_l + V_l z.
-Encoding starts at z = 0 and takes K steps z <- z - alpha grad_z MSE. Since z acts only through the shifts, the gradient is
-V^T g, g_l = w0 sum_n delta_l, written out here: the inner loop needs no autograd, and training needs one backward pass, not two.
+f(x; z): y_1 = sin(w0 (W_1 x + s_1)), y_l = sin(w0 (W_l y_{l-1} + s_l)), f = W_D y_{D-1} + b_D;
+shifts s_l = b_l + c_l + V_l z. Encoding starts at z = 0 and takes K steps z <- z - alpha grad_z
+MSE. Since z acts only through the shifts, the gradient is V^T g, g_l = w0 sum_n delta_l, written
+out here: the inner loop needs no autograd, and training needs one backward pass, not two.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 INNER_RATE = 0.01  # alpha at the start
-CHUNK = {"cpu": 2**18}  # numbers in one hidden layer of the rows worked on together: what a core's cache holds
+# numbers in one hidden layer of the rows worked on together: what a core's cache holds
+CHUNK = {"cpu": 2**18}
 CHUNK_ELSEWHERE = 2**26
 
 
@@ -32,18 +35,22 @@ def rows_of(values: Tensor, rows: slice) -> Tensor:
     return values if len(values) == 1 else values[rows]
 
 
-# ------------------------------------------------------------------------------------------------ gradient by the shifts
+# --------------------------------------------------------------------------- gradient by the shifts
 
 
 class Net:
-    """The matrices w0 W_l and W_D, and the former transposed once: a product with a contiguous matrix is a fifth faster."""
+    """The matrices w0 W_l and W_D, and the former transposed once: a product with a contiguous
+    matrix is a fifth faster.
+    """
 
     def __init__(self, last: Tensor, hidden: Sequence[Tensor]) -> None:
         self.last, self.hidden, self.up = last, hidden, [one.mT.contiguous() for one in hidden]
 
 
 class Sweep:
-    """Some rows on their way up (hidden layers y, cosines k, residual r) and down (e and d = k e: gradients by y and shifts)."""
+    """Some rows on their way up (hidden layers y, cosines k, residual r) and down (e and d = k e:
+    gradients by y and shifts).
+    """
 
     def __init__(self, net: Net, angle: Tensor, shifts: Tensor, wanted: Tensor) -> None:
         """angle (1 or R, N, h), shifts (R, L, h), wanted (R, N, c)."""
@@ -51,13 +58,19 @@ class Sweep:
         self.y: list[Tensor] = []
         self.k: list[Tensor] = []
         for layer in range(len(net.up) + 1):
-            p = (self.y[-1] @ net.up[layer - 1]).add_(shifts[:, layer, None]) if layer else angle + shifts[:, :1]
+            p = (
+                (self.y[-1] @ net.up[layer - 1]).add_(shifts[:, layer, None])
+                if layer
+                else angle + shifts[:, :1]
+            )
             self.y.append(p.sin())
             self.k.append(p.cos_())
         self.r = functional.linear(self.y[-1], net.last) - wanted  # (R, N, c)
 
     def fall(self, weight: Tensor) -> Tensor:
-        """Gradient of the sum of weight/2 r^2 by the shifts, (R, L, h); from here on r is its gradient by the output."""
+        """Gradient of the sum of weight/2 r^2 by the shifts, (R, L, h); from here on r is its
+        gradient by the output.
+        """
         self.r = self.r * weight
         self.e = [self.r @ self.net.last]  # last layer first
         self.d = [self.k[-1] * self.e[0]]
@@ -72,8 +85,14 @@ class Sweep:
 class Totals:
     """Gradients by everything that a Function below takes, gathered chunk by chunk."""
 
-    def __init__(self, angle: Tensor, shifts: Tensor, wanted: Tensor, last: Tensor, hidden: Sequence[Tensor]) -> None:
-        self.angle, self.shifts, self.wanted = torch.zeros_like(angle), torch.empty_like(shifts), torch.empty_like(wanted)
+    def __init__(
+        self, angle: Tensor, shifts: Tensor, wanted: Tensor, last: Tensor, hidden: Sequence[Tensor]
+    ) -> None:
+        self.angle, self.shifts, self.wanted = (
+            torch.zeros_like(angle),
+            torch.empty_like(shifts),
+            torch.empty_like(wanted),
+        )
         self.last, self.hidden = torch.zeros_like(last), [torch.zeros_like(one) for one in hidden]
 
     def add_angle(self, rows: slice, d: Tensor) -> None:
@@ -92,8 +111,9 @@ def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
 
 
 class Pull(torch.autograd.Function):
-    """The gradient g of the loss by the shifts. Its own gradient, for a direction v, is that of the slope of the loss along v:
-    a tangent pass up (p', y') and one down (e', d'), so that it costs twice as much as g itself.
+    """The gradient g of the loss by the shifts. Its own gradient, for a direction v, is that of the
+    slope of the loss along v: a tangent pass up (p', y') and one down (e', d'), so that it costs
+    twice as much as g itself.
     """
 
     @staticmethod
@@ -136,7 +156,8 @@ class Pull(torch.autograd.Function):
     @staticmethod
     def along(s: Sweep, v: Tensor, weight: Tensor, rows: slice, totals: Totals) -> None:
         """Add the gradients for some rows and their direction v (R, L, h)."""
-        net, speeds, turns = s.net, [s.k[0] * v[:, :1]], [s.y[0] * v[:, :1]]  # y' = k p' and y p', (R, N, h) each
+        # y' = k p' and y p', (R, N, h) each
+        net, speeds, turns = s.net, [s.k[0] * v[:, :1]], [s.y[0] * v[:, :1]]
         for layer, matrix in enumerate(net.up, 1):
             p = (speeds[-1] @ matrix).add_(v[:, layer, None])
             speeds.append(s.k[layer] * p)
@@ -147,7 +168,8 @@ class Pull(torch.autograd.Function):
         add_product(totals.last, s.r, speeds[-1])
         e = r @ net.last
         for layer in range(len(net.hidden), -1, -1):
-            d = e.mul_(s.k[layer]).addcmul_(turns[layer], s.e[layer], value=-1)  # d' = k e' - y p' e
+            # d' = k e' - y p' e
+            d = e.mul_(s.k[layer]).addcmul_(turns[layer], s.e[layer], value=-1)
             totals.shifts[rows, layer] = d.sum(1)
             if layer:
                 add_product(totals.hidden[layer - 1], d, s.y[layer - 1])
@@ -160,7 +182,15 @@ class Misfit(torch.autograd.Function):
     """The loss itself: sum over nodes and channels of weight/2 (f - wanted)^2 of every row, (R,)."""
 
     @staticmethod
-    def forward(ctx: Any, angle: Tensor, shifts: Tensor, wanted: Tensor, weight: Tensor, last: Tensor, *hidden: Tensor) -> Tensor:
+    def forward(
+        ctx: Any,
+        angle: Tensor,
+        shifts: Tensor,
+        wanted: Tensor,
+        weight: Tensor,
+        last: Tensor,
+        *hidden: Tensor,
+    ) -> Tensor:
         ctx.save_for_backward(angle, shifts, wanted, weight, last, *hidden)
         net, ctx.kept, found = Net(last, hidden), [], []
         for rows in row_chunks(len(shifts), angle[0].numel(), angle.device):
@@ -186,8 +216,17 @@ class Misfit(torch.autograd.Function):
         return totals.all()
 
 
-def first_pull(angle: Tensor, shifts: Tensor, wanted: Tensor, weight: Tensor, last: Tensor, hidden: Sequence[Tensor]) -> Tensor:
-    """g at z = 0 on one mesh: network and Jacobian are those of all rows, only residuals differ. shifts (L, h) -> (R, L, h)."""
+def first_pull(
+    angle: Tensor,
+    shifts: Tensor,
+    wanted: Tensor,
+    weight: Tensor,
+    last: Tensor,
+    hidden: Sequence[Tensor],
+) -> Tensor:
+    """g at z = 0 on one mesh: network and Jacobian are those of all rows, only residuals differ.
+    shifts (L, h) -> (R, L, h).
+    """
     angles = [angle[0] + shifts[0]]  # (N, h)
     for layer, matrix in enumerate(hidden, 1):
         angles.append(functional.linear(angles[-1].sin(), matrix, shifts[layer]))
@@ -200,14 +239,24 @@ def first_pull(angle: Tensor, shifts: Tensor, wanted: Tensor, weight: Tensor, la
     return torch.stack([r @ one.flatten(0, 1) for one in slopes[::-1]], 1)
 
 
-# ------------------------------------------------------------------------------------------------------------ the codec
+# ---------------------------------------------------------------------------------------- the codec
 
 
 class Siren(nn.Module):
-    """f(x; z) with D layers of h channels, shifted by a code of dz numbers, and alpha, the rate at which codes are found."""
+    """f(x; z) with D layers of h channels, shifted by a code of dz numbers, and alpha, the rate at
+    which codes are found.
+    """
 
     def __init__(
-        self, dim: int, channels: int, *, depth: int, width: int, latent: int, w0: float, recompute: bool = False
+        self,
+        dim: int,
+        channels: int,
+        *,
+        depth: int,
+        width: int,
+        latent: int,
+        w0: float,
+        recompute: bool = False,
     ) -> None:
         super().__init__()
         self.w0, self.recompute = w0, recompute
@@ -236,10 +285,14 @@ class Siren(nn.Module):
     def shifts(self, z: Tensor) -> Tensor:
         """w0 (b_l + c_l + V_l z), (R, L, h)."""
         bias = torch.cat([one.bias for one in self.linears()])
-        return self.w0 * functional.linear(z, self.shift.weight, self.shift.bias + bias).unflatten(1, (-1, len(self.first.bias)))
+        return self.w0 * functional.linear(z, self.shift.weight, self.shift.bias + bias).unflatten(
+            1, (-1, len(self.first.bias))
+        )
 
     def encode(self, x: Tensor, values: Tensor, weight: Tensor, steps: int) -> Tensor:
-        """Codes (R, dz) of fields (R, N, c) at nodes x (1 or R, N, d); weight (1 or R, N, 1 or c) sums to 1 over a row."""
+        """Codes (R, dz) of fields (R, N, c) at nodes x (1 or R, N, d); weight (1 or R, N, 1 or c)
+        sums to 1 over a row.
+        """
         z = values.new_zeros(len(values), self.shift.in_features)
         angle, matrices, wanted = self.angle(x), self.matrices(), values - self.last.bias
         given = wanted, 2 * weight, self.last.weight
@@ -263,7 +316,15 @@ class Siren(nn.Module):
         return torch.cat(found)
 
     def misfit(self, x: Tensor, values: Tensor, weight: Tensor, steps: int) -> Tensor:
-        """Mean squared error of every row after encoding it, (R,); differentiable through the steps."""
+        """Mean squared error of every row after encoding it, (R,); differentiable through the
+        steps.
+        """
         z = self.encode(x, values, weight, steps)
-        inputs = self.angle(x), self.shifts(z), values - self.last.bias, 2 * weight, self.last.weight
+        inputs = (
+            self.angle(x),
+            self.shifts(z),
+            values - self.last.bias,
+            2 * weight,
+            self.last.weight,
+        )
         return Misfit.apply(*inputs, *self.matrices())

@@ -1,4 +1,6 @@
-"""Floor `mean`: the training mean, per node where node i is the same place in every sample, else one number a field and frame."""
+"""Floor `mean`: the training mean, per node where node i is the same place in every sample, else
+one number a field and frame.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class Mean(nn.Module):
 
 
 def solve(module: nn.Module, fit: gb.Fit) -> None:
-    """Average over samples and evaluated windows; pooled over a field's support nodes where nodes do not correspond."""
+    """Average over samples and evaluated windows; pooled over a field's support nodes where nodes
+    do not correspond.
+    """
     assert isinstance(module, Mean)
     sums, counts = zip(*(_sample_sums(fit, index) for index in range(len(fit.train))), strict=True)
     total, count = sum(sums), sum(counts)  # (t_out, N or 1, C), (1, N or 1, C)
@@ -66,5 +70,6 @@ def gsnobench_model() -> gb.Model:
         ),
         is_floor=True,
         title="Training mean",
-        cites="Hyndman and Athanasopoulos, Forecasting: Principles and Practice, OTexts 2021, section 5.2 (mean method)",
+        cites="Hyndman and Athanasopoulos, Forecasting: Principles and Practice, OTexts 2021, "
+        "section 5.2 (mean method)",
     )

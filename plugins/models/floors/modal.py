@@ -1,4 +1,6 @@
-"""Floor `modal`: a linear law of motion for each Laplacian mode, from the window's coefficients to each later frame."""
+"""Floor `modal`: a linear law of motion for each Laplacian mode, from the window's coefficients to
+each later frame.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,19 @@ from gsnobench.declare import Geometry, Reference
 from gsnobench.meshes.modes import eigenbasis
 
 GSNOBENCH_API = 1
-START_WEIGHT = 10.0  # of a window that begins where evaluated ones do; any other window of a trajectory counts 1
+# of a window that begins where evaluated ones do; any other window of a trajectory counts 1
+START_WEIGHT = 10.0
 
 
 class Params(gb.Params):
     k: int = gb.knob(
-        default=256, low=1, high=1024, log=True, geometry=True, search=False, help="Laplacian modes, at most one for two nodes"
+        default=256,
+        low=1,
+        high=1024,
+        log=True,
+        geometry=True,
+        search=False,
+        help="Laplacian modes, at most one for two nodes",
     )
     strength: float = gb.knob(
         default=1e-5,
@@ -29,7 +38,8 @@ class Params(gb.Params):
 
 
 class Modal(nn.Module):
-    """a = Phi^T M u, a_p(lag) = w_{p,lag} . (a_p over the window) + b_{p,lag}, u = Phi a: each field and mode by itself.
+    """a = Phi^T M u, a_p(lag) = w_{p,lag} . (a_p over the window) + b_{p,lag}, u = Phi a: each
+    field and mode by itself.
 
     What the modes do not carry is dropped: the prediction lies in their span.
     """
@@ -43,8 +53,10 @@ class Modal(nn.Module):
         self.register_buffer("offset", torch.empty(0))  # (t_out, K, C)
 
     def forward(self, batch: gb.Batch) -> torch.Tensor:
-        known = analyse(batch.geometry["phi"], batch.geometry["mass"], batch.window)  # (B, t_in, K, C)
-        future = torch.einsum("bikc,kcoi->bokc", known, self.weight) + self.offset  # (B, t_out, K, C)
+        # (B, t_in, K, C)
+        known = analyse(batch.geometry["phi"], batch.geometry["mass"], batch.window)
+        # (B, t_out, K, C)
+        future = torch.einsum("bikc,kcoi->bokc", known, self.weight) + self.offset
         return torch.matmul(batch.geometry["phi"][:, None], future)  # (B, t_out, N, C)
 
 
@@ -54,7 +66,9 @@ def analyse(phi: torch.Tensor, mass: torch.Tensor, frames: torch.Tensor) -> torc
 
 
 def reference(train: gb.Samples, params: Params) -> Reference:
-    """How many modes there are: as many on any other mesh; the upper half of a mesh's spectrum is not the domain's."""
+    """How many modes there are: as many on any other mesh; the upper half of a mesh's spectrum is
+    not the domain's.
+    """
     return {"modes": np.array([min(params.k, train.mesh(0).size // 2)])}
 
 
@@ -72,7 +86,8 @@ def solve(module: nn.Module, fit: gb.Fit) -> None:
     phi, mass = parts["phi"].cpu().double(), parts["mass"].cpu().double()
     centre = torch.tensor([one.reference for one in task.fields], dtype=torch.float64)
     steps, modes, fields = fit.train.frames.shape[1], phi.shape[-1], len(task.fields)
-    products = torch.zeros(modes * fields, steps, steps, dtype=torch.float64)  # sum over samples of a(t) a(t')
+    # sum over samples of a(t) a(t')
+    products = torch.zeros(modes * fields, steps, steps, dtype=torch.float64)
     means = torch.zeros(modes * fields, steps, dtype=torch.float64)
     for index in range(len(fit.train)):
         frames = torch.as_tensor(fit.train.frames[index], dtype=torch.float64) - centre  # (T, N, C)
@@ -80,7 +95,8 @@ def solve(module: nn.Module, fit: gb.Fit) -> None:
         products += series[:, :, None] * series[:, None, :] / len(fit.train)
         means += series / len(fit.train)
     laws = [regress(products, means, lag, task, module.strength) for lag in range(task.t_out)]
-    weight = torch.stack([w for w, _ in laws], dim=1).unflatten(0, (modes, fields))  # (K, C, t_out, t_in)
+    # (K, C, t_out, t_in)
+    weight = torch.stack([w for w, _ in laws], dim=1).unflatten(0, (modes, fields))
     offset = torch.stack([b for _, b in laws]).unflatten(1, (modes, fields))  # (t_out, K, C)
     module.weight, module.offset = weight.float().to(device), offset.float().to(device)
 
@@ -88,17 +104,26 @@ def solve(module: nn.Module, fit: gb.Fit) -> None:
 def regress(
     products: torch.Tensor, means: torch.Tensor, lag: int, task: gb.Task, strength: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Weights (P, t_in) and offsets (P,) of P series for one lag, from the mean of a(t) a(t') and of a(t) over samples."""
-    first = torch.arange(means.shape[1] - task.t_in - lag)  # windows whose target lies inside the trajectory
-    window, target = first[:, None] + torch.arange(task.t_in), first + task.t_in + lag  # (n, t_in), (n,)
+    """Weights (P, t_in) and offsets (P,) of P series for one lag, from the mean of a(t) a(t') and
+    of a(t) over samples.
+    """
+    # windows whose target lies inside the trajectory
+    first = torch.arange(means.shape[1] - task.t_in - lag)
+    # (n, t_in), (n,)
+    window, target = first[:, None] + torch.arange(task.t_in), first + task.t_in + lag
     share = torch.where(torch.isin(first, torch.tensor(task.starts)), START_WEIGHT, 1.0).double()
     share = share / share.sum()
     x_mean, y_mean = torch.einsum("pni,n->pi", means[:, window], share), means[:, target] @ share
     second = torch.einsum("pnij,n->pij", products[:, window[:, :, None], window[:, None, :]], share)
-    cross = torch.einsum("pni,n->pi", products[:, window, target[:, None]], share) - x_mean * y_mean[:, None]
+    cross = (
+        torch.einsum("pni,n->pi", products[:, window, target[:, None]], share)
+        - x_mean * y_mean[:, None]
+    )
     covariance = second - x_mean[:, :, None] * x_mean[:, None, :]  # (P, t_in, t_in)
     variance = covariance.diagonal(dim1=1, dim2=2).mean(1)  # (P,)
-    ridge = (strength * variance).clamp_min(1e-300)[:, None, None] * torch.eye(task.t_in, dtype=torch.float64)
+    ridge = (strength * variance).clamp_min(1e-300)[:, None, None] * torch.eye(
+        task.t_in, dtype=torch.float64
+    )
     weight = torch.linalg.solve(covariance + ridge, cross)  # (P, t_in)
     return weight, y_mean - (weight * x_mean).sum(1)
 
@@ -129,6 +154,9 @@ def gsnobench_model() -> gb.Model:
         ),
         is_floor=True,
         title="Per-mode linear propagator",
-        cites="Schmid, Dynamic mode decomposition of numerical and experimental data, Journal of Fluid Mechanics 656, 2010",
-        differs=("the modes are those of the Laplacian, known before the data; each moves by itself",),
+        cites="Schmid, Dynamic mode decomposition of numerical and experimental data, Journal of "
+        "Fluid Mechanics 656, 2010",
+        differs=(
+            "the modes are those of the Laplacian, known before the data; each moves by itself",
+        ),
     )

@@ -1,4 +1,6 @@
-"""Floor `nearest`: the solution of the closest training geometry, each node taking the value of the closest node there."""
+"""Floor `nearest`: the solution of the closest training geometry, each node taking the value of the
+closest node there.
+"""
 
 from __future__ import annotations
 
@@ -39,37 +41,52 @@ class Nearest(nn.Module):
     def forward(self, batch: gb.Batch) -> torch.Tensor:
         known = self.values[batch.geometry["sample"][:, 0]]  # (B, t_out, N_max, C)
         match = batch.geometry["match"][:, None]  # (B, 1, N, C)
-        return known.gather(2, match.expand(-1, known.shape[1], -1, -1)).expand(batch.size, -1, -1, -1)  # (B, t_out, N, C)
+        # (B, t_out, N, C)
+        return known.gather(2, match.expand(-1, known.shape[1], -1, -1)).expand(
+            batch.size, -1, -1, -1
+        )
 
 
 def solve(module: nn.Module, fit: gb.Fit) -> None:
     """Keep the training targets; of a sample with many evaluated windows, their mean."""
     assert isinstance(module, Nearest)
     task = fit.task
-    values = torch.zeros(len(fit.train), task.t_out, *fit.train.frames.shape[2:])  # (S, t_out, N_max, C)
+    # (S, t_out, N_max, C)
+    values = torch.zeros(len(fit.train), task.t_out, *fit.train.frames.shape[2:])
     for index in range(len(fit.train)):
-        frames = np.asarray(fit.train.frames[index], dtype=np.float64) - [one.reference for one in task.fields]  # (T, N, C)
-        windows = [frames[start + task.t_in : start + task.t_in + task.t_out] for start in task.starts]
+        # (T, N, C)
+        frames = np.asarray(fit.train.frames[index], dtype=np.float64) - [
+            one.reference for one in task.fields
+        ]
+        windows = [
+            frames[start + task.t_in : start + task.t_in + task.t_out] for start in task.starts
+        ]
         values[index] = torch.as_tensor(np.mean(windows, axis=0))
     module.values = values.to(module.values.device)
 
 
 def reference(train: gb.Samples, params: Params) -> Reference:
-    """What a new geometry is compared with: distance grids, nodes and supports of the training geometries, padded."""
+    """What a new geometry is compared with: distance grids, nodes and supports of the training
+    geometries, padded.
+    """
     task, meshes = train.task, [train.mesh(index) for index in range(len(train))]
     largest = max(mesh.size for mesh in meshes)
     points = np.zeros((len(meshes), largest, task.dim))
     support = np.zeros((len(meshes), largest, len(task.fields)), dtype=bool)
     for index, mesh in enumerate(meshes):
         points[index, : mesh.size] = mesh.points
-        support[index, : mesh.size] = np.stack([support_nodes(mesh, one) for one in task.fields], axis=1)
+        support[index, : mesh.size] = np.stack(
+            [support_nodes(mesh, one) for one in task.fields], axis=1
+        )
     probes = _probes(np.concatenate([mesh.points for mesh in meshes]), params.grid)  # (G, d)
     grids = np.stack([boundary_distances(mesh, probes) for mesh in meshes])  # (S, G)
     return {"probes": probes, "grids": grids, "points": points, "support": support}
 
 
 def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference) -> Geometry:
-    """Index of the closest training geometry, and for each node and field the closest node there that carries the field."""
+    """Index of the closest training geometry, and for each node and field the closest node there
+    that carries the field.
+    """
     gaps = reference["grids"] - boundary_distances(mesh, reference["probes"])  # (S, G)
     sample = int(np.argmin(np.square(gaps).sum(axis=1)))
     columns = []
@@ -78,11 +95,16 @@ def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference)
         closest = cKDTree(reference["points"][sample, nodes]).query(mesh.points)[1]
         columns.append(nodes[closest])
     match = np.stack(columns, axis=1).astype(np.int64)  # (N, C)
-    return {"sample": gb.Part(np.array([sample]), ("one",)), "match": gb.Part(match, ("node", "field"))}
+    return {
+        "sample": gb.Part(np.array([sample]), ("one",)),
+        "match": gb.Part(match, ("node", "field")),
+    }
 
 
 def _probes(points: Array, count: int) -> Array:
-    """A regular grid of about `count` points over the bounding box, a tenth larger on each side, (G, d)."""
+    """A regular grid of about `count` points over the bounding box, a tenth larger on each side,
+    (G, d).
+    """
     low, high = points.min(axis=0), points.max(axis=0)
     margin = 0.1 * (high - low)
     per_axis = max(2, round(count ** (1 / points.shape[1])))
@@ -91,8 +113,8 @@ def _probes(points: Array, count: int) -> Array:
 
 
 def boundary_distances(mesh: gb.Mesh, probes: Array) -> Array:
-    """Distance of each probe to the boundary, negative inside; unsigned and to the tagged nodes (all nodes where none is
-    tagged) for a mesh without plane cells."""
+    """Distance of each probe to the boundary, negative inside; unsigned and to the tagged nodes
+    (all nodes where none is tagged) for a mesh without plane cells."""
     if mesh.cells is not None and mesh.dim == 2:
         ends = mesh.points[boundary_facets(mesh)]  # (E, 2, 2)
         return np.where(_inside(probes, ends), -1.0, 1.0) * _to_segments(probes, ends)
@@ -116,7 +138,8 @@ def _to_segments(probes: Array, ends: Array) -> Array:
     """Distance to the nearest of the segments, (G,)."""
     a, along = ends[:, 0], ends[:, 1] - ends[:, 0]  # (E, 2)
     offset = probes[:, None] - a  # (G, E, 2)
-    place = np.clip((offset * along).sum(axis=-1) / np.square(along).sum(axis=-1), 0.0, 1.0)  # (G, E)
+    # (G, E)
+    place = np.clip((offset * along).sum(axis=-1) / np.square(along).sum(axis=-1), 0.0, 1.0)
     distance: Array = np.linalg.norm(offset - place[..., None] * along, axis=-1).min(axis=1)
     return distance
 
@@ -145,5 +168,6 @@ def gsnobench_model() -> gb.Model:
         ),
         is_floor=True,
         title="Nearest training geometry",
-        cites="Cover and Hart, Nearest neighbor pattern classification, IEEE Transactions on Information Theory 13, 1967",
+        cites="Cover and Hart, Nearest neighbor pattern classification, IEEE Transactions on "
+        "Information Theory 13, 1967",
     )

@@ -48,5 +48,6 @@ def gsnobench_model() -> gb.Model:
         ),
         is_floor=True,
         title="Persistence",
-        cites="Hyndman and Athanasopoulos, Forecasting: Principles and Practice, OTexts 2021, section 5.2 (naive method)",
+        cites="Hyndman and Athanasopoulos, Forecasting: Principles and Practice, OTexts 2021, "
+        "section 5.2 (naive method)",
     )

@@ -1,4 +1,6 @@
-"""Floor `pod`: proper orthogonal decomposition of inputs and outputs, and a ridge regression between the coefficients."""
+"""Floor `pod`: proper orthogonal decomposition of inputs and outputs, and a ridge regression
+between the coefficients.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,24 @@ from gsnobench.training.metrics import relative_l2
 from gsnobench.training.normaliser import support_nodes
 
 GSNOBENCH_API = 1
-STRENGTHS = tuple(10.0**power for power in range(-10, 2))  # relative to the largest input eigenvalue
+# relative to the largest input eigenvalue
+STRENGTHS = tuple(10.0**power for power in range(-10, 2))
 
 
 class Params(gb.Params):
-    energy: float = gb.knob(default=0.9999, low=0.5, high=1.0, search=False, help="share of the variance that both bases keep")
+    energy: float = gb.knob(
+        default=0.9999,
+        low=0.5,
+        high=1.0,
+        search=False,
+        help="share of the variance that both bases keep",
+    )
 
 
 class Pod(nn.Module):
-    """y = mean_y + (x - mean_x) Phi_x W Phi_y^T with orthonormal Phi_x, Phi_y; x holds all inputs at all nodes."""
+    """y = mean_y + (x - mean_x) Phi_x W Phi_y^T with orthonormal Phi_x, Phi_y; x holds all inputs
+    at all nodes.
+    """
 
     def __init__(self, task: gb.Task, params: Params) -> None:
         super().__init__()
@@ -39,20 +50,29 @@ class Pod(nn.Module):
 
     def forward(self, batch: gb.Batch) -> torch.Tensor:
         scores = (batch.features.flatten(1) - self.in_mean) @ self.in_basis  # (B, r_in)
-        return self.out_mean + (scores @ self.weight @ self.out_basis).unflatten(1, self.out_mean.shape)  # (B, t_out, N, C)
+        # (B, t_out, N, C)
+        return self.out_mean + (scores @ self.weight @ self.out_basis).unflatten(
+            1, self.out_mean.shape
+        )
 
 
 def solve(module: nn.Module, fit: gb.Fit) -> None:
-    """Both bases from the training split; the ridge strength is the one with the best validation score."""
+    """Both bases from the training split; the ridge strength is the one with the best validation
+    score.
+    """
     assert isinstance(module, Pod)
     mesh = fit.train.mesh(0)
-    support = torch.from_numpy(np.stack([support_nodes(mesh, one) for one in fit.task.fields], axis=1))  # (N, C)
+    # (N, C)
+    support = torch.from_numpy(
+        np.stack([support_nodes(mesh, one) for one in fit.task.fields], axis=1)
+    )
     x, y = _stack(fit, "train")
     in_mean, in_scores, in_basis = decompose(x, module.energy)
     out_mean, out_scores, out_basis = decompose((y * support).flatten(1), module.energy)
     x_valid, y_valid = _stack(fit, "valid")
     valid_scores = (x_valid - in_mean).double() @ in_basis  # (V, r_in)
-    eigenvalues = in_scores.square().sum(0)  # (r_in,): the scores are orthogonal, so the ridge is one division a coefficient
+    # (r_in,): the scores are orthogonal, so the ridge is one division a coefficient
+    eigenvalues = in_scores.square().sum(0)
     cross = in_scores.T @ out_scores  # (r_in, r_out)
 
     def weight_of(strength: float) -> torch.Tensor:
@@ -62,7 +82,12 @@ def solve(module: nn.Module, fit: gb.Fit) -> None:
         guess = (out_mean + valid_scores @ weight_of(strength) @ out_basis.T).reshape(y_valid.shape)
         return float(relative_l2(guess, y_valid.double(), support[None], fit.task).mean())
 
-    found = {"in_mean": in_mean, "in_basis": in_basis, "out_basis": out_basis.T, "out_mean": out_mean.reshape(y.shape[1:])}
+    found = {
+        "in_mean": in_mean,
+        "in_basis": in_basis,
+        "out_basis": out_basis.T,
+        "out_mean": out_mean.reshape(y.shape[1:]),
+    }
     found["weight"] = weight_of(min(STRENGTHS, key=error_of))
     device = module.weight.device
     for name, value in found.items():
@@ -70,7 +95,9 @@ def solve(module: nn.Module, fit: gb.Fit) -> None:
 
 
 def decompose(x: torch.Tensor, energy: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Mean (D,), scores (S, r) and orthonormal basis (D, r) of the rows of x (S, D), by the method of snapshots."""
+    """Mean (D,), scores (S, r) and orthonormal basis (D, r) of the rows of x (S, D), by the method
+    of snapshots.
+    """
     mean = x.double().mean(0)
     centred = x.double() - mean
     values, vectors = torch.linalg.eigh(centred @ centred.T)
@@ -83,12 +110,18 @@ def decompose(x: torch.Tensor, energy: float) -> tuple[torch.Tensor, torch.Tenso
 
 def _stack(fit: gb.Fit, split: Literal["train", "valid"]) -> tuple[torch.Tensor, torch.Tensor]:
     """All inputs (S, N*in_channels) and targets (S, t_out, N, C) of a split, on the host."""
-    pairs = [(batch.features.flatten(1).cpu(), target.cpu()) for batch, target in fit.batches(split)]
+    pairs = [
+        (batch.features.flatten(1).cpu(), target.cpu()) for batch, target in fit.batches(split)
+    ]
     return torch.cat([x for x, _ in pairs]), torch.cat([y for _, y in pairs])
 
 
 def declines(task: gb.Task) -> str | None:
-    return None if task.corresponds else "nodes do not correspond between samples, so snapshots have no common basis"
+    return (
+        None
+        if task.corresponds
+        else "nodes do not correspond between samples, so snapshots have no common basis"
+    )
 
 
 @gb.hookimpl
@@ -110,6 +143,7 @@ def gsnobench_model() -> gb.Model:
         ),
         is_floor=True,
         title="POD with ridge regression",
-        cites="Bhattacharya, Hosseini, Kovachki and Stuart, Model reduction and neural networks for parametric PDEs, "
+        cites="Bhattacharya, Hosseini, Kovachki and Stuart, Model reduction and neural networks "
+        "for parametric PDEs, "
         "SMAI Journal of Computational Mathematics 7, 2021",
     )

@@ -1,4 +1,6 @@
-"""Floor `ridge`: kernel ridge regression from pointwise transforms of the inputs to the whole solution."""
+"""Floor `ridge`: kernel ridge regression from pointwise transforms of the inputs to the whole
+solution.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,12 @@ import gsnobench as gb
 from gsnobench.training.normaliser import support_nodes
 
 GSNOBENCH_API = 1
-STRENGTHS = tuple(10.0**power for power in range(-8, 4))  # relative to the mean eigenvalue of the Gram matrix
-RANKS = (16, 64, 256)  # principal components that the radial kernel compares: fewer means smoother inputs
-WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0)  # of the radial kernel, relative to the root mean square distance of two samples
+# relative to the mean eigenvalue of the Gram matrix
+STRENGTHS = tuple(10.0**power for power in range(-8, 4))
+# principal components that the radial kernel compares: fewer means smoother inputs
+RANKS = (16, 64, 256)
+# of the radial kernel, relative to the root mean square distance of two samples
+WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 class Params(gb.Params):
@@ -25,10 +30,12 @@ class Params(gb.Params):
 
 
 class Ridge(nn.Module):
-    """y = mean_y + k(z, Z) c, with z the principal components of the standardised features of all inputs at all nodes.
+    """y = mean_y + k(z, Z) c, with z the principal components of the standardised features of all
+    inputs at all nodes.
 
-    Features of a channel are x, 1/x and log x where its training values are positive, else x and x^2; a channel that never
-    varies is left out. The linear kernel is applied as z W, which float32 carries better than its dual form.
+    Features of a channel are x, 1/x and log x where its training values are positive, else x and
+    x^2; a channel that never varies is left out. The linear kernel is applied as z W, which float32
+    carries better than its dual form.
     """
 
     lowest: torch.Tensor  # (channels,) of the positive ones
@@ -46,7 +53,17 @@ class Ridge(nn.Module):
     def __init__(self, task: gb.Task, params: Params) -> None:
         super().__init__()
         self.kernel = params.kernel
-        for name in ("lowest", "centre", "scale", "axes", "linear", "anchors", "precision", "radial", "mean"):
+        for name in (
+            "lowest",
+            "centre",
+            "scale",
+            "axes",
+            "linear",
+            "anchors",
+            "precision",
+            "radial",
+            "mean",
+        ):
             self.register_buffer(name, torch.empty(0))
         for name in ("positive", "other"):
             self.register_buffer(name, torch.empty(0, dtype=torch.int64))
@@ -54,7 +71,8 @@ class Ridge(nn.Module):
     def features(self, batch: gb.Batch) -> torch.Tensor:
         """Transformed inputs, (B, N, F)."""
         x = batch.features
-        positive = x[..., self.positive].maximum(self.lowest)  # a test value far below the training ones stays finite
+        # a test value far below the training ones stays finite
+        positive = x[..., self.positive].maximum(self.lowest)
         other = x[..., self.other]
         return torch.cat([positive, 1 / positive, positive.log(), other, other.square()], dim=-1)
 
@@ -64,19 +82,25 @@ class Ridge(nn.Module):
 
     def forward(self, batch: gb.Batch) -> torch.Tensor:
         z = self.standardised(batch) @ self.axes  # (B, r)
-        near = radial_kernel(z[:, : self.anchors.shape[1]], self.anchors, self.precision)  # (B, S or 0)
-        y = z[:, : self.linear.shape[0]] @ self.linear + near @ self.radial  # the kernel that lost has no rows
+        # (B, S or 0)
+        near = radial_kernel(z[:, : self.anchors.shape[1]], self.anchors, self.precision)
+        # the kernel that lost has no rows
+        y = z[:, : self.linear.shape[0]] @ self.linear + near @ self.radial
         return self.mean + y.unflatten(1, self.mean.shape)  # (B, t_out, N, C)
 
 
-def radial_kernel(z: torch.Tensor, anchors: torch.Tensor, precision: torch.Tensor | float) -> torch.Tensor:
+def radial_kernel(
+    z: torch.Tensor, anchors: torch.Tensor, precision: torch.Tensor | float
+) -> torch.Tensor:
     """exp(-precision |z - anchor|^2), (B, S)."""
     squared = z.square().sum(1)[:, None] + anchors.square().sum(1) - 2 * z @ anchors.T
     return torch.exp(-precision * squared.clamp_min(0))
 
 
 def solve(module: nn.Module, fit: gb.Fit) -> None:
-    """Features and their principal axes from the training split; kernel, width and strength by the validation score."""
+    """Features and their principal axes from the training split; kernel, width and strength by the
+    validation score.
+    """
     assert isinstance(module, Ridge)
     choose_features(module, fit)
     x, y = _stack(module, fit, "train")
@@ -101,7 +125,10 @@ def choose_features(module: Ridge, fit: gb.Fit) -> None:
     module.positive = torch.nonzero(varies & (lowest > 0)).flatten()
     module.other = torch.nonzero(varies & (lowest <= 0)).flatten()
     module.lowest = lowest[module.positive] / 10
-    features = torch.cat([module.features(batch) for batch, _ in fit.batches("train")]).cpu().double()  # (S, N, F)
+    # (S, N, F)
+    features = (
+        torch.cat([module.features(batch) for batch, _ in fit.batches("train")]).cpu().double()
+    )
     centre = features.mean(0)
     module.centre = centre.float().to(x.device)
     module.scale = (features - centre).square().mean((0, 1)).sqrt().float().to(x.device)
@@ -130,21 +157,36 @@ def choose_kernel(
     return best[1:]
 
 
-def _kernels(kernel: str, z: torch.Tensor, z_valid: torch.Tensor) -> Iterator[tuple[int, float, torch.Tensor, torch.Tensor]]:
-    """(rank, precision, Gram matrix (S, S), kernel of validation to training samples (V, S)) of every kernel to try."""
+def _kernels(
+    kernel: str, z: torch.Tensor, z_valid: torch.Tensor
+) -> Iterator[tuple[int, float, torch.Tensor, torch.Tensor]]:
+    """(rank, precision, Gram matrix (S, S), kernel of validation to training samples (V, S)) of
+    every kernel to try.
+    """
     if kernel != "rbf":
         yield 0, 0.0, z @ z.T, z_valid @ z.T
     for rank in sorted({min(rank, z.shape[1]) for rank in RANKS}) if kernel != "linear" else ():
         near, near_valid = z[:, :rank], z_valid[:, :rank]
-        distance = 2 * float(near.square().sum(1).mean())  # mean squared distance of two samples: z has mean 0
+        # mean squared distance of two samples: z has mean 0
+        distance = 2 * float(near.square().sum(1).mean())
         for width in WIDTHS:
             precision = 1 / (2 * width**2 * distance)
-            yield rank, precision, radial_kernel(near, near, precision), radial_kernel(near_valid, near, precision)
+            yield (
+                rank,
+                precision,
+                radial_kernel(near, near, precision),
+                radial_kernel(near_valid, near, precision),
+            )
 
 
-def validation_error(fit: gb.Fit, y: torch.Tensor, y_valid: torch.Tensor) -> Callable[[torch.Tensor], float]:
-    """Headline error of predictions mean + w (y - mean) as a function of w (V, S), by products of size S only."""
-    support = np.stack([support_nodes(fit.train.mesh(0), one) for one in fit.task.fields], axis=1)  # (N, C)
+def validation_error(
+    fit: gb.Fit, y: torch.Tensor, y_valid: torch.Tensor
+) -> Callable[[torch.Tensor], float]:
+    """Headline error of predictions mean + w (y - mean) as a function of w (V, S), by products of
+    size S only.
+    """
+    # (N, C)
+    support = np.stack([support_nodes(fit.train.mesh(0), one) for one in fit.task.fields], axis=1)
     tables = []
     for group in fit.task.scored.values():
         seen = torch.from_numpy(support[:, list(group)])
@@ -155,21 +197,30 @@ def validation_error(fit: gb.Fit, y: torch.Tensor, y_valid: torch.Tensor) -> Cal
 
     def error_of(w: torch.Tensor) -> float:
         squared = [
-            ((c - 2 * (w * cross).sum(1) + ((w @ gram) * w).sum(1)).clamp_min(0) / norm) for norm, c, cross, gram in tables
+            ((c - 2 * (w * cross).sum(1) + ((w @ gram) * w).sum(1)).clamp_min(0) / norm)
+            for norm, c, cross, gram in tables
         ]
         return float(torch.stack(squared).sqrt().mean())
 
     return error_of
 
 
-def _stack(module: Ridge, fit: gb.Fit, split: Literal["train", "valid"]) -> tuple[torch.Tensor, torch.Tensor]:
+def _stack(
+    module: Ridge, fit: gb.Fit, split: Literal["train", "valid"]
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Standardised features (S, N*F) and targets (S, t_out, N, C) of a split, on the host."""
-    pairs = [(module.standardised(batch).cpu(), target.cpu()) for batch, target in fit.batches(split)]
+    pairs = [
+        (module.standardised(batch).cpu(), target.cpu()) for batch, target in fit.batches(split)
+    ]
     return torch.cat([x for x, _ in pairs]).double(), torch.cat([y for _, y in pairs]).double()
 
 
 def declines(task: gb.Task) -> str | None:
-    return None if task.corresponds else "nodes do not correspond between samples, so inputs have no common layout"
+    return (
+        None
+        if task.corresponds
+        else "nodes do not correspond between samples, so inputs have no common layout"
+    )
 
 
 @gb.hookimpl
@@ -190,7 +241,11 @@ def gsnobench_model() -> gb.Model:
         ),
         is_floor=True,
         title="Kernel ridge regression",
-        cites="Batlle, Darcy, Hosseini and Owhadi, Kernel methods are competitive for operator learning, "
+        cites="Batlle, Darcy, Hosseini and Owhadi, Kernel methods are competitive for operator "
+        "learning, "
         "Journal of Computational Physics 496, 2024",
-        differs=("the kernel is linear or Gaussian on fixed transforms of the inputs, one width, chosen on validation",),
+        differs=(
+            "the kernel is linear or Gaussian on fixed transforms of the inputs, one width, chosen "
+            "on validation",
+        ),
     )

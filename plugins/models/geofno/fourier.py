@@ -1,8 +1,10 @@
-"""Truncated Fourier transforms of Geo-FNO as real products: on a grid one axis after another, at scattered points by a basis.
+"""Truncated Fourier transforms of Geo-FNO as real products: on a grid one axis after another, at
+scattered points by a basis.
 
-Coefficients are a pair of real numbers in front, (2, B, K_1, .., K_d, C), with k = 0..M-1, -M..-1 along every axis but the last
-and k = 0..M-1 along that: the other half of a real field's spectrum is the conjugate of this one. Where half of it is kept,
-v = Re(sum over k_d = 0) + 2 Re(sum over k_d > 0), which is what an inverse real FFT of the truncated spectrum gives.
+Coefficients are a pair of real numbers in front, (2, B, K_1, .., K_d, C), with k = 0..M-1, -M..-1
+along every axis but the last and k = 0..M-1 along that: the other half of a real field's spectrum
+is the conjugate of this one. Where half of it is kept, v = Re(sum over k_d = 0) + 2 Re(sum over k_d
+> 0), which is what an inverse real FFT of the truncated spectrum gives.
 """
 
 from __future__ import annotations
@@ -28,14 +30,19 @@ def multiplicity(k: Tensor) -> Tensor:
 
 
 class GridFourier(nn.Module):
-    """Grid values (B, s_1, .., s_d, C) <-> coefficients; the same as rfftn and irfftn with all other modes left out."""
+    """Grid values (B, s_1, .., s_d, C) <-> coefficients; the same as rfftn and irfftn with all
+    other modes left out.
+    """
 
     def __init__(self, sizes: Sequence[int], modes: Sequence[int]) -> None:
         super().__init__()
         self.dim, self.kept = len(sizes), tuple(len(k) for k in frequencies(modes))
         for size, count in zip(sizes, modes, strict=True):
             if not 1 <= count <= (size + 1) // 2:
-                raise gb.ParamError(f"model.modes: {count} modes on {size} grid points; expected 1..{(size + 1) // 2}; lower it")
+                raise gb.ParamError(
+                    f"model.modes: {count} modes on {size} grid points; expected "
+                    f"1..{(size + 1) // 2}; lower it"
+                )
         for axis, (size, k) in enumerate(zip(sizes, frequencies(modes), strict=True)):
             angle = 2 * math.pi * ((k[:, None] * torch.arange(size)) % size) / size  # (K, s)
             there = torch.stack([angle.cos(), -angle.sin()])  # (2, K, s)
@@ -69,25 +76,32 @@ def along(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
 
 
 def turned(y: Tensor, axis: int) -> Tensor:
-    """Pairs times the cosine and sine halves of an axis -> pairs: the complex product from its four real ones."""
+    """Pairs times the cosine and sine halves of an axis -> pairs: the complex product from its four
+    real ones.
+    """
     real, imag = y.unflatten(axis, (2, -1)).unbind(0)  # (B, .., 2, m, .., C)
     (real_cos, real_sin), (imag_cos, imag_sin) = real.unbind(axis - 1), imag.unbind(axis - 1)
     return torch.stack([real_cos - imag_sin, real_sin + imag_cos])
 
 
 class PointFourier(nn.Module):
-    """The same sums at any points xi, by the basis cos(2 pi k.xi), -sin(2 pi k.xi) as the columns of one matrix."""
+    """The same sums at any points xi, by the basis cos(2 pi k.xi), -sin(2 pi k.xi) as the columns
+    of one matrix.
+    """
 
     def __init__(self, modes: Sequence[int]) -> None:
         super().__init__()
         axes = frequencies(modes)
-        waves = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).flatten(0, -2).T.float()  # (d, K)
+        # (d, K)
+        waves = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).flatten(0, -2).T.float()
         self.waves: Tensor
         self.phase: Tensor
         self.share: Tensor
-        self.register_buffer("waves", 2 * math.pi * waves.repeat(1, 2), persistent=False)  # (d, 2*K)
+        # (d, 2*K)
+        self.register_buffer("waves", 2 * math.pi * waves.repeat(1, 2), persistent=False)
         quarter = torch.tensor([0.0, math.pi / 2]).repeat_interleave(waves.shape[1])
-        self.register_buffer("phase", quarter, persistent=False)  # (2*K,): -sin is a cosine a quarter turn on
+        # (2*K,): -sin is a cosine a quarter turn on
+        self.register_buffer("phase", quarter, persistent=False)
         self.register_buffer("share", multiplicity(waves[-1]), persistent=False)  # (K,)
 
     def basis(self, xi: Tensor) -> Tensor:
@@ -105,7 +119,9 @@ class PointFourier(nn.Module):
 
 
 class ModeMixing(nn.Module):
-    """A complex matrix of channels for each mode, held as its real part beside its imaginary part: (K, C, 2*C)."""
+    """A complex matrix of channels for each mode, held as its real part beside its imaginary part:
+    (K, C, 2*C).
+    """
 
     def __init__(self, modes: int, width: int) -> None:
         super().__init__()
@@ -115,5 +131,9 @@ class ModeMixing(nn.Module):
         """(2, B, K, C) -> (2, B, K, C)."""
         _, B, K, C = c.shape
         y = torch.bmm(c.permute(2, 0, 1, 3).reshape(K, 2 * B, C), self.weight).view(K, 2, B, 2, C)
-        real, imag = y[:, 0], y[:, 1]  # each (K, B, 2, C): times the real and the imaginary part of the matrix
-        return torch.stack([real[:, :, 0] - imag[:, :, 1], real[:, :, 1] + imag[:, :, 0]]).transpose(1, 2)  # (2, B, K, C)
+        # each (K, B, 2, C): times the real and the imaginary part of the matrix
+        real, imag = y[:, 0], y[:, 1]
+        # (2, B, K, C)
+        return torch.stack(
+            [real[:, :, 0] - imag[:, :, 1], real[:, :, 1] + imag[:, :, 0]]
+        ).transpose(1, 2)

@@ -10,17 +10,26 @@ from numba import njit
 from torch import Tensor
 from torch.nn import functional
 
-_compiled = njit(cache=True, error_model="numpy", fastmath={"contract"})  # no reordering: the rounding below relies on it
+# no reordering: the rounding below relies on it
+_compiled = njit(cache=True, error_model="numpy", fastmath={"contract"})
 
-THREADS = 3  # one thread here does the work of about 3.5 of torch's, which share it; reckoned from one thread's rates
-ONE, SHIFT = np.float32(1), np.float32(3 << 22)  # a float32 beyond SHIFT has no fraction: adding it rounds
+# one thread here does the work of about 3.5 of torch's, which share it; reckoned from one thread's
+# rates
+THREADS = 3
+# a float32 beyond SHIFT has no fraction: adding it rounds
+ONE, SHIFT = np.float32(1), np.float32(3 << 22)
 HALF_SQUARE = np.float32(-0.5 * math.log2(math.e))  # exp(-z^2 / 2) = 2^(HALF_SQUARE z^2)
 LEAST = np.float32(-126)  # exponent of the least normal number
 DENSITY = np.float32(1 / math.sqrt(2 * math.pi))
 POLE = np.float32(0.28)
-# Minimax fits: 2^f on [-1/2, 1/2] to 8e-8, and P(X < -x) exp(x^2 / 2) in powers 1 to 6 of 1 / (1 + POLE x) on x >= 0 to 2e-8.
-E0, E1, E2, E3, E4, E5 = (np.float32(e) for e in (1.00000007, 0.69314697, 0.2402212, 0.05550713, 0.00967554, 0.00132765))
-T1, T2, T3, T4, T5, T6 = (np.float32(t) for t in (0.11695894, 0.06476847, 0.27565631, -0.2452758, 0.39492401, -0.10703195))
+# Minimax fits: 2^f on [-1/2, 1/2] to 8e-8, and P(X < -x) exp(x^2 / 2) in powers 1 to 6 of 1 / (1 +
+# POLE x) on x >= 0 to 2e-8.
+E0, E1, E2, E3, E4, E5 = (
+    np.float32(e) for e in (1.00000007, 0.69314697, 0.2402212, 0.05550713, 0.00967554, 0.00132765)
+)
+T1, T2, T3, T4, T5, T6 = (
+    np.float32(t) for t in (0.11695894, 0.06476847, 0.27565631, -0.2452758, 0.39492401, -0.10703195)
+)
 
 
 def activate(z: Tensor) -> Tensor:
@@ -42,7 +51,10 @@ def _activate(z: np.ndarray, slope: np.ndarray) -> None:
         shifted = exponent + SHIFT  # its last bits are the exponent, rounded
         f = exponent - (shifted - SHIFT)
         power = np.float32(E0 + f * (E1 + f * (E2 + f * (E3 + f * (E4 + f * E5)))))  # 2^f
-        bell = np.int32(power.view(np.int32) + (np.float32(shifted).view(np.int32) << 23)).view(np.float32)  # exp(-x^2 / 2)
+        # exp(-x^2 / 2)
+        bell = np.int32(power.view(np.int32) + (np.float32(shifted).view(np.int32) << 23)).view(
+            np.float32
+        )
         t = ONE / (ONE + POLE * abs(x))
         tail = bell * (t * (T1 + t * (T2 + t * (T3 + t * (T4 + t * (T5 + t * T6))))))  # P(X < -|x|)
         below = ONE - tail if x > 0 else tail  # P(X < x)

@@ -1,5 +1,6 @@
-"""What the preset `plus` adds to the Graph Spectral Neural Operator: features of the geometry, smoothed inputs, gradients
-of the modes, a linear propagator in closed form, and a decode in k_t temporal functions a graph mode."""
+"""What the preset `plus` adds to the Graph Spectral Neural Operator: features of the geometry,
+smoothed inputs, gradients of the modes, a linear propagator in closed form, and a decode in k_t
+temporal functions a graph mode."""
 
 from __future__ import annotations
 
@@ -13,12 +14,15 @@ from gsnobench.declare import Reference
 from gsnobench.meshes.operators import gradient, interpolation
 from gsnobench.training.hints import Hints, fit_propagator
 
-# ------------------------------------------------------------------------------------------------------ of the geometry
+# ---------------------------------------------------------------------------------- of the geometry
 
 
 def gradient_modes(mesh: gb.Mesh, values: Array, vectors: Array) -> list[Array]:
-    """Gradients of the modes over the roots of their eigenvalues, one (N, k) a dimension: again orthonormal as vectors."""
-    roots = np.sqrt(np.maximum(values, 1e-6 * values[-1]))  # a constant mode has no gradient, whatever its root
+    """Gradients of the modes over the roots of their eigenvalues, one (N, k) a dimension: again
+    orthonormal as vectors.
+    """
+    # a constant mode has no gradient, whatever its root
+    roots = np.sqrt(np.maximum(values, 1e-6 * values[-1]))
     return [matrix @ vectors / roots for matrix in gradient(mesh)]
 
 
@@ -28,13 +32,14 @@ def carry(stored: Reference, mesh: gb.Mesh) -> Array:
     return np.asarray(interpolation(source, mesh.points) @ stored["modes"])
 
 
-# ------------------------------------------------------------------------------------------------------------- of time
+# ------------------------------------------------------------------------------------------ of time
 
 
 class JointDecode(nn.Module):
     """Frames as k_t temporal functions of each graph mode: sum_p phi_p sum_q psi_pq(t) a_pq.
 
-    The functions are cosines until `solve` replaces them by those that describe best what the propagator leaves over.
+    The functions are cosines until `solve` replaces them by those that describe best what the
+    propagator leaves over.
     """
 
     def __init__(self, task: gb.Task, width: int, modes: int, k_t: int) -> None:
@@ -54,10 +59,13 @@ class JointDecode(nn.Module):
 
 
 def solve(hints: Hints, joint: JointDecode, fit: gb.Fit) -> None:
-    """Ridge regression for every mode of the propagator, then the main temporal functions of its residual."""
+    """Ridge regression for every mode of the propagator, then the main temporal functions of its
+    residual.
+    """
     assert hints.propagator is not None
     left = fit_propagator(hints.propagator, fit)  # (k, S, t_out*C)
     k_t, t_out = joint.waves.shape[1:]
     courses = left.unflatten(-1, (t_out, -1)).transpose(1, 2).flatten(2)  # (k, t_out, S*C)
-    _, vectors = torch.linalg.eigh(courses @ courses.mT)  # (k, t_out, t_out), the last is the main one
+    # (k, t_out, t_out), the last is the main one
+    _, vectors = torch.linalg.eigh(courses @ courses.mT)
     joint.waves.copy_(vectors.flip(2)[..., :k_t].mT * t_out**0.5)

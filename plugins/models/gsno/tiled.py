@@ -1,6 +1,8 @@
-"""The pointwise halves of the Graph Spectral Neural Operator in tiles that fit a processor's cache, with own gradients.
+"""The pointwise halves of the Graph Spectral Neural Operator in tiles that fit a processor's cache,
+with own gradients.
 
-What the gradient needs of a tile is kept, which is fastest, or recomputed, which takes about a third of the memory.
+What the gradient needs of a tile is kept, which is fastest, or recomputed, which takes about a
+third of the memory.
 """
 
 from __future__ import annotations
@@ -19,13 +21,17 @@ from gsnobench_plugins.models.gsno.gelu import activate
 
 @dataclass(frozen=True)
 class Tiling:
-    """How many numbers a tile may hold with all that is made of it, and whether that is kept for the gradient."""
+    """How many numbers a tile may hold with all that is made of it, and whether that is kept for
+    the gradient.
+    """
 
     size: int
     keep: bool
 
     def tiles(self, v: Tensor, inner: float) -> Iterator[tuple[int, slice]]:
-        """Mesh and nodes of every tile of a latent (G, N, columns), where `inner` more tensors like the tile are made."""
+        """Mesh and nodes of every tile of a latent (G, N, columns), where `inner` more tensors like
+        the tile are made.
+        """
         nodes = max(1, int(self.size / (1 + inner)) // v.shape[2])
         for mesh in range(v.shape[0]):
             for first in range(0, v.shape[1], nodes):
@@ -33,9 +39,11 @@ class Tiling:
 
 
 class TiledLayer(torch.autograd.Function):
-    """h = GELU(W v + Phi y), u = h or with an outer map O, d u = v + O h + d; returns u and its coefficients dual^T u.
+    """h = GELU(W v + Phi y), u = h or with an outer map O, d u = v + O h + d; returns u and its
+    coefficients dual^T u.
 
-    The coefficients are for the next layer: they are found while a tile is at hand, and so is their part of the gradient.
+    The coefficients are for the next layer: they are found while a tile is at hand, and so is their
+    part of the gradient.
     """
 
     @staticmethod
@@ -51,17 +59,23 @@ class TiledLayer(torch.autograd.Function):
         shift: Tensor | None,  # (C,)
     ) -> tuple[Tensor, Tensor | None]:
         u = torch.empty_like(v)  # (G, N, columns)
-        c = None if dual is None else v.new_zeros(v.shape[0], dual.shape[2], v.shape[2])  # (G, k, columns)
+        # (G, k, columns)
+        c = None if dual is None else v.new_zeros(v.shape[0], dual.shape[2], v.shape[2])
         kept: list[tuple[Tensor, Tensor | None]] = []
         for g, at in tiling.tiles(v, inner=2):
             h = u[g, at] if outer is None else torch.empty_like(v[g, at])  # (n, columns)
             slope = activate(_before(h, v[g, at], phi[g, at], y[g], local))  # (n, columns)
             if outer is not None:
-                torch.add(v[g, at], functional.linear(_rows(h, outer), outer, shift).view_as(h), out=u[g, at])
+                torch.add(
+                    v[g, at],
+                    functional.linear(_rows(h, outer), outer, shift).view_as(h),
+                    out=u[g, at],
+                )
             if c is not None and dual is not None:
                 c[g].addmm_(dual[g, at].T, u[g, at])
             if tiling.keep:
-                kept.append((slope, None if outer is None else h))  # h = u would be a cycle of references
+                # h = u would be a cycle of references
+                kept.append((slope, None if outer is None else h))
         ctx.set_materialize_grads(False)
         ctx.tiling, ctx.kept = tiling, kept
         ctx.save_for_backward(phi, dual, v, y, local, outer, shift)
@@ -74,7 +88,8 @@ class TiledLayer(torch.autograd.Function):
         d_local, d_outer, d_shift = (_sum(one) for one in (local, outer, shift))
         dv, dy = torch.empty_like(v), torch.zeros_like(y)  # (G, N, columns), (G, K, columns)
         for i, (g, at) in enumerate(ctx.tiling.tiles(v, inner=2)):
-            above = du[g, at].clone() if dc is None else torch.addmm(du[g, at], dual[g, at], dc[g])  # (n, columns)
+            # (n, columns)
+            above = du[g, at].clone() if dc is None else torch.addmm(du[g, at], dual[g, at], dc[g])
             if ctx.kept:
                 slope, h = ctx.kept[i]
             else:
@@ -121,11 +136,19 @@ class TiledHead(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, tiling: Tiling, frames: tuple[int, int], v: Tensor, W1: Tensor, b1: Tensor, W2: Tensor, b2: Tensor
+        ctx: Any,
+        tiling: Tiling,
+        frames: tuple[int, int],
+        v: Tensor,
+        W1: Tensor,
+        b1: Tensor,
+        W2: Tensor,
+        b2: Tensor,
     ) -> Tensor:
         steps, used = frames
         G, N, columns = v.shape
-        y = v.new_empty((G, N, columns // W1.shape[1] // steps * used * W2.shape[0]))  # (G, N, S*used*D)
+        # (G, N, S*used*D)
+        y = v.new_empty((G, N, columns // W1.shape[1] // steps * used * W2.shape[0]))
         kept: list[tuple[Tensor, Tensor]] = []
         for g, at in tiling.tiles(v, inner=2 * W1.shape[0] / W1.shape[1]):
             h = functional.linear(_used(v[g, at], frames, W1), W1, b1)  # (n*S*used, hidden)
@@ -143,7 +166,10 @@ class TiledHead(torch.autograd.Function):
         v, W1, b1, W2 = ctx.saved_tensors
         steps, used = ctx.frames
         dv = torch.empty_like(v)  # (G, N, S*T*C)
-        dW1, db1, dW2, db2 = W1.new_zeros(W1.T.shape), *(torch.zeros_like(one) for one in (b1, W2, W2[:, 0]))
+        dW1, db1, dW2, db2 = (
+            W1.new_zeros(W1.T.shape),
+            *(torch.zeros_like(one) for one in (b1, W2, W2[:, 0])),
+        )
         for i, (g, at) in enumerate(ctx.tiling.tiles(v, inner=2 * W1.shape[0] / W1.shape[1])):
             x, above = _used(v[g, at], ctx.frames, W1), grad[g, at].reshape(-1, W2.shape[0])
             if ctx.kept:

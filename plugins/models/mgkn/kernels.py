@@ -1,4 +1,6 @@
-"""MGKN's kernels, and the two exact forms of their sum with gradients by hand: with a matrix for every edge, and without."""
+"""MGKN's kernels, and the two exact forms of their sum with gradients by hand: with a matrix for
+every edge, and without.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ ROWS = 512  # of it at least, so that the gradient of wide kernels is gathered i
 
 
 class GramSum(torch.autograd.Function):
-    """y_i = sum_q (sum_j h_ijq v_j) A_q, a few targets at a time: neither a matrix an edge nor all inner sums are ever held."""
+    """y_i = sum_q (sum_j h_ijq v_j) A_q, a few targets at a time: neither a matrix an edge nor all
+    inner sums are ever held.
+    """
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, v: Tensor, matrices: Tensor, source: Tensor) -> Tensor:
@@ -33,12 +37,14 @@ class GramSum(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
         h, v, matrices, source = ctx.saved_tensors
-        d_h, d_v, flat = torch.empty_like(h), torch.zeros_like(v), matrices.flatten(0, 1)  # (K*w, w)
+        # (K*w, w)
+        d_h, d_v, flat = torch.empty_like(h), torch.zeros_like(v), matrices.flatten(0, 1)
         d_flat, (S, w), d_y = torch.zeros_like(flat), v.shape[1:], d_y.to(v.dtype)
         for rows in _chunks(h, v):
             x, d = _picked(v, source[rows]), d_y[rows].reshape(-1, w)  # (n, D, S, w), (n*S, w)
             d_flat += _inner(h[rows], x).mT @ d
-            d_s = (d @ flat.mT).view(-1, S, len(matrices), w).transpose(1, 2).flatten(2)  # (n, K, S*w)
+            # (n, K, S*w)
+            d_s = (d @ flat.mT).view(-1, S, len(matrices), w).transpose(1, 2).flatten(2)
             d_h[rows] = x.flatten(2) @ d_s.mT
             d_x = (h[rows] @ d_s).view(-1, S, w)  # (n*D, S, w)
             d_v.index_add_(0, source[rows].flatten(), d_x.to(d_v.dtype))
@@ -63,7 +69,9 @@ def _chunks(h: Tensor, v: Tensor) -> list[slice]:
 
 @dataclass(eq=False)
 class Shared:
-    """The kernel matrices of one kind of edge, with what every use of them leaves for their gradient."""
+    """The kernel matrices of one kind of edge, with what every use of them leaves for their
+    gradient.
+    """
 
     source: Tensor  # (E,)
     target: Tensor  # (E,)
@@ -78,9 +86,11 @@ class Shared:
 
 
 class Hold(torch.autograd.Function):
-    """rho [h, 1] and A -> a number that stands for the kernels made of them, whose gradient waits for all uses of these.
+    """rho [h, 1] and A -> a number that stands for the kernels made of them, whose gradient waits
+    for all uses of these.
 
-    The kernels' own gradient is one product over all cycles, a few edges at a time, and is never held as a whole.
+    The kernels' own gradient is one product over all cycles, a few edges at a time, and is never
+    held as a whole.
     """
 
     @staticmethod
@@ -95,11 +105,21 @@ class Hold(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, d_token: Tensor) -> tuple[Tensor | None, ...]:
         (h, matrices), shared = ctx.saved_tensors, ctx.shared
-        values, slopes = (torch.cat(some, 1) for some in zip(*shared.uses, strict=True))  # (m, T*S, w), (M, T*S, w)
+        # (m, T*S, w), (M, T*S, w)
+        values, slopes = (torch.cat(some, 1) for some in zip(*shared.uses, strict=True))
         shared.uses.clear()
-        d_h, d_flat, flat = torch.empty_like(h), torch.zeros_like(matrices).flatten(1), matrices.flatten(1)  # (K, w*w)
+        # (K, w*w)
+        d_h, d_flat, flat = (
+            torch.empty_like(h),
+            torch.zeros_like(matrices).flatten(1),
+            matrices.flatten(1),
+        )
         for rows in shared.chunks(values):
-            x, d = values.index_select(0, shared.source[rows]), slopes.index_select(0, shared.target[rows])  # (n, T*S, w)
+            # (n, T*S, w)
+            x, d = (
+                values.index_select(0, shared.source[rows]),
+                slopes.index_select(0, shared.target[rows]),
+            )
             d_kernel = (x.mT @ d).flatten(1)  # (n, w*w)
             d_h[rows] = d_kernel @ flat.mT
             d_flat += h[rows].mT @ d_kernel
@@ -135,13 +155,21 @@ class SharedSum(torch.autograd.Function):
 class Kernel(nn.Module):
     """k(e) = sum_q h_q(e) A_q + A_0, with h from `layers` layers; without any k is a matrix alone."""
 
-    def __init__(self, inputs: int, hidden: int, layers: int, width: int, is_small: bool, leak: float) -> None:
+    def __init__(
+        self, inputs: int, hidden: int, layers: int, width: int, is_small: bool, leak: float
+    ) -> None:
         super().__init__()
         sizes = [inputs, *[hidden] * layers]
         maps = [nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False)]
-        self.net = nn.Sequential(*(part for one in maps for part in (one, nn.LeakyReLU(leak, inplace=True))))  # leak 0: ReLU
-        self.matrices = nn.Parameter(torch.empty(1 + (hidden if layers else 0), width, width))  # A_1.., A_0
-        bound = (hidden if layers else width) ** -0.5 * (width**-0.5 if is_small and layers else 1.0)
+        # leak 0: ReLU
+        self.net = nn.Sequential(
+            *(part for one in maps for part in (one, nn.LeakyReLU(leak, inplace=True)))
+        )
+        # A_1.., A_0
+        self.matrices = nn.Parameter(torch.empty(1 + (hidden if layers else 0), width, width))
+        bound = (hidden if layers else width) ** -0.5 * (
+            width**-0.5 if is_small and layers else 1.0
+        )
         nn.init.uniform_(self.matrices, -bound, bound)
 
     def weighted(self, ends: Tensor, share: Tensor) -> Tensor:
@@ -150,18 +178,26 @@ class Kernel(nn.Module):
             return share[..., None]
         return functional.pad(self.net(ends), (0, 1), value=1.0) * share[..., None]
 
-    def shared(self, ends: Tensor, share: Tensor, source: Tensor, target: Tensor, targets: int) -> Sum:
+    def shared(
+        self, ends: Tensor, share: Tensor, source: Tensor, target: Tensor, targets: int
+    ) -> Sum:
         """The sum with a matrix for every edge, made once: ends (E, features), the rest (E,)."""
         shared = Shared(source, target, targets)
-        token = Hold.apply(self.weighted(ends, share).to(self.matrices.dtype), self.matrices, shared)
+        token = Hold.apply(
+            self.weighted(ends, share).to(self.matrices.dtype), self.matrices, shared
+        )
         return lambda v: SharedSum.apply(token, v, shared)
 
     def gram(self, ends: Callable[[], Tensor], share: Tensor, source: Tensor, again: bool) -> Sum:
-        """The sum without: ends (M, D, features), the rest (M, D); its weights are kept, or computed again at every use."""
+        """The sum without: ends (M, D, features), the rest (M, D); its weights are kept, or
+        computed again at every use.
+        """
         if again and torch.is_grad_enabled():
 
             def use(v: Tensor) -> Tensor:
-                return GramSum.apply(self.weighted(ends(), share).to(v.dtype), v, self.matrices, source)
+                return GramSum.apply(
+                    self.weighted(ends(), share).to(v.dtype), v, self.matrices, source
+                )
 
             return lambda v: checkpoint(use, v, use_reentrant=False)
         h = self.weighted(ends(), share)  # (M, D, K + 1)

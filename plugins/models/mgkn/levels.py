@@ -1,8 +1,10 @@
-"""The hierarchy under MGKN: nested node sets, and which nodes hear which inside a level and between two.
+"""The hierarchy under MGKN: nested node sets, and which nodes hear which inside a level and between
+two.
 
-Coarse nodes are farthest points in the distance along mesh edges, counted in local edge lengths, so that a graded mesh is
-thinned evenly and both banks of a notch are covered. With cells no edge leaves the domain: a segment that meets the boundary is
-not taken. A cloud has no inside to test, so its nodes hear their nearest ones; Delaunay cells would go through the bodies in it.
+Coarse nodes are farthest points in the distance along mesh edges, counted in local edge lengths, so
+that a graded mesh is thinned evenly and both banks of a notch are covered. With cells no edge
+leaves the domain: a segment that meets the boundary is not taken. A cloud has no inside to test, so
+its nodes hear their nearest ones; Delaunay cells would go through the bodies in it.
 """
 
 from __future__ import annotations
@@ -34,12 +36,18 @@ class Domain:
     def __init__(self, mesh: gb.Mesh) -> None:
         self.mesh, self.points, self.size = mesh, mesh.points, mesh.size
         self.is_cloud = mesh.cells is None
-        links = graph.knn_edges(mesh.points, min(CLOUD, mesh.size - 1)) if self.is_cloud else graph.edges(mesh)
+        links = (
+            graph.knn_edges(mesh.points, min(CLOUD, mesh.size - 1))
+            if self.is_cloud
+            else graph.edges(mesh)
+        )
         self.links = links  # (E, 2)
-        self.lengths = np.linalg.norm(self.points[links[:, 0]] - self.points[links[:, 1]], axis=1)  # (E,)
+        # (E,)
+        self.lengths = np.linalg.norm(self.points[links[:, 0]] - self.points[links[:, 1]], axis=1)
         degree = np.bincount(links.ravel(), minlength=self.size)
         total = np.bincount(links.ravel(), np.repeat(self.lengths, 2), self.size)
-        self.spacing = np.where(degree > 0, total / np.maximum(degree, 1), self.lengths.mean())  # (N,) mean length of its links
+        # (N,) mean length of its links
+        self.spacing = np.where(degree > 0, total / np.maximum(degree, 1), self.lengths.mean())
 
     @cached_property
     def paths(self) -> csr_array:
@@ -47,13 +55,19 @@ class Domain:
         i, j = self.links.T
         weights = self.lengths / np.sqrt(self.spacing[i] * self.spacing[j])
         rows, columns = np.concatenate([i, j]), np.concatenate([j, i])
-        return coo_array((np.tile(weights, 2), (rows, columns)), shape=(self.size, self.size)).tocsr()
+        return coo_array(
+            (np.tile(weights, 2), (rows, columns)), shape=(self.size, self.size)
+        ).tocsr()
 
     @cached_property
     def wall(self) -> Array:
         """Facets of the boundary, (F, d); none where nothing is inside."""
         is_solid = self.mesh.cells is not None and self.mesh.cells.shape[1] == self.mesh.dim + 1
-        return graph.boundary_facets(self.mesh) if is_solid else np.zeros((0, self.mesh.dim), dtype=np.int64)
+        return (
+            graph.boundary_facets(self.mesh)
+            if is_solid
+            else np.zeros((0, self.mesh.dim), dtype=np.int64)
+        )
 
     @cached_property
     def volume(self) -> Array:
@@ -61,17 +75,23 @@ class Domain:
         return self.spacing**self.mesh.dim if self.is_cloud else graph.lumped_mass(self.mesh)
 
     def distances(self, node: int, limit: float) -> Array:
-        """From a node to all others, (N,): along the links, inf beyond the limit; in a cloud straight."""
+        """From a node to all others, (N,): along the links, inf beyond the limit; in a cloud
+        straight.
+        """
         if self.is_cloud:
             apart = np.sqrt(((self.points - self.points[node]) ** 2).sum(axis=1))
             return apart / np.sqrt(self.spacing * self.spacing[node])
         return np.asarray(dijkstra(self.paths, indices=node, limit=limit))
 
     def owners(self, chosen: Array) -> Array:
-        """Position among `chosen` of the node nearest to each node, (N,); -1 where none can be reached."""
+        """Position among `chosen` of the node nearest to each node, (N,); -1 where none can be
+        reached.
+        """
         if self.is_cloud:
             return np.asarray(KDTree(self.points[chosen]).query(self.points)[1])
-        _, _, sources = dijkstra(self.paths, indices=chosen, min_only=True, return_predecessors=True)
+        _, _, sources = dijkstra(
+            self.paths, indices=chosen, min_only=True, return_predecessors=True
+        )
         position = np.full(self.size + 1, -1)
         position[chosen] = np.arange(len(chosen))
         return position[np.where(sources >= 0, sources, self.size)]
@@ -84,7 +104,9 @@ class Domain:
         corners = self.points[self.wall]  # (F, d, d)
         span = np.linalg.norm(self.points[a] - self.points[b], axis=1)
         longest = np.linalg.norm(corners - corners[:, :1], axis=2).max()
-        to_wall, _ = KDTree(self.points[np.unique(self.wall)]).query((self.points[a] + self.points[b]) / 2)
+        to_wall, _ = KDTree(self.points[np.unique(self.wall)]).query(
+            (self.points[a] + self.points[b]) / 2
+        )
         near = np.flatnonzero(to_wall <= span / 2 + longest)  # no other can meet a facet
         step = max(1, PAIRS // len(corners))
         for first in range(0, len(near), step):
@@ -92,7 +114,8 @@ class Domain:
             clear[some] = ~crosses(self.points[a[some]], self.points[b[some]], corners)
         is_wall = np.zeros(self.size, dtype=bool)
         is_wall[self.wall] = True
-        chords = np.flatnonzero(clear & is_wall[a] & is_wall[b] & (a != b))  # may lie in a hole and cross nothing
+        # may lie in a hole and cross nothing
+        chords = np.flatnonzero(clear & is_wall[a] & is_wall[b] & (a != b))
         if chords.size:
             cells = self.points[graph.triangulation(self.mesh)]
             _, _, outside = nearest((self.points[a[chords]] + self.points[b[chords]]) / 2, cells)
@@ -113,10 +136,12 @@ def crosses(a: Array, b: Array, corners: Array) -> Array:
         return found
     along, base = b[segment] - a[segment], corners[facet, 0]
     sides = corners[facet, 1:] - base[:, None]  # (Q, d-1, d)
-    matrix = np.concatenate([along[:, None], -sides], axis=1).transpose(0, 2, 1)  # a + t along = base + s sides
+    # a + t along = base + s sides
+    matrix = np.concatenate([along[:, None], -sides], axis=1).transpose(0, 2, 1)
     scale = np.prod(np.linalg.norm(matrix, axis=1), axis=1)
     proper = np.abs(np.linalg.det(matrix)) > GRAZING * scale  # else parallel
-    t_and_s = np.linalg.solve(matrix[proper], (base - a[segment])[proper][..., None])[..., 0]  # (Q, d)
+    # (Q, d)
+    t_and_s = np.linalg.solve(matrix[proper], (base - a[segment])[proper][..., None])[..., 0]
     t, s = t_and_s[:, 0], t_and_s[:, 1:]
     slack = 1e-7
     meets = (t > slack) & (t < 1 - slack) & (s >= -slack).all(axis=1) & (s.sum(axis=1) <= 1 + slack)
@@ -124,11 +149,13 @@ def crosses(a: Array, b: Array, corners: Array) -> Array:
     return found
 
 
-# --------------------------------------------------------------------------------------------------------------- levels
+# ------------------------------------------------------------------------------------------- levels
 
 
 def farthest(domain: Domain, count: int) -> Array:
-    """Farthest points, the first nearest to the middle, (count,): every start of the list covers the domain."""
+    """Farthest points, the first nearest to the middle, (count,): every start of the list covers
+    the domain.
+    """
     order = [int(np.argmin(((domain.points - domain.points.mean(axis=0)) ** 2).sum(axis=1)))]
     distance = domain.distances(order[0], np.inf)
     while len(order) < min(count, domain.size):
@@ -177,10 +204,14 @@ class Rule:
     most: int = 0  # nodes that a ball may hold, where a mesh is graded
 
 
-def hierarchy(domain: Domain, chosen: Array, counts: tuple[int, ...], rule: Rule, ring: Array | None = None) -> Hierarchy:
-    """Levels that begin with `counts` of the chosen nodes; a node that sees none of them becomes coarse itself.
+def hierarchy(
+    domain: Domain, chosen: Array, counts: tuple[int, ...], rule: Rule, ring: Array | None = None
+) -> Hierarchy:
+    """Levels that begin with `counts` of the chosen nodes; a node that sees none of them becomes
+    coarse itself.
 
-    `ring` (N,) is the radius of the neighbourhood of each finest node where training knew a coarser mesh, else None.
+    `ring` (N,) is the radius of the neighbourhood of each finest node where training knew a coarser
+    mesh, else None.
     """
     levels, down = [np.arange(domain.size)], []
     for count in counts:
@@ -192,14 +223,20 @@ def hierarchy(domain: Domain, chosen: Array, counts: tuple[int, ...], rule: Rule
             coarse = np.append(coarse, hidden[0])
         levels.append(coarse)
         down.append(links)
-    inside = [_inside(domain, nodes, level, rule, ring if level == 0 else None) for level, nodes in enumerate(levels)]
+    inside = [
+        _inside(domain, nodes, level, rule, ring if level == 0 else None)
+        for level, nodes in enumerate(levels)
+    ]
     return Hierarchy(tuple(levels), tuple(inside), tuple(down))
 
 
 def parents(domain: Domain, fine: Array, coarse: Array, count: int) -> tuple[Links, Array]:
-    """Links from fine nodes to the nearest coarse ones that they see, and the fine nodes that see none."""
+    """Links from fine nodes to the nearest coarse ones that they see, and the fine nodes that see
+    none.
+    """
     tried = min(TRIED * count, len(coarse))
-    _, found = KDTree(domain.points[coarse]).query(domain.points[fine], np.arange(1, tried + 1))  # (n, tried)
+    # (n, tried)
+    _, found = KDTree(domain.points[coarse]).query(domain.points[fine], np.arange(1, tried + 1))
     seen = domain.sees(np.repeat(fine, tried), coarse[found.ravel()]).reshape(found.shape)
     taken = seen & (np.cumsum(seen, axis=1) <= count)
     rows, columns = np.nonzero(taken)
@@ -227,7 +264,9 @@ def _inside(domain: Domain, nodes: Array, level: int, rule: Rule, ring: Array | 
 
 
 def _around(domain: Domain, nodes: Array, radius: Array, most: int) -> Array:
-    """Pairs (target, source) of the level's nodes that lie in the target's ball and are seen, the nearest `most`."""
+    """Pairs (target, source) of the level's nodes that lie in the target's ball and are seen, the
+    nearest `most`.
+    """
     points = domain.points[nodes]
     tree = KDTree(points)
     if np.isinf(radius).all():
@@ -258,23 +297,33 @@ def _sorted(source: Array, target: Array) -> Links:
 
 
 def shares(links: Links, lengths: Array, mass: Array, gamma: float) -> Array:
-    """Weights exp(-gamma (d / farthest)^2) times the mass of the source, that sum to one at every target, (E,)."""
+    """Weights exp(-gamma (d / farthest)^2) times the mass of the source, that sum to one at every
+    target, (E,).
+    """
     reach = np.zeros(links.target.max() + 1)
     np.maximum.at(reach, links.target, lengths)
-    weight = np.exp(-gamma * (lengths / np.where(reach > 0, reach, 1)[links.target]) ** 2) * mass[links.source]
+    weight = (
+        np.exp(-gamma * (lengths / np.where(reach > 0, reach, 1)[links.target]) ** 2)
+        * mass[links.source]
+    )
     return weight / np.bincount(links.target, weight)[links.target]
 
 
 def lists(links: Links, share: Array, targets: int) -> tuple[Array, Array]:
-    """Sources and weights of each target, (targets, longest list) both; a list that is shorter ends in weights of zero."""
+    """Sources and weights of each target, (targets, longest list) both; a list that is shorter ends
+    in weights of zero.
+    """
     degree = np.bincount(links.target, minlength=targets)
     column = np.arange(len(links.target)) - np.repeat(np.cumsum(degree) - degree, degree)
-    source, weight = np.zeros((targets, degree.max()), dtype=np.int64), np.zeros((targets, degree.max()))
+    source, weight = (
+        np.zeros((targets, degree.max()), dtype=np.int64),
+        np.zeros((targets, degree.max())),
+    )
     source[links.target, column], weight[links.target, column] = links.source, share
     return source, weight
 
 
-# ------------------------------------------------------------------------------------------------- derivatives of inputs
+# ---------------------------------------------------------------------------- derivatives of inputs
 
 
 def smoothing(domain: Domain) -> csr_array:
@@ -282,7 +331,9 @@ def smoothing(domain: Domain) -> csr_array:
     i, j = domain.links.T
     nodes = np.arange(domain.size)
     rows, columns = np.concatenate([i, j, nodes]), np.concatenate([j, i, nodes])
-    ring = coo_array((np.ones(len(rows)), (rows, columns)), shape=(domain.size, domain.size)).tocsr()
+    ring = coo_array(
+        (np.ones(len(rows)), (rows, columns)), shape=(domain.size, domain.size)
+    ).tocsr()
     mean = csr_array(ring.multiply(1 / np.asarray(ring.sum(axis=1)).reshape(-1, 1)))
     return csr_array(mean @ mean)
 
@@ -294,11 +345,17 @@ def slopes(domain: Domain) -> tuple[csr_array, ...]:
     weight = 1 / np.maximum((offset**2).sum(axis=1), 1e-300)
     moments = np.zeros((domain.size, domain.mesh.dim, domain.mesh.dim))
     np.add.at(moments, i, weight[:, None, None] * offset[:, :, None] * offset[:, None, :])
-    factors = np.einsum("eab,eb->ea", np.linalg.pinv(moments, hermitian=True)[i], weight[:, None] * offset)  # (2E, d)
+    # (2E, d)
+    factors = np.einsum(
+        "eab,eb->ea", np.linalg.pinv(moments, hermitian=True)[i], weight[:, None] * offset
+    )
     matrices = []
     for factor in factors.T:
         diagonal = -np.bincount(i, factor, domain.size)
         nodes = np.arange(domain.size)
-        entries = (np.concatenate([factor, diagonal]), (np.concatenate([i, nodes]), np.concatenate([j, nodes])))
+        entries = (
+            np.concatenate([factor, diagonal]),
+            (np.concatenate([i, nodes]), np.concatenate([j, nodes])),
+        )
         matrices.append(coo_array(entries, shape=(domain.size, domain.size)).tocsr())
     return tuple(matrices)

@@ -1,4 +1,5 @@
-"""Multipole graph kernel network: messages with matrix-valued kernels in V-cycles over a hierarchy of node sets.
+"""Multipole graph kernel network: messages with matrix-valued kernels in V-cycles over a hierarchy
+of node sets.
 
 Operator  nodes and nested coarser sets of them; inside a level and between two, a node adds the mean of what its neighbours
           say, each through a matrix that a small network makes of the two places (and, in `official`, of the inputs there)
@@ -29,63 +30,148 @@ from gsnobench_plugins.models.mgkn import levels as build
 from gsnobench_plugins.models.mgkn.kernels import Kernel, Sum
 
 GSNOBENCH_API = 1
-LOOKED_AT = 16  # training meshes whose mean volume decides the radii, where every sample has its own
+# training meshes whose mean volume decides the radii, where every sample has its own
+LOOKED_AT = 16
 UNIT = 1024  # nodes, where a task does not say
-MOST_BYTES = 3 << 29  # of shared kernel matrices; beyond, the other order of the sums takes less memory
+# of shared kernel matrices; beyond, the other order of the sums takes less memory
+MOST_BYTES = 3 << 29
 
 
 class Params(gb.Params):
     """The defaults are the paper's table, as we read it."""
 
-    width: int = gb.knob(64, low=8, high=256, log=True, help="channels w of a node; cost grows with w^2")
-    kernel_width: int = gb.knob(64, low=4, high=1024, log=True, help="hidden units K of a finest kernel; halved on every level")
+    width: int = gb.knob(
+        64, low=8, high=256, log=True, help="channels w of a node; cost grows with w^2"
+    )
+    kernel_width: int = gb.knob(
+        64,
+        low=4,
+        high=1024,
+        log=True,
+        help="hidden units K of a finest kernel; halved on every level",
+    )
     cycles: int = gb.knob(4, low=1, high=10, help="V-cycles T, with the same kernels")
-    levels: int = gb.knob(3, low=1, high=6, geometry=True, help="node sets, each with 2^d times fewer nodes than the last")
-    kernel: Literal["mlp", "rbf"] = gb.knob("mlp", help="matrices from a network of the edge, or one matrix times its weight")
+    levels: int = gb.knob(
+        3,
+        low=1,
+        high=6,
+        geometry=True,
+        help="node sets, each with 2^d times fewer nodes than the last",
+    )
+    kernel: Literal["mlp", "rbf"] = gb.knob(
+        "mlp", help="matrices from a network of the edge, or one matrix times its weight"
+    )
     edges: Literal["places", "inputs"] = gb.knob(
         "places", help="what a kernel sees of its two nodes: inputs is places and inputs"
     )
-    offsets: bool = gb.knob(False, help="kernels see the edge's vector in mean edge lengths, in place of its first end")
-    gamma: float = gb.knob(1.0, low=0.0, high=10.0, geometry=True, help="edge weight exp(-gamma (d / farthest)^2); 0: plain mean")
-    weights: Literal["nodes", "area"] = gb.knob("nodes", geometry=True, search=False, help="what a node counts in the mean")
-    neighbours: int = gb.knob(0, low=0, high=200, geometry=True, help="nodes in a ball, about; 0: mesh edges, touching cells")
+    offsets: bool = gb.knob(
+        False, help="kernels see the edge's vector in mean edge lengths, in place of its first end"
+    )
+    gamma: float = gb.knob(
+        1.0,
+        low=0.0,
+        high=10.0,
+        geometry=True,
+        help="edge weight exp(-gamma (d / farthest)^2); 0: plain mean",
+    )
+    weights: Literal["nodes", "area"] = gb.knob(
+        "nodes", geometry=True, search=False, help="what a node counts in the mean"
+    )
+    neighbours: int = gb.knob(
+        0,
+        low=0,
+        high=200,
+        geometry=True,
+        help="nodes in a ball, about; 0: mesh edges, touching cells",
+    )
     parents: int = gb.knob(
-        4, low=1, high=16, geometry=True, search=False, help="nearest visible coarse nodes that a node talks to"
+        4,
+        low=1,
+        high=16,
+        geometry=True,
+        search=False,
+        help="nearest visible coarse nodes that a node talks to",
     )
-    leak: float = gb.knob(0.0, low=0.0, high=0.5, search=False, help="slope below zero of a kernel's hidden units; 0: ReLU")
+    leak: float = gb.knob(
+        0.0,
+        low=0.0,
+        high=0.5,
+        search=False,
+        help="slope below zero of a kernel's hidden units; 0: ReLU",
+    )
     root: bool = gb.knob(
-        False, help="inside a level W v instead of v is kept, and no relu on the finest (authors' second variant)"
+        False,
+        help="inside a level W v instead of v is kept, and no relu on the finest (authors' second "
+        "variant)",
     )
-    slopes: bool = gb.knob(False, geometry=True, help="smoothed inputs and their gradients are inputs too")
-    lift: Literal["mlp", "linear"] = gb.knob("mlp", search=False, help="three layers and GELU, or one layer and ReLU in the head")
-    head: int = gb.knob(64, low=8, high=1024, search=False, help="hidden channels of the projection")
-    small_start: bool = gb.knob(True, search=False, help="kernel matrices begin w^-1/2 times smaller: a first error of about 1")
-    frames: int = gb.knob(0, low=0, search=False, help="frames a call finds, the next ones from its own answer; 0: all at once")
-    form: Literal["auto", "shared", "gram"] = gb.knob("auto", search=False, help="order of the sums; auto: by mesh and memory")
-    checkpoint: bool = gb.knob(False, search=False, help="kernels are computed again at every use instead of kept")
+    slopes: bool = gb.knob(
+        False, geometry=True, help="smoothed inputs and their gradients are inputs too"
+    )
+    lift: Literal["mlp", "linear"] = gb.knob(
+        "mlp", search=False, help="three layers and GELU, or one layer and ReLU in the head"
+    )
+    head: int = gb.knob(
+        64, low=8, high=1024, search=False, help="hidden channels of the projection"
+    )
+    small_start: bool = gb.knob(
+        True,
+        search=False,
+        help="kernel matrices begin w^-1/2 times smaller: a first error of about 1",
+    )
+    frames: int = gb.knob(
+        0,
+        low=0,
+        search=False,
+        help="frames a call finds, the next ones from its own answer; 0: all at once",
+    )
+    form: Literal["auto", "shared", "gram"] = gb.knob(
+        "auto", search=False, help="order of the sums; auto: by mesh and memory"
+    )
+    checkpoint: bool = gb.knob(
+        False, search=False, help="kernels are computed again at every use instead of kept"
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------- geometry
+# ----------------------------------------------------------------------------------------- geometry
 
 
 def reference(train: gb.Samples, params: Params) -> Reference:
-    """Sizes and radii of the levels; of one mesh for all samples also its coarse nodes and their neighbourhoods."""
+    """Sizes and radii of the levels; of one mesh for all samples also its coarse nodes and their
+    neighbourhoods.
+    """
     task, size = train.task, int(np.median([mesh.size for mesh in train.meshes]))
     counts = [max(1, round(size / 2 ** (task.dim * level))) for level in range(params.levels)]
-    corners = np.concatenate([[mesh.points.min(axis=0), mesh.points.max(axis=0)] for mesh in train.meshes])
+    corners = np.concatenate(
+        [[mesh.points.min(axis=0), mesh.points.max(axis=0)] for mesh in train.meshes]
+    )
     found = {"counts": np.array(counts), "extent": np.ptp(corners, axis=0)}
     some = np.unique(np.linspace(0, len(train.meshes) - 1, LOOKED_AT).astype(int))
-    volume = np.mean([build.Domain(train.meshes[index]).volume.sum() for index in some]) if params.neighbours else 0.0
-    found["radii"] = np.array([build.ball_radius(float(volume), count, params.neighbours, task.dim) for count in counts])
+    volume = (
+        np.mean([build.Domain(train.meshes[index]).volume.sum() for index in some])
+        if params.neighbours
+        else 0.0
+    )
+    found["radii"] = np.array(
+        [build.ball_radius(float(volume), count, params.neighbours, task.dim) for count in counts]
+    )
     if not task.fixed_mesh:
         return found
     domain = build.Domain(train.mesh(0))
-    places = domain.points[build.farthest(domain, counts[1])] if params.levels > 1 else domain.points[:0]
-    return {**found, "places": places, "points": domain.points, "ring": build.REACH * domain.spacing}
+    places = (
+        domain.points[build.farthest(domain, counts[1])] if params.levels > 1 else domain.points[:0]
+    )
+    return {
+        **found,
+        "places": places,
+        "points": domain.points,
+        "ring": build.REACH * domain.spacing,
+    }
 
 
 def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference) -> Geometry:
-    """The hierarchy of a mesh: for every kind of edge the sources of each target and their weights, zero where a list ends."""
+    """The hierarchy of a mesh: for every kind of edge the sources of each target and their weights,
+    zero where a list ends.
+    """
     domain, counts = build.Domain(mesh), [int(one) for one in reference["counts"]]
     rule = build.Rule(
         parents=params.parents,
@@ -93,14 +179,31 @@ def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference)
         radii=tuple(float(one) for one in reference["radii"]),
         most=int(2 * params.neighbours * max(1.0, mesh.size / counts[0])) + 1,
     )
-    found = build.hierarchy(domain, _coarse(domain, counts, reference), tuple(counts[1:]), rule, _ring(domain, reference))
+    found = build.hierarchy(
+        domain,
+        _coarse(domain, counts, reference),
+        tuple(counts[1:]),
+        rule,
+        _ring(domain, reference),
+    )
     sets = ["node", *(f"level{level}" for level in range(1, params.levels))]
-    parts = {name: gb.Part(nodes, (name,), "node") for name, nodes in zip(sets, found.levels, strict=True) if name != "node"}
+    parts = {
+        name: gb.Part(nodes, (name,), "node")
+        for name, nodes in zip(sets, found.levels, strict=True)
+        if name != "node"
+    }
     mass = [_mass(domain, nodes, params) for nodes in found.levels]
     for name, (a, b) in kinds(params.levels).items():
-        links = {"mid": found.inside, "down": found.down, "up": found.up}[name.rstrip("0123456789")][min(a, b)]
+        links = {"mid": found.inside, "down": found.down, "up": found.up}[
+            name.rstrip("0123456789")
+        ][min(a, b)]
         here, there = domain.points[found.levels[b]], domain.points[found.levels[a]]
-        share = build.shares(links, np.linalg.norm(there[links.source] - here[links.target], axis=1), mass[a], params.gamma)
+        share = build.shares(
+            links,
+            np.linalg.norm(there[links.source] - here[links.target], axis=1),
+            mass[a],
+            params.gamma,
+        )
         source, shares = build.lists(links, share, len(here))
         parts[f"{name}.source"] = gb.Part(source, (sets[b], f"{name} list"), sets[a])
         parts[f"{name}.share"] = gb.Part(shares, (sets[b], f"{name} list"))
@@ -110,7 +213,9 @@ def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference)
             parts[f"{name}.edge_share"] = gb.Part(share, (f"{name} edge",))
     if params.slopes:
         parts["smooth"] = gb.Part(build.smoothing(domain), ("node", "node"))
-        for axis, (matrix, extent) in enumerate(zip(build.slopes(domain), reference["extent"], strict=True)):
+        for axis, (matrix, extent) in enumerate(
+            zip(build.slopes(domain), reference["extent"], strict=True)
+        ):
             parts[f"slope{axis}"] = gb.Part(matrix * extent, ("node", "node"))
     return parts
 
@@ -123,14 +228,18 @@ def kinds(levels: int) -> dict[str, tuple[int, int]]:
 
 
 def _coarse(domain: build.Domain, counts: list[int], reference: Reference) -> Array:
-    """Nodes to choose the coarse levels from; where training had one mesh, those at the places of its own."""
+    """Nodes to choose the coarse levels from; where training had one mesh, those at the places of
+    its own.
+    """
     if "places" in reference:
         return build.placed(domain, reference["places"])
     return build.farthest(domain, counts[1]) if len(counts) > 1 else np.arange(0)
 
 
 def _ring(domain: build.Domain, reference: Reference) -> Array | None:
-    """How far a finest node hears on another mesh than the training's: as far as the nodes there did; None on that mesh."""
+    """How far a finest node hears on another mesh than the training's: as far as the nodes there
+    did; None on that mesh.
+    """
     if "ring" not in reference or np.array_equal(domain.points, reference["points"]):
         return None
     _, closest = KDTree(reference["points"]).query(domain.points)
@@ -145,7 +254,7 @@ def _mass(domain: build.Domain, nodes: Array, params: Params) -> Array:
     return np.bincount(owner[owner >= 0], domain.volume[owner >= 0], len(nodes))
 
 
-# --------------------------------------------------------------------------------------------------------- the operator
+# ------------------------------------------------------------------------------------- the operator
 
 
 class Mgkn(nn.Module):
@@ -158,32 +267,61 @@ class Mgkn(nn.Module):
         ends = 2 * task.dim + (2 * given if params.edges == "inputs" else 0)
         inputs = task.in_channels + (given * (1 + task.dim) if params.slopes else 0)
         if params.lift == "mlp":
-            layers = [nn.Linear(inputs, width), nn.GELU(), nn.Linear(width, width), nn.GELU(), nn.Linear(width, width)]
+            layers = [
+                nn.Linear(inputs, width),
+                nn.GELU(),
+                nn.Linear(width, width),
+                nn.GELU(),
+                nn.Linear(width, width),
+            ]
         else:
             layers = [nn.Linear(inputs, width)]
         self.lift = nn.Sequential(*layers)
         bend = nn.GELU() if params.lift == "mlp" else nn.ReLU()
-        self.project = nn.Sequential(nn.Linear(width, params.head), bend, nn.Linear(params.head, task.out_channels))
+        self.project = nn.Sequential(
+            nn.Linear(width, params.head), bend, nn.Linear(params.head, task.out_channels)
+        )
 
         def kernel(level: int, layers: int) -> Kernel:
             hidden = max(1, params.kernel_width // 2**level)
-            return Kernel(ends, hidden, layers if params.kernel == "mlp" else 0, width, params.small_start, params.leak)
+            return Kernel(
+                ends,
+                hidden,
+                layers if params.kernel == "mlp" else 0,
+                width,
+                params.small_start,
+                params.leak,
+            )
 
         self.kinds = kinds(params.levels)
         self.kernels = nn.ModuleDict(
-            {name: kernel(max(ends), 2 if ends[0] == ends[1] else 1) for name, ends in self.kinds.items()}
+            {
+                name: kernel(max(ends), 2 if ends[0] == ends[1] else 1)
+                for name, ends in self.kinds.items()
+            }
         )
-        self.unit = float(task.resolution or UNIT) ** (1 / task.dim) / 2  # mean edge lengths in half a box
-        self.roots = nn.ParameterList(nn.Parameter(_root(width)) for _ in range(params.levels if params.root else 0))
+        # mean edge lengths in half a box
+        self.unit = float(task.resolution or UNIT) ** (1 / task.dim) / 2
+        self.roots = nn.ParameterList(
+            nn.Parameter(_root(width)) for _ in range(params.levels if params.root else 0)
+        )
 
     def forward(self, batch: gb.Batch) -> Tensor:
         B, N = batch.size, batch.nodes
-        copies = B if self.params.edges == "inputs" else len(batch.points)  # meshes with kernels of their own
+        # meshes with kernels of their own
+        copies = B if self.params.edges == "inputs" else len(batch.points)
         v = self.lift(self.inputs(batch))  # (B, N, w)
-        v = v.reshape(B * N, 1, -1) if copies == B else v.transpose(0, 1).contiguous()  # (G*N, S, w): S samples a mesh
+        # (G*N, S, w): S samples a mesh
+        v = v.reshape(B * N, 1, -1) if copies == B else v.transpose(0, 1).contiguous()
         seen = batch.features if self.params.edges == "inputs" else batch.points
         seen = seen.flatten(0, 1)  # (G*N, features)
-        nodes = [None, *(self.index(batch, f"level{level}", N, copies) for level in range(1, self.params.levels))]
+        nodes = [
+            None,
+            *(
+                self.index(batch, f"level{level}", N, copies)
+                for level in range(1, self.params.levels)
+            ),
+        ]
         sums = self.sums(batch, [seen if one is None else seen[one] for one in nodes], copies)
         v = self.cycles([v if one is None else v[one] for one in nodes], sums)
         v = v.view(B, N, -1) if copies == B else v.transpose(0, 1)  # (B, N, w)
@@ -207,7 +345,9 @@ class Mgkn(nn.Module):
         return value.flatten(0, 1)
 
     def sums(self, batch: gb.Batch, seen: list[Tensor], copies: int) -> dict[str, Sum]:
-        """The kernel sum of every kind of edge; `seen` (G*m, features) is what kernels see of the nodes of each level."""
+        """The kernel sum of every kind of edge; `seen` (G*m, features) is what kernels see of the
+        nodes of each level.
+        """
         is_shared = self.is_shared(batch, copies)
         found: dict[str, Sum] = {}
         for name, kernel in self.kernels.items():
@@ -215,20 +355,28 @@ class Mgkn(nn.Module):
             a, b = self.kinds[name]
             unit = self.unit / 2 ** max(a, b)
             if is_shared:
-                source, target, share = (batch.geometry[f"{name}.edge_{part}"][0] for part in ("source", "target", "share"))
+                source, target, share = (
+                    batch.geometry[f"{name}.edge_{part}"][0]
+                    for part in ("source", "target", "share")
+                )
                 ends = self.ends(seen[a][source], seen[b][target], unit)  # (E, features)
                 found[name] = kernel.shared(ends, share, source, target, len(seen[b]))
             else:
                 share = batch.geometry[f"{name}.share"]
                 share = share.expand(copies, -1, -1).flatten(0, 1)  # (G*M, D)
-                source = self.index(batch, f"{name}.source", len(seen[a]) // copies, copies)  # (G*M, D)
+                # (G*M, D)
+                source = self.index(batch, f"{name}.source", len(seen[a]) // copies, copies)
                 found[name] = kernel.gram(
-                    partial(self.ends_of_lists, seen[a], seen[b], source, unit), share, source, self.params.checkpoint
+                    partial(self.ends_of_lists, seen[a], seen[b], source, unit),
+                    share,
+                    source,
+                    self.params.checkpoint,
                 )
         return found
 
     def ends_of_lists(self, there: Tensor, here: Tensor, source: Tensor, unit: float) -> Tensor:
-        return self.ends(there[source], here[:, None].expand(-1, source.shape[1], -1), unit)  # (G*M, D, features)
+        # (G*M, D, features)
+        return self.ends(there[source], here[:, None].expand(-1, source.shape[1], -1), unit)
 
     def ends(self, there: Tensor, here: Tensor, unit: float) -> Tensor:
         """[x_j, x_i, a_j, a_i], or the vector from i to j in edge lengths for x_j."""
@@ -239,7 +387,9 @@ class Mgkn(nn.Module):
         return torch.cat([there, here], -1)
 
     def is_shared(self, batch: gb.Batch, copies: int) -> bool:
-        """Whether kernels are made once for all samples: they must be alike, several, and fit into memory."""
+        """Whether kernels are made once for all samples: they must be alike, several, and fit into
+        memory.
+        """
         if (
             self.params.kernel == "rbf"
             or copies == batch.size
@@ -248,7 +398,9 @@ class Mgkn(nn.Module):
         ):
             return False
         edges = sum(batch.geometry[f"{name}.edge_share"].numel() for name in self.kinds)
-        return self.params.form == "shared" or (self.params.form == "auto" and 4 * edges * self.params.width**2 <= MOST_BYTES)
+        return self.params.form == "shared" or (
+            self.params.form == "auto" and 4 * edges * self.params.width**2 <= MOST_BYTES
+        )
 
     def cycles(self, v: list[Tensor], sums: dict[str, Sum]) -> Tensor:
         """T V-cycles over the values (G*m_l, S, w) of all levels; the finest at the end."""
@@ -256,7 +408,8 @@ class Mgkn(nn.Module):
         for turn in range(self.params.cycles):
             for level in range(coarsest):
                 v[level + 1] = relu(v[level + 1] + sums[f"down{level}"](v[level]))
-                v = [relu(one) for one in v] if turn == level == 0 else v  # as the authors': later ones are positive anyway
+                # as the authors': later ones are positive anyway
+                v = [relu(one) for one in v] if turn == level == 0 else v
             for level in range(coarsest, -1, -1):
                 heard = sums[f"mid{level}"](v[level])
                 kept = v[level] @ self.roots[level] if self.params.root else v[level]
@@ -270,7 +423,7 @@ def _root(width: int) -> Tensor:
     return torch.empty(width, width).uniform_(-(width**-0.5), width**-0.5)
 
 
-# ---------------------------------------------------------------------------------------------------------- declaration
+# -------------------------------------------------------------------------------------- declaration
 
 
 def horizon(task: gb.Task, params: Params) -> gb.Horizon:
@@ -279,22 +432,33 @@ def horizon(task: gb.Task, params: Params) -> gb.Horizon:
 
 
 DIFFERS = (
-    "every node is on the finest level and coarser ones are nested farthest points along mesh edges, one hierarchy a mesh; the "
+    "every node is on the finest level and coarser ones are nested farthest points along mesh "
+    "edges, one hierarchy a mesh; the "
     "authors draw 400 of the nodes at random for every sample, and put the rest in further parts",
-    "edges inside a level are mesh edges, and coarse nodes whose cells touch; between levels the 4 nearest visible coarse nodes. "
+    "edges inside a level are mesh edges, and coarse nodes whose cells touch; between levels the 4 "
+    "nearest visible coarse nodes. "
     "`official`: balls of about 20 nodes, as the authors'; no edge leaves the domain",
-    "`paper`: its Gaussian RBF kernel (gamma 1) is read as the weight of an edge, exp(-(d / farthest)^2), summing to one, on "
-    "a network of the two places; `--model.kernel rbf` takes the weight alone, times one matrix a kind of edge",
-    "`paper`: 3-layer encoder and 2-layer decoder are its table; cycles, levels and kernel width are the authors', or ours",
-    "`paper`, `compact`: kernel matrices begin w^-1/2 times smaller (`small_start`, ours); with torch's start the first error is "
+    "`paper`: its Gaussian RBF kernel (gamma 1) is read as the weight of an edge, exp(-(d / "
+    "farthest)^2), summing to one, on "
+    "a network of the two places; `--model.kernel rbf` takes the weight alone, times one matrix a "
+    "kind of edge",
+    "`paper`: 3-layer encoder and 2-layer decoder are its table; cycles, levels and kernel width "
+    "are the authors', or ours",
+    "`paper`, `compact`: kernel matrices begin w^-1/2 times smaller (`small_start`, ours); with "
+    "torch's start the first error is "
     "about 8",
     "`paper`: loss (relative L2) and schedule (cosine) are ours; the paper states neither",
-    "all frames are found in one call, time in the channels; the authors have no recipe (`--model.frames 1` goes one by one)",
-    "`official`: all inputs of a task enter the kernels and the lift, and their smoothed values are means over two rings of "
-    "neighbours; the rate follows a cosine, not steps of 0.8; inputs are scaled by two numbers a channel, not a node",
-    "clouds have no inside to test for: a node hears the nearest ones, 12, or 20 in `official`; coarse nodes are farthest "
+    "all frames are found in one call, time in the channels; the authors have no recipe "
+    "(`--model.frames 1` goes one by one)",
+    "`official`: all inputs of a task enter the kernels and the lift, and their smoothed values "
+    "are means over two rings of "
+    "neighbours; the rate follows a cosine, not steps of 0.8; inputs are scaled by two numbers a "
+    "channel, not a node",
+    "clouds have no inside to test for: a node hears the nearest ones, 12, or 20 in `official`; "
+    "coarse nodes are farthest "
     "points in straight distance, counted in local spacings",
-    "`compact` is ours: small, kernels see an edge's vector instead of its first end, and their hidden units leak below zero, so "
+    "`compact` is ours: small, kernels see an edge's vector instead of its first end, and their "
+    "hidden units leak below zero, so "
     "that none dies; trained by Muon, known boundary values imposed",
 )
 
@@ -316,16 +480,36 @@ def gsnobench_model() -> gb.Model:
             ),
             "official": gb.Preset(
                 model={
-                    **{"kernel_width": 256, "edges": "inputs", "gamma": 0.0, "neighbours": 20, "slopes": True, "lift": "linear"},
+                    **{
+                        "kernel_width": 256,
+                        "edges": "inputs",
+                        "gamma": 0.0,
+                        "neighbours": 20,
+                        "slopes": True,
+                        "lift": "linear",
+                    },
                     **{"head": 256, "small_start": False},
                 },
-                train={"optimiser": "adam", "lr": 1e-3, "weight_decay": 5e-4, "batch": 1, "schedule": "cosine"},
+                train={
+                    "optimiser": "adam",
+                    "lr": 1e-3,
+                    "weight_decay": 5e-4,
+                    "batch": 1,
+                    "schedule": "cosine",
+                },
                 points="minmax",
                 impose_boundary=False,
             ),
             "compact": gb.Preset(
                 model={"width": 32, "kernel_width": 16, "cycles": 2, "offsets": True, "leak": 0.1},
-                train={"optimiser": "muon", "lr": 3e-2, "batch": 12, "schedule": "cosine", "warmup": 0.1, "clip": 1.0},
+                train={
+                    "optimiser": "muon",
+                    "lr": 3e-2,
+                    "batch": 12,
+                    "schedule": "cosine",
+                    "warmup": 0.1,
+                    "clip": 1.0,
+                },
             ),
         },
         settings={"car": {"paper": in_space, "official": in_space, "compact": in_space}},
@@ -334,7 +518,8 @@ def gsnobench_model() -> gb.Model:
         horizon=horizon,
         capabilities=frozenset(gb.Capability),
         title="MGKN",
-        cites="Li, Kovachki, Azizzadenesheli, Liu, Bhattacharya, Stuart and Anandkumar, Multipole Graph Neural Operator for "
+        cites="Li, Kovachki, Azizzadenesheli, Liu, Bhattacharya, Stuart and Anandkumar, Multipole "
+        "Graph Neural Operator for "
         "Parametric Partial Differential Equations, NeurIPS 2020",
         differs=DIFFERS,
     )

@@ -1,4 +1,6 @@
-"""The graph of Sp2GNO: nearest neighbours and their path lengths to anchors, and gated messages along its edges."""
+"""The graph of Sp2GNO: nearest neighbours and their path lengths to anchors, and gated messages
+along its edges.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from gsnobench.meshes.operators import knn_edges
 SHORTEST = 1e-12  # of a node's sum of messages, for the division by its length
 
 
-# ------------------------------------------------------------------------------------------------------- preprocessing
+# ------------------------------------------------------------------------------------ preprocessing
 
 
 def in_box(points: np.ndarray) -> np.ndarray:
@@ -27,7 +29,9 @@ def in_box(points: np.ndarray) -> np.ndarray:
 
 
 def farthest(places: np.ndarray, count: int) -> np.ndarray:
-    """Nodes far from one another: the one nearest the lower corner, then always the farthest from those chosen."""
+    """Nodes far from one another: the one nearest the lower corner, then always the farthest from
+    those chosen.
+    """
     chosen = [int(np.argmin(places.sum(axis=1)))]
     distance = np.full(len(places), np.inf)
     while len(chosen) < count:
@@ -41,22 +45,28 @@ def edge_lengths(points: np.ndarray, k: int) -> csr_array:
     i, j = knn_edges(points, k).T
     length = np.linalg.norm(points[i] - points[j], axis=1)
     ends = np.concatenate([i, j]), np.concatenate([j, i])
-    return csr_array(coo_array((np.concatenate([length, length]), ends), shape=(len(points), len(points))))
+    return csr_array(
+        coo_array((np.concatenate([length, length]), ends), shape=(len(points), len(points)))
+    )
 
 
 def lipschitz(lengths: csr_array, anchors: np.ndarray) -> np.ndarray:
-    """1 / (1 + path length to an anchor), 0 where there is no path; every column with mean 0 and deviation 1, (N, a)."""
+    """1 / (1 + path length to an anchor), 0 where there is no path; every column with mean 0 and
+    deviation 1, (N, a).
+    """
     distance = dijkstra(lengths, directed=False, indices=anchors).T  # (N, a)
     near = np.where(np.isfinite(distance), 1 / (1 + distance), 0.0)
     spread = near.std(axis=0)
     return (near - near.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
 
 
-# ------------------------------------------------------------------------------------------------------------ messages
+# ----------------------------------------------------------------------------------------- messages
 
 
 class Graph(NamedTuple):
-    """Edges in the order of their receivers, over the R nodes of all meshes; each runs in both directions."""
+    """Edges in the order of their receivers, over the R nodes of all meshes; each runs in both
+    directions.
+    """
 
     starts: Tensor  # (R + 1,) where a receiver's edges begin
     senders: Tensor  # (E,)
@@ -69,15 +79,17 @@ def make_graph(lengths: Tensor, embedding: Tensor) -> Graph:
     starts, senders, length = lengths.crow_indices(), lengths.col_indices(), lengths.values()
     receivers = torch.repeat_interleave(starts.diff(), output_size=len(senders))  # (E,)
     places = embedding.flatten(0, 1).mT.contiguous()  # (a, R)
-    described = torch.cat([length[None], places.index_select(1, receivers), places.index_select(1, senders)])
+    described = torch.cat(
+        [length[None], places.index_select(1, receivers), places.index_select(1, senders)]
+    )
     return Graph(starts, senders, senders.argsort(stable=True), described)
 
 
 class Messages(torch.autograd.Function):
     """G = A y, every node's sum divided by its length; A holds the gates.
 
-    By hand, because torch would transpose a sparse matrix for the gradient at every step: edges run in both directions, so
-    A^T is the same list of edges with the gates in another order.
+    By hand, because torch would transpose a sparse matrix for the gradient at every step: edges run
+    in both directions, so A^T is the same list of edges with the gates in another order.
     """
 
     @staticmethod
@@ -99,22 +111,35 @@ class Messages(torch.autograd.Function):
         dy = gather(d_sums, gates[graph.reverse], graph).view_as(y)
         with torch.autocast(y.device.type, enabled=False):
             edges = torch.sparse_csr_tensor(
-                graph.starts, graph.senders, torch.zeros_like(gates), size=(len(y), len(y)), check_invariants=False
+                graph.starts,
+                graph.senders,
+                torch.zeros_like(gates),
+                size=(len(y), len(y)),
+                check_invariants=False,
             )
-            d_gates = torch.sparse.sampled_addmm(edges, d_sums, y.flatten(1).mT, beta=0.0).values()  # d_sums_i . y_j
+            # d_sums_i . y_j
+            d_gates = torch.sparse.sampled_addmm(edges, d_sums, y.flatten(1).mT, beta=0.0).values()
         return dy, d_gates, None
 
 
 def gather(y: Tensor, values: Tensor, graph: Graph) -> Tensor:
-    """sum_j v_ij y_j over the senders j of every node i: (R, C) -> (R, C), twice as fast as a product with a CSR matrix."""
+    """sum_j v_ij y_j over the senders j of every node i: (R, C) -> (R, C), twice as fast as a
+    product with a CSR matrix.
+    """
     return functional.embedding_bag(
-        graph.senders, y, graph.starts, mode="sum", per_sample_weights=values, include_last_offset=True
+        graph.senders,
+        y,
+        graph.starts,
+        mode="sum",
+        per_sample_weights=values,
+        include_last_offset=True,
     )
 
 
 def messages(y: Tensor, gates: Tensor, graph: Graph) -> Tensor:
     """Gated sums over neighbours, of length 1 or, without neighbours, 0: (R, S, d) -> (R, S, d)."""
-    if y.is_meta:  # sparse products have no meta kernel; shape and placement are what a meta run checks
+    # sparse products have no meta kernel; shape and placement are what a meta run checks
+    if y.is_meta:
         return y + gates.sum()
     kind = graph.described.dtype  # not that of autocast: sparse products know single precision only
     result: Tensor = Messages.apply(y.to(kind).contiguous(), gates.to(kind).contiguous(), graph)

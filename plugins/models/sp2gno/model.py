@@ -25,12 +25,23 @@ import gsnobench as gb
 from gsnobench.declare import Geometry, Reference
 from gsnobench.meshes.modes import eigenbasis
 from gsnobench.params import Value
-from gsnobench_plugins.models.sp2gno.graph import Graph, edge_lengths, farthest, in_box, lipschitz, make_graph, messages
+from gsnobench_plugins.models.sp2gno.graph import (
+    Graph,
+    edge_lengths,
+    farthest,
+    in_box,
+    lipschitz,
+    make_graph,
+    messages,
+)
 
 GSNOBENCH_API = 1
-LENGTH_CHANNELS, GATE_CHANNELS = 16, 3  # of an edge's length, and hidden ones of its gate: the authors' numbers
-UNWEIGHTED = 1e9  # width of the Gaussian edge weights, in domain sizes: all weights are exactly 1 in double precision
-OCTAVES, CENTRE = 8, 1e-4  # of the positional features: sines and cosines, and the point that angle and radius are taken about
+# of an edge's length, and hidden ones of its gate: the authors' numbers
+LENGTH_CHANNELS, GATE_CHANNELS = 16, 3
+# width of the Gaussian edge weights, in domain sizes: all weights are exactly 1 in double precision
+UNWEIGHTED = 1e9
+# of the positional features: sines and cosines, and the point that angle and radius are taken about
+OCTAVES, CENTRE = 8, 1e-4
 
 
 class Params(gb.Params):
@@ -38,53 +49,93 @@ class Params(gb.Params):
 
     width: int = gb.knob(32, low=8, high=128, log=True, help="channels d")
     layers: int = gb.knob(6, low=1, high=12, help="layers L, each spectral and spatial")
-    modes: int = gb.knob(32, low=4, high=256, log=True, geometry=True, help="graph modes m, a matrix each")
+    modes: int = gb.knob(
+        32, low=4, high=256, log=True, geometry=True, help="graph modes m, a matrix each"
+    )
     neighbours: int = gb.knob(
-        16, low=3, high=64, geometry=True, help="nearest nodes k; an edge where either end counts the other"
+        16,
+        low=3,
+        high=64,
+        geometry=True,
+        help="nearest nodes k; an edge where either end counts the other",
     )
-    anchors: int = gb.knob(16, low=1, high=64, geometry=True, search=False, help="anchors of the Lipschitz embedding")
+    anchors: int = gb.knob(
+        16, low=1, high=64, geometry=True, search=False, help="anchors of the Lipschitz embedding"
+    )
     relative: bool = gb.knob(
-        False, geometry=True, help="edge lengths over their mean, for other resolutions; else over the domain"
+        False,
+        geometry=True,
+        help="edge lengths over their mean, for other resolutions; else over the domain",
     )
-    head: int = gb.knob(128, low=8, high=512, search=False, help="hidden channels of the projection")
+    head: int = gb.knob(
+        128, low=8, high=512, search=False, help="hidden channels of the projection"
+    )
     activation: Literal["relu", "gelu"] = gb.knob("relu", search=False, help="of the projection")
-    positional: bool = gb.knob(False, search=False, help="angle, radius and octaves of sines of the place as inputs")
-    window: int = gb.knob(1, low=0, search=False, help="given frames that a call sees, the last ones; 0: all")
-    frames: int = gb.knob(1, low=0, search=False, help="frames a call finds, the next ones from its own answer; 0: all at once")
-    unroll: int = gb.knob(1, low=1, high=64, search=False, help="calls that one training step goes through, where it unrolls")
-    increment: bool = gb.knob(False, help="find the change from the last given frame instead of the frame")
+    positional: bool = gb.knob(
+        False, search=False, help="angle, radius and octaves of sines of the place as inputs"
+    )
+    window: int = gb.knob(
+        1, low=0, search=False, help="given frames that a call sees, the last ones; 0: all"
+    )
+    frames: int = gb.knob(
+        1,
+        low=0,
+        search=False,
+        help="frames a call finds, the next ones from its own answer; 0: all at once",
+    )
+    unroll: int = gb.knob(
+        1,
+        low=1,
+        high=64,
+        search=False,
+        help="calls that one training step goes through, where it unrolls",
+    )
+    increment: bool = gb.knob(
+        False, help="find the change from the last given frame instead of the frame"
+    )
 
 
-# ------------------------------------------------------------------------------------------------------- preprocessing
+# ------------------------------------------------------------------------------------ preprocessing
 
 
 def reference(train: gb.Samples, params: Params) -> Reference:
     """Where the anchors are, as shares of a mesh's bounding box, and the length that is one."""
     places = in_box(train.meshes[0].points)
     sizes = [float(np.ptp(mesh.points, axis=0).max()) for mesh in train.meshes]
-    return {"anchors": places[farthest(places, params.anchors)], "length": np.array([np.mean(sizes)])}
+    return {
+        "anchors": places[farthest(places, params.anchors)],
+        "length": np.array([np.mean(sizes)]),
+    }
 
 
 def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference) -> Geometry:
     """The graph with its edge lengths, its modes and the embedding of its nodes."""
     length, k = float(reference["length"][0]), min(params.neighbours, mesh.size - 1)
     lengths = edge_lengths(mesh.points / length, k)
-    _, anchors = KDTree(in_box(mesh.points)).query(reference["anchors"])  # the same places on every mesh
+    # the same places on every mesh
+    _, anchors = KDTree(in_box(mesh.points)).query(reference["anchors"])
     size = float(np.ptp(mesh.points, axis=0).max())
-    basis = eigenbasis(mesh, min(params.modes, mesh.size), kind="knn", neighbours=k, sigma=UNWEIGHTED * size)
-    modes = np.pad(basis.vectors, [(0, 0), (0, params.modes - basis.vectors.shape[1])])  # fewer nodes than modes: zeros
+    basis = eigenbasis(
+        mesh, min(params.modes, mesh.size), kind="knn", neighbours=k, sigma=UNWEIGHTED * size
+    )
+    # fewer nodes than modes: zeros
+    modes = np.pad(basis.vectors, [(0, 0), (0, params.modes - basis.vectors.shape[1])])
     return {
         "modes": gb.Part(modes, ("node", "mode")),
         "embedding": gb.Part(lipschitz(lengths, anchors), ("node", "anchor")),
-        "lengths": gb.Part(lengths / lengths.data.mean() if params.relative else lengths, ("node", "node")),
+        "lengths": gb.Part(
+            lengths / lengths.data.mean() if params.relative else lengths, ("node", "node")
+        ),
     }
 
 
-# --------------------------------------------------------------------------------------------------------- the operator
+# ------------------------------------------------------------------------------------- the operator
 
 
 class Gates(nn.Module):
-    """g = sigmoid(w_2 ReLU(W_1 [W_0 r, P_i, P_j])) for all layers at once: nothing here depends on the fields."""
+    """g = sigmoid(w_2 ReLU(W_1 [W_0 r, P_i, P_j])) for all layers at once: nothing here depends on
+    the fields.
+    """
 
     def __init__(self, layers: int, anchors: int) -> None:
         super().__init__()
@@ -95,15 +146,20 @@ class Gates(nn.Module):
 
     def forward(self, described: Tensor) -> Tensor:
         """(1 + 2 a, E) -> (L, E); W_1 W_0 is one column, so an edge's length is one input."""
-        on_length, on_places = self.hidden.split([LENGTH_CHANNELS, self.hidden.shape[2] - LENGTH_CHANNELS], -1)
+        on_length, on_places = self.hidden.split(
+            [LENGTH_CHANNELS, self.hidden.shape[2] - LENGTH_CHANNELS], -1
+        )
         weight = torch.cat([on_length @ self.length, on_places], -1).flatten(0, 1)  # (L*3, 1 + 2 a)
         bias = self.hidden_bias + (on_length @ self.length_bias[..., None])[..., 0]  # (L, 3)
-        hidden = torch.addmm(bias.view(-1, 1), weight, described).relu_().unflatten(0, bias.shape)  # (L, 3, E)
+        # (L, 3, E)
+        hidden = torch.addmm(bias.view(-1, 1), weight, described).relu_().unflatten(0, bias.shape)
         return torch.baddbmm(self.out_bias[..., None], self.out, hidden)[:, 0].sigmoid()
 
 
 def _linear(layers: int, inputs: int, outputs: int) -> tuple[nn.Parameter, nn.Parameter]:
-    """Weight (L, outputs, inputs) and bias (L, outputs) of one linear map a layer, with the library's start."""
+    """Weight (L, outputs, inputs) and bias (L, outputs) of one linear map a layer, with the
+    library's start.
+    """
     bound = 1 / math.sqrt(inputs)
     shapes = (layers, outputs, inputs), (layers, outputs)
     weight, bias = (nn.Parameter(torch.empty(shape).uniform_(-bound, bound)) for shape in shapes)
@@ -111,7 +167,9 @@ def _linear(layers: int, inputs: int, outputs: int) -> tuple[nn.Parameter, nn.Pa
 
 
 class Layer(nn.Module):
-    """x <- W_p [F, G] + b_p with F = LN(GELU(U (K . U^T x) + W x + b)) and G the messages of A x + a."""
+    """x <- W_p [F, G] + b_p with F = LN(GELU(U (K . U^T x) + W x + b)) and G the messages of A x +
+    a.
+    """
 
     def __init__(self, width: int, modes: int) -> None:
         super().__init__()
@@ -120,7 +178,9 @@ class Layer(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.sent = nn.Linear(width, width)  # A
 
-    def forward(self, x: Tensor, modes: Tensor, gates: Tensor, graph: Graph, fuse: nn.Linear) -> Tensor:
+    def forward(
+        self, x: Tensor, modes: Tensor, gates: Tensor, graph: Graph, fuse: nn.Linear
+    ) -> Tensor:
         """(G, N, S, d) -> the same: S samples on each of G meshes."""
         filtered = self.spectral(x, modes)  # (G, N, S, d)
         received = messages(self.sent(x).flatten(0, 1), gates, graph)  # (G*N, S, d)
@@ -130,7 +190,8 @@ class Layer(nn.Module):
 
     def spectral(self, x: Tensor, modes: Tensor) -> Tensor:
         """F: modes (G, N, m) are shared by the S samples of a mesh."""
-        y = torch.baddbmm(self.local(x).flatten(2), modes, self.filter(modes.mT @ x.flatten(2)))  # (G, N, S*d)
+        # (G, N, S*d)
+        y = torch.baddbmm(self.local(x).flatten(2), modes, self.filter(modes.mT @ x.flatten(2)))
         return self.norm(functional.gelu(y).view_as(x))
 
     def filter(self, c: Tensor) -> Tensor:
@@ -141,7 +202,9 @@ class Layer(nn.Module):
 
 
 class Sp2Gno(nn.Module):
-    """u = W_2 ReLU(W_1 x_L); x_l = W_p [F_l, G_l] + b_p; x_0 = W_in [place, fields] (Sarkar and Chakraborty, 2025)."""
+    """u = W_2 ReLU(W_1 x_L); x_l = W_p [F_l, G_l] + b_p; x_0 = W_in [place, fields] (Sarkar and
+    Chakraborty, 2025).
+    """
 
     def __init__(self, task: gb.Task, params: Params) -> None:
         super().__init__()
@@ -155,66 +218,115 @@ class Sp2Gno(nn.Module):
         self.last = nn.Linear(params.head, task.out_channels)
 
     def forward(self, batch: gb.Batch) -> Tensor:
-        modes, graph = batch.geometry["modes"], make_graph(batch.geometry["lengths"], batch.geometry["embedding"])
-        x = self.lift(self.inputs(batch)).unflatten(0, (len(modes), -1)).transpose(1, 2).contiguous()  # (G, N, S, d)
+        modes, graph = (
+            batch.geometry["modes"],
+            make_graph(batch.geometry["lengths"], batch.geometry["embedding"]),
+        )
+        # (G, N, S, d)
+        x = (
+            self.lift(self.inputs(batch))
+            .unflatten(0, (len(modes), -1))
+            .transpose(1, 2)
+            .contiguous()
+        )
         for layer, gates in zip(self.layers, self.gates(graph.described), strict=True):
             x = layer(x, modes, gates, graph, self.fuse)
-        hidden = functional.relu(self.head(x)) if self.params.activation == "relu" else functional.gelu(self.head(x))
+        hidden = (
+            functional.relu(self.head(x))
+            if self.params.activation == "relu"
+            else functional.gelu(self.head(x))
+        )
         y = batch.frames(self.last(hidden).transpose(1, 2).flatten(0, 1))  # (B, steps, N, C)
         return y + batch.window[:, -1:] if self.params.increment and batch.window.shape[1] else y
 
     def inputs(self, batch: gb.Batch) -> Tensor:
-        """Places, window, static inputs and scalars, and the places once more in waves, (B, N, c_in)."""
+        """Places, window, static inputs and scalars, and the places once more in waves, (B, N,
+        c_in).
+        """
         if not self.params.positional:
             return batch.features
         return torch.cat([batch.features, positional(batch.points).expand(batch.size, -1, -1)], -1)
 
 
 def positional(points: Tensor) -> Tensor:
-    """Angles, radius, and sines and cosines of 2^j pi times these and the place: (G, N, d) -> (G, N, (1 + 4 J) d)."""
+    """Angles, radius, and sines and cosines of 2^j pi times these and the place: (G, N, d) -> (G,
+    N, (1 + 4 J) d).
+    """
     x = points - CENTRE
     squares = x.square().cumsum(-1)  # squared lengths of the first one, two, three components
     angles = [torch.atan2(x[..., 1], x[..., 0])] if x.shape[-1] > 1 else []
-    angles += [torch.atan2(squares[..., axis - 1].sqrt(), x[..., axis]) for axis in range(2, x.shape[-1])]
+    angles += [
+        torch.atan2(squares[..., axis - 1].sqrt(), x[..., axis]) for axis in range(2, x.shape[-1])
+    ]
     polar = torch.stack([*angles, squares[..., -1].sqrt()], -1)  # (G, N, d)
     phases = [torch.cat([points, polar], -1) * (2**octave * math.pi) for octave in range(OCTAVES)]
-    return torch.cat([polar, *(wave for phase in phases for wave in (phase.sin(), phase.cos()))], -1)
+    return torch.cat(
+        [polar, *(wave for phase in phases for wave in (phase.sin(), phase.cos()))], -1
+    )
 
 
-# ---------------------------------------------------------------------------------------------------------- declaration
+# -------------------------------------------------------------------------------------- declaration
 
 
 def horizon(task: gb.Task, params: Params) -> gb.Horizon:
     """The last frames of the window, and the next one or all."""
-    window, steps = min(params.window or task.t_in, task.t_in), min(params.frames or task.t_out, task.t_out)
+    window, steps = (
+        min(params.window or task.t_in, task.t_in),
+        min(params.frames or task.t_out, task.t_out),
+    )
     return gb.Horizon(window, steps, unroll=params.unroll)
 
 
-# The authors' scripts: sizes and batch of the benchmark nearest to each task; darcy is the preset itself.
+# The authors' scripts: sizes and batch of the benchmark nearest to each task; darcy is the preset
+# itself.
 SLOWER: dict[str, Value] = {"model.width": 32, "train.lr": 1e-3}
 FLOW: dict[str, Value] = {
     **SLOWER,
-    **{"model.modes": 32, "model.neighbours": 30, "model.anchors": 8, "model.activation": "gelu", "model.window": 0},
+    **{
+        "model.modes": 32,
+        "model.neighbours": 30,
+        "model.anchors": 8,
+        "model.activation": "gelu",
+        "model.window": 0,
+    },
     **{"model.unroll": 10, "train.batch": 1, "train.unroll_after": 0.0, "train.unroll_share": 1.0},
 }
-ELASTICITY: dict[str, Value] = {"model.layers": 4, "model.modes": 48, "model.anchors": 6, "model.positional": True}
+ELASTICITY: dict[str, Value] = {
+    "model.layers": 4,
+    "model.modes": 48,
+    "model.anchors": 6,
+    "model.positional": True,
+}
 OFFICIAL: dict[str, dict[str, Value]] = {
     "elasticity": {**ELASTICITY, "model.width": 32, "train.batch": 5},
-    "airfoil": {**SLOWER, "model.modes": 48, "model.neighbours": 30, "model.anchors": 32, "train.batch": 20},
+    "airfoil": {
+        **SLOWER,
+        "model.modes": 48,
+        "model.neighbours": 30,
+        "model.anchors": 32,
+        "train.batch": 20,
+    },
     "pipe": {**SLOWER, "model.modes": 48, "model.neighbours": 25, "train.batch": 20},
     "car": {**SLOWER, "model.modes": 48, "train.batch": 1},
     **{task: FLOW for task in ("nse", "swe", "burgers2d", "burgers3d")},
 }
 DIFFERS = (
-    "the Laplacian is that of the symmetrised graph, its modes in double precision with fixed signs; the authors' darcy takes "
+    "the Laplacian is that of the symmetrised graph, its modes in double precision with fixed "
+    "signs; the authors' darcy takes "
     "the directed one, in single precision to 1e-3",
-    "anchors are far from one another in the first training mesh and carried to others by their place in the bounding box; the "
+    "anchors are far from one another in the first training mesh and carried to others by their "
+    "place in the bounding box; the "
     "authors draw them anew for every sample, so that a channel means something else each time",
-    "edge lengths and paths are measured in domain sizes, which is the authors' unit on their benchmarks",
-    "batches of several samples are exact; the authors' code joins graphs without renumbering and therefore takes one at a time",
-    "`paper`: the 16 anchors and the channels of the gates are the authors', relative L2 and cosine ours; the paper states none",
-    "`official`: fields and coordinates are scaled and the rate falls along a cosine; the authors scale nothing and take steps",
-    "`official`: through time, the loss is that of ten frames together, not the sum of ten; gradients of a batch are averaged",
+    "edge lengths and paths are measured in domain sizes, which is the authors' unit on their "
+    "benchmarks",
+    "batches of several samples are exact; the authors' code joins graphs without renumbering and "
+    "therefore takes one at a time",
+    "`paper`: the 16 anchors and the channels of the gates are the authors', relative L2 and "
+    "cosine ours; the paper states none",
+    "`official`: fields and coordinates are scaled and the rate falls along a cosine; the authors "
+    "scale nothing and take steps",
+    "`official`: through time, the loss is that of ten frames together, not the sum of ten; "
+    "gradients of a batch are averaged",
     "`official`: pipe and car have no script that runs, and take the airfoil's sizes",
     "`compact` is ours: Muon, known boundary values imposed",
 )
@@ -228,7 +340,13 @@ def gsnobench_model() -> gb.Model:
         Sp2Gno,
         presets={
             "paper": gb.Preset(
-                train={"optimiser": "adam", "lr": 1e-3, "batch": 32, "schedule": "cosine", "start_share": 0.0},
+                train={
+                    "optimiser": "adam",
+                    "lr": 1e-3,
+                    "batch": 32,
+                    "schedule": "cosine",
+                    "start_share": 0.0,
+                },
                 inputs="minmax",
                 outputs="minmax",
                 points="minmax",
@@ -236,13 +354,26 @@ def gsnobench_model() -> gb.Model:
             ),
             "official": gb.Preset(
                 model={"width": 48, "modes": 64, "neighbours": 20},
-                train={"optimiser": "adam", "lr": 1e-2, "weight_decay": 1e-4, "batch": 10, "schedule": "cosine"},
+                train={
+                    "optimiser": "adam",
+                    "lr": 1e-2,
+                    "weight_decay": 1e-4,
+                    "batch": 10,
+                    "schedule": "cosine",
+                },
                 points="minmax",
                 impose_boundary=False,
             ),
             "compact": gb.Preset(
                 model={"layers": 4, "modes": 48, "relative": True, "window": 0, "frames": 0},
-                train={"optimiser": "muon", "lr": 1e-2, "batch": 4, "schedule": "cosine", "warmup": 0.1, "clip": 1.0},
+                train={
+                    "optimiser": "muon",
+                    "lr": 1e-2,
+                    "batch": 4,
+                    "schedule": "cosine",
+                    "warmup": 0.1,
+                    "clip": 1.0,
+                },
             ),
         },
         settings={task: {"official": knobs} for task, knobs in OFFICIAL.items()},
@@ -251,7 +382,9 @@ def gsnobench_model() -> gb.Model:
         horizon=horizon,
         capabilities=frozenset(gb.Capability),
         title="Sp2GNO",
-        cites="Sarkar and Chakraborty, Spatio-spectral graph neural operator for solving computational mechanics problems on "
-        "irregular domain and unstructured grid, Computer Methods in Applied Mechanics and Engineering 435, 2025",
+        cites="Sarkar and Chakraborty, Spatio-spectral graph neural operator for solving "
+        "computational mechanics problems on "
+        "irregular domain and unstructured grid, Computer Methods in Applied Mechanics and "
+        "Engineering 435, 2025",
         differs=DIFFERS,
     )

@@ -26,36 +26,69 @@ from gsnobench.params import Value
 
 GSNOBENCH_API = 1
 EMPTY = 1e-5  # keeps the token of a slice without nodes finite
-START_STD = 0.02  # of every matrix at the start, as in the authors' code, which thereby undoes its orthogonal slice map
+# of every matrix at the start, as in the authors' code, which thereby undoes its orthogonal slice
+# map
+START_STD = 0.02
 softmax_backward = torch.ops.aten._softmax_backward_data
 
 
 class Params(gb.Params):
-    """The defaults are the paper's table: 256 channels, 6 layers, 8 heads, 16 "spectral attention modes" read as slices."""
+    """The defaults are the paper's table: 256 channels, 6 layers, 8 heads, 16 "spectral attention
+    modes" read as slices.
+    """
 
-    width: int = gb.knob(256, low=16, high=512, log=True, help="channels h, a multiple of the heads")
+    width: int = gb.knob(
+        256, low=16, high=512, log=True, help="channels h, a multiple of the heads"
+    )
     layers: int = gb.knob(6, low=1, high=16, help="blocks of attention and feed-forward map")
     heads: int = gb.knob(8, low=1, high=16, help="heads H, each with its own slices")
     slices: int = gb.knob(16, low=1, high=256, log=True, help="slices G a head")
-    ratio: float = gb.knob(1.0, low=0.5, high=4.0, help="hidden channels of the feed-forward map, relative to the width")
-    octaves: int = gb.knob(0, low=0, high=8, search=False, help="octaves of sines and cosines of the coordinates as inputs")
-    frames: int = gb.knob(0, low=0, search=False, help="frames a call finds, the next ones from its own answer; 0: all at once")
-    attention: Literal["auto", "fused", "plain"] = gb.knob("auto", search=False, help="order of the products; auto: the cheaper")
-    checkpoint: bool = gb.knob(False, search=False, help="recompute every block for the gradient: less memory, a third more time")
+    ratio: float = gb.knob(
+        1.0,
+        low=0.5,
+        high=4.0,
+        help="hidden channels of the feed-forward map, relative to the width",
+    )
+    octaves: int = gb.knob(
+        0,
+        low=0,
+        high=8,
+        search=False,
+        help="octaves of sines and cosines of the coordinates as inputs",
+    )
+    frames: int = gb.knob(
+        0,
+        low=0,
+        search=False,
+        help="frames a call finds, the next ones from its own answer; 0: all at once",
+    )
+    attention: Literal["auto", "fused", "plain"] = gb.knob(
+        "auto", search=False, help="order of the products; auto: the cheaper"
+    )
+    checkpoint: bool = gb.knob(
+        False,
+        search=False,
+        help="recompute every block for the gradient: less memory, a third more time",
+    )
 
 
-# --------------------------------------------------------------------------------------------------------- the operator
+# ------------------------------------------------------------------------------------- the operator
 
 
 class FusedSlices(torch.autograd.Function):
     """w = softmax(x M^T + m) over the slices of a head, and the slices' sums w^T x and sizes w^T 1.
 
-    By hand, because the gradients of x and w then gather in the products themselves, without a pass for each addend.
+    By hand, because the gradients of x and w then gather in the products themselves, without a pass
+    for each addend.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, matrix: Tensor, bias: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """x (B, N, h), M (H, G, h), m (H, G), mask (B, N, 1) -> w (B, N, H*G), sums (B, H*G, h), sizes (B, H*G)."""
+    def forward(
+        ctx: Any, x: Tensor, matrix: Tensor, bias: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """x (B, N, h), M (H, G, h), m (H, G), mask (B, N, 1) -> w (B, N, H*G), sums (B, H*G, h),
+        sizes (B, H*G).
+        """
         logits = functional.linear(x, matrix.flatten(0, 1), bias.flatten())  # (B, N, H*G)
         weights = logits.unflatten(-1, bias.shape).softmax(-1).flatten(2)  # (B, N, H*G)
         weights = weights if mask is None else weights * mask
@@ -64,11 +97,20 @@ class FusedSlices(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, d_weights: Tensor, d_sums: Tensor, d_sizes: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(
+        ctx: Any, d_weights: Tensor, d_sums: Tensor, d_sizes: Tensor
+    ) -> tuple[Tensor | None, ...]:
         x, matrix, weights = ctx.saved_tensors
-        dw = torch.baddbmm(d_weights, x, d_sums.mT).add_(d_sizes[:, None]).unflatten(-1, matrix.shape[:2])  # (B, N, H, G)
-        d_logits = softmax_backward(dw, weights.view_as(dw), -1, dw.dtype).flatten(2).flatten(0, 1)  # (B*N, H*G)
-        dx = torch.addmm((weights @ d_sums).flatten(0, 1), d_logits, matrix.flatten(0, 1))  # (B*N, h)
+        # (B, N, H, G)
+        dw = (
+            torch.baddbmm(d_weights, x, d_sums.mT)
+            .add_(d_sizes[:, None])
+            .unflatten(-1, matrix.shape[:2])
+        )
+        # (B*N, H*G)
+        d_logits = softmax_backward(dw, weights.view_as(dw), -1, dw.dtype).flatten(2).flatten(0, 1)
+        # (B*N, h)
+        dx = torch.addmm((weights @ d_sums).flatten(0, 1), d_logits, matrix.flatten(0, 1))
         d_matrix = (d_logits.mT @ x.flatten(0, 1)).view_as(matrix)
         return dx.view_as(x), d_matrix, d_logits.sum(0).view(matrix.shape[:2]), None
 
@@ -95,7 +137,10 @@ class PhysicsAttention(nn.Module):
     def plain(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """The formula as it stands: all maps act on nodes."""
         normed = self.norm(x)
-        value, place = (part(normed).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.value, self.place))
+        value, place = (
+            part(normed).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for part in (self.value, self.place)
+        )
         weights = (self.slice(place) / self.temperature[:, None, None]).softmax(-1)  # (B, H, N, G)
         weights = weights if mask is None else weights * mask[:, None]
         tokens = weights.mT @ value / (weights.sum(2)[..., None] + EMPTY)  # (B, H, G, e)
@@ -106,20 +151,29 @@ class PhysicsAttention(nn.Module):
         """The same with W_f and W_o on the tokens, and W_s W_x / tau as one map to the logits."""
         weights, sums, sizes = FusedSlices.apply(self.norm(x), *self.slice_map(), mask)
         B, H = len(x), self.heads
-        sums = sums.unflatten(1, (H, -1)).transpose(0, 1).flatten(1, 2)  # (H, B*G, h): one product a head
+        # (H, B*G, h): one product a head
+        sums = sums.unflatten(1, (H, -1)).transpose(0, 1).flatten(1, 2)
         sizes = sizes.unflatten(1, (H, -1)).transpose(0, 1)[..., None]  # (H, B, G, 1)
-        value = (sums @ self.value.weight.unflatten(0, (H, -1)).mT).unflatten(1, (B, -1))  # (H, B, G, e)
-        tokens = (value + sizes * self.value.bias.view(H, 1, 1, -1)) / (sizes + EMPTY)  # (H, B, G, e)
+        # (H, B, G, e)
+        value = (sums @ self.value.weight.unflatten(0, (H, -1)).mT).unflatten(1, (B, -1))
+        # (H, B, G, e)
+        tokens = (value + sizes * self.value.bias.view(H, 1, 1, -1)) / (sizes + EMPTY)
         out = self.out.weight.unflatten(1, (H, -1)).permute(1, 2, 0)  # (H, e, h)
         bias = (self.out.bias / H)[None, None]  # rides on the tokens: a head's weights sum to 1
-        written = torch.baddbmm(bias, self.attend(tokens).flatten(1, 2), out).unflatten(1, (B, -1))  # (H, B, G, h)
+        # (H, B, G, h)
+        written = torch.baddbmm(bias, self.attend(tokens).flatten(1, 2), out).unflatten(1, (B, -1))
         return torch.baddbmm(x, weights, written.transpose(0, 1).flatten(1, 2))
 
     def slice_map(self) -> tuple[Tensor, Tensor]:
         """W_s W_x / tau, (H, G, h), and (W_s b_x + b_s) / tau, (H, G)."""
-        place, offset = self.place.weight.unflatten(0, (self.heads, -1)), self.place.bias.unflatten(0, (self.heads, -1))
+        place, offset = (
+            self.place.weight.unflatten(0, (self.heads, -1)),
+            self.place.bias.unflatten(0, (self.heads, -1)),
+        )
         scale = self.temperature[:, None]  # (H, 1)
-        return self.slice.weight @ place / scale[..., None], (offset @ self.slice.weight.mT + self.slice.bias) / scale
+        return self.slice.weight @ place / scale[..., None], (
+            offset @ self.slice.weight.mT + self.slice.bias
+        ) / scale
 
     def attend(self, tokens: Tensor) -> Tensor:
         """softmax(q k^T / sqrt e) v among the tokens of each head, of the shape (., ., G, e)."""
@@ -141,22 +195,31 @@ class Block(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         x = self.attention(x, mask)  # (B, N, h)
         hidden = functional.gelu(self.up(self.norm(x))).flatten(0, 1)  # (B*N, r h)
-        return torch.addmm(x.flatten(0, 1), hidden, self.down.weight.mT).add_(self.down.bias).view_as(x)
+        return (
+            torch.addmm(x.flatten(0, 1), hidden, self.down.weight.mT)
+            .add_(self.down.bias)
+            .view_as(x)
+        )
 
 
 def is_fused(params: Params) -> bool:
     """Whether the maps act on tokens: 3 h H G products a node against 3 h (h + G)."""
-    return params.attention == "fused" or (params.attention == "auto" and (params.heads - 1) * params.slices <= params.width)
+    return params.attention == "fused" or (
+        params.attention == "auto" and (params.heads - 1) * params.slices <= params.width
+    )
 
 
 class Transolver(nn.Module):
-    """u = W LN X_L; X <- X + PA(LN X), X <- X + FF(LN X); X_0 = W_2 GELU(W_1 [x, inputs]) + p (Wu et al., 2024)."""
+    """u = W LN X_L; X <- X + PA(LN X), X <- X + FF(LN X); X_0 = W_2 GELU(W_1 [x, inputs]) + p (Wu
+    et al., 2024).
+    """
 
     def __init__(self, task: gb.Task, params: Params) -> None:
         super().__init__()
         if params.width % params.heads:
             raise gb.ParamError(
-                f"model.width: {params.width} channels for {params.heads} heads; expected a multiple of them; change either"
+                f"model.width: {params.width} channels for {params.heads} heads; expected a "
+                "multiple of them; change either"
             )
         self.params, width = params, params.width
         inputs = task.in_channels + 2 * params.octaves * task.dim
@@ -169,8 +232,10 @@ class Transolver(nn.Module):
         self.apply(_start)
 
     def forward(self, batch: gb.Batch) -> Tensor:
-        x = functional.gelu(self.first(torch.cat([batch.features, *self.waves(batch)], -1)))  # (B, N, 2h)
-        x = functional.linear(x, self.second.weight, self.second.bias + self.everywhere)  # (B, N, h)
+        # (B, N, 2h)
+        x = functional.gelu(self.first(torch.cat([batch.features, *self.waves(batch)], -1)))
+        # (B, N, h)
+        x = functional.linear(x, self.second.weight, self.second.bias + self.everywhere)
         mask = None if batch.mask is None else batch.mask[..., None].to(x.dtype)  # (B, N, 1)
         for block in self.blocks:
             is_saved = not (self.params.checkpoint and torch.is_grad_enabled())
@@ -179,7 +244,10 @@ class Transolver(nn.Module):
 
     def waves(self, batch: gb.Batch) -> list[Tensor]:
         """sin and cos of 2^j pi x, j < octaves, each (B, N, d)."""
-        angles = [batch.points.expand(batch.size, -1, -1) * (2**octave * math.pi) for octave in range(self.params.octaves)]
+        angles = [
+            batch.points.expand(batch.size, -1, -1) * (2**octave * math.pi)
+            for octave in range(self.params.octaves)
+        ]
         return [wave for angle in angles for wave in (angle.sin(), angle.cos())]
 
 
@@ -192,7 +260,7 @@ def _start(part: nn.Module) -> None:
         nn.init.trunc_normal_(part.query_key_value, std=START_STD)
 
 
-# ---------------------------------------------------------------------------------------------------------- declaration
+# -------------------------------------------------------------------------------------- declaration
 
 
 def horizon(task: gb.Task, params: Params) -> gb.Horizon:
@@ -200,13 +268,26 @@ def horizon(task: gb.Task, params: Params) -> gb.Horizon:
     return gb.Horizon(task.t_in, min(params.frames or task.t_out, task.t_out))
 
 
-# The authors' scripts: sizes and batch of the benchmark nearest to each task; elasticity is the preset itself.
+# The authors' scripts: sizes and batch of the benchmark nearest to each task; elasticity is the
+# preset itself.
 FLOW: dict[str, Value] = {"model.width": 256, "model.slices": 32, "train.clip": 0.0}
 OFFICIAL: dict[str, dict[str, Value]] = {
-    **{task: {"train.batch": 4, "train.schedule": "onecycle"} for task in ("darcy", "darcy_threshold", "airfoil")},
+    **{
+        task: {"train.batch": 4, "train.schedule": "onecycle"}
+        for task in ("darcy", "darcy_threshold", "airfoil")
+    },
     "pipe": {"model.ratio": 2.0, "train.batch": 8, "train.schedule": "onecycle"},
-    **{task: {**FLOW, "train.batch": 2, "train.schedule": "onecycle"} for task in ("nse", "swe", "burgers2d", "burgers3d")},
-    "car": {**FLOW, "model.ratio": 2.0, "train.optimiser": "adam", "train.weight_decay": 0.0, "train.schedule": "onecycle"},
+    **{
+        task: {**FLOW, "train.batch": 2, "train.schedule": "onecycle"}
+        for task in ("nse", "swe", "burgers2d", "burgers3d")
+    },
+    "car": {
+        **FLOW,
+        "model.ratio": 2.0,
+        "train.optimiser": "adam",
+        "train.weight_decay": 0.0,
+        "train.schedule": "onecycle",
+    },
 }
 
 
@@ -226,30 +307,52 @@ def gsnobench_model() -> gb.Model:
             ),
             "official": gb.Preset(
                 model={"width": 128, "layers": 8, "heads": 8, "slices": 64},
-                train={"optimiser": "adamw", "lr": 1e-3, "weight_decay": 1e-5, "batch": 1, "schedule": "cosine", "clip": 0.1},
+                train={
+                    "optimiser": "adamw",
+                    "lr": 1e-3,
+                    "weight_decay": 1e-5,
+                    "batch": 1,
+                    "schedule": "cosine",
+                    "clip": 0.1,
+                },
                 points="zscore",
                 impose_boundary=False,
             ),
             "compact": gb.Preset(
                 model={"width": 64, "layers": 4, "heads": 4, "slices": 16},
-                train={"optimiser": "muon", "lr": 5e-3, "batch": 8, "schedule": "cosine", "warmup": 0.1, "clip": 1.0},
+                train={
+                    "optimiser": "muon",
+                    "lr": 5e-3,
+                    "batch": 8,
+                    "schedule": "cosine",
+                    "warmup": 0.1,
+                    "clip": 1.0,
+                },
             ),
         },
         settings={task: {"official": knobs} for task, knobs in OFFICIAL.items()},
         horizon=horizon,
         capabilities=frozenset(gb.Capability),
         title="Transolver",
-        cites="Wu, Luo, Wang, Wang and Long, Transolver: A Fast Transformer Solver for PDEs on General Geometries, ICML 2024",
+        cites="Wu, Luo, Wang, Wang and Long, Transolver: A Fast Transformer Solver for PDEs on "
+        "General Geometries, ICML 2024",
         differs=(
-            "`paper`: its 16 spectral attention modes are read as slices, its MLP of 2 x 256 as a feed-forward map of ratio 1",
-            "`paper`: coordinates enter as they are, as in the authors' code; `--model.octaves 4` adds sines and cosines (ours)",
+            "`paper`: its 16 spectral attention modes are read as slices, its MLP of 2 x 256 as a "
+            "feed-forward map of ratio 1",
+            "`paper`: coordinates enter as they are, as in the authors' code; `--model.octaves 4` "
+            "adds sines and cosines (ours)",
             "`paper`: loss (relative L2) and schedule (cosine) are ours; the paper states neither",
-            "all frames are found in one call, time in the channels, as the paper's table says; the authors go frame by frame "
+            "all frames are found in one call, time in the channels, as the paper's table says; "
+            "the authors go frame by frame "
             "(`--model.frames 1`) or condition on a time, which is left out",
-            "`official`: always the irregular-mesh variant; on grids the authors use 3x3 convolutions and a gradient loss",
-            "`official`: coordinates and fields are z-scored; the authors leave some benchmarks as they are",
-            "`official`: the one-cycle rate ends at 1e-4 of its peak, not at 4e-6; the car is trained on relative L2, not on MSE",
-            "nodes that are padding belong to no slice; the authors' code has no mask, and takes one sample at a time instead",
+            "`official`: always the irregular-mesh variant; on grids the authors use 3x3 "
+            "convolutions and a gradient loss",
+            "`official`: coordinates and fields are z-scored; the authors leave some benchmarks as "
+            "they are",
+            "`official`: the one-cycle rate ends at 1e-4 of its peak, not at 4e-6; the car is "
+            "trained on relative L2, not on MSE",
+            "nodes that are padding belong to no slice; the authors' code has no mask, and takes "
+            "one sample at a time instead",
             "`compact` is ours: small, trained by Muon, known boundary values imposed",
         ),
     )

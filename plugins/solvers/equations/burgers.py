@@ -1,4 +1,6 @@
-"""Burgers' equation du/dt + u.grad u = nu Laplace u with u = 0 on the boundary: linear elements, energy-consistent form."""
+"""Burgers' equation du/dt + u.grad u = nu Laplace u with u = 0 on the boundary: linear elements,
+energy-consistent form.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ from gsnobench_plugins.solvers.methods.integrate import Rhs, spectral_radius
 
 # Of rk4 over the sum of decay rate and advection bound; random fields blow up from 2.78 on.
 LONGEST_STEP = 2.6
-# Share of von Neumann and Richtmyer's viscosity, which follows the jump of the velocity along an edge. It acts where that jump
-# times the edge is more than 2 nu, and not at all elsewhere: resolved flow never meets it.
+# Share of von Neumann and Richtmyer's viscosity, which follows the jump of the velocity along an
+# edge. It acts where that jump times the edge is more than 2 nu, and not at all elsewhere: resolved
+# flow never meets it.
 STEEP = 1.0
 # Products and sums may be fused and reordered: a third of the time, and the same bits on every run.
 _compiled = njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
@@ -25,11 +28,13 @@ _compiled = njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """The operators of one mesh between its free nodes, in an order that keeps neighbours close in memory.
+    """The operators of one mesh between its free nodes, in an order that keeps neighbours close in
+    memory.
 
-    Entries start[i]:start[i+1] are the edges from row i to later rows, each with K_ij, integral of grad phi_i . grad phi_j, and
-    B_ij, integral of phi_i grad phi_j. Between free nodes K_ji = K_ij and B_ji = -B_ij: one entry serves both ends, and
-    the antisymmetry that the energy balance rests on holds to the last bit.
+    Entries start[i]:start[i+1] are the edges from row i to later rows, each with K_ij, integral of
+    grad phi_i . grad phi_j, and B_ij, integral of phi_i grad phi_j. Between free nodes K_ji = K_ij
+    and B_ji = -B_ij: one entry serves both ends, and the antisymmetry that the energy balance rests
+    on holds to the last bit.
     """
 
     free: Array  # (n,) node number of each row
@@ -64,7 +69,10 @@ def make_flow(mesh: Mesh) -> Flow:
     free = order[~mesh.tags["boundary"][order]]
     mass = lumped_mass(mesh)[free]
     laplacian = -stiffness(mesh)[free][:, free]
-    parts = [_upper(matrix) for matrix in (laplacian, *(one[free][:, free] for one in gradient_matrices(mesh)))]
+    parts = [
+        _upper(matrix)
+        for matrix in (laplacian, *(one[free][:, free] for one in gradient_matrices(mesh)))
+    ]
     pattern = parts[0]
     rows = np.repeat(np.arange(len(free)), np.diff(pattern.indptr))
     assert all(np.array_equal(part.indices, pattern.indices) for part in parts)
@@ -83,7 +91,9 @@ def make_flow(mesh: Mesh) -> Flow:
         decay=0.0,
         advection=float(np.max(reach / mass)),
     )
-    return replace(flow, decay=spectral_radius(burgers_rhs(flow, 1.0), (len(free), mesh.dim), size=1e-9))
+    return replace(
+        flow, decay=spectral_radius(burgers_rhs(flow, 1.0), (len(free), mesh.dim), size=1e-9)
+    )
 
 
 def _upper(matrix: sp.csr_array) -> sp.csr_array:
@@ -102,16 +112,19 @@ def gradient_matrices(mesh: Mesh) -> list[sp.csr_array]:
     matrices = []
     for axis in range(mesh.dim):
         local = np.tile(measures[:, None] / k * slopes[:, :, axis], (1, k)).ravel()
-        matrices.append(sp.coo_array((local, (rows, columns)), shape=(mesh.size, mesh.size)).tocsr())
+        matrices.append(
+            sp.coo_array((local, (rows, columns)), shape=(mesh.size, mesh.size)).tocsr()
+        )
     return matrices
 
 
 def burgers_rhs(flow: Flow, viscosity: float, *, steep: float = STEEP) -> Rhs:
     """The rate of change of the velocity at the free nodes, (n, d).
 
-    Advection is split as u.grad u = (u.grad u + div(u u)) / 2 - u div(u) / 2: the first part keeps the discrete energy to the
-    last bit, the second changes it as the equation does. Where the mesh cannot hold a front, what `steep` times its
-    jump exceeds the viscosity by is added to it on that edge, which only takes energy away.
+    Advection is split as u.grad u = (u.grad u + div(u u)) / 2 - u div(u) / 2: the first part keeps
+    the discrete energy to the last bit, the second changes it as the equation does. Where the mesh
+    cannot hold a front, what `steep` times its jump exceeds the viscosity by is added to it on that
+    edge, which only takes energy away.
     """
     weight = flow.weight * np.array([viscosity, *[1.0] * flow.dim, viscosity])
     own, share = viscosity * flow.diagonal, 1.0 / flow.mass
@@ -138,7 +151,9 @@ def top_speed(state: Array) -> float:
 
 @_compiled
 def _rates_2d(u, start, neighbour, weight, factor, share, steep, out):  # type: ignore[no-untyped-def]
-    """Each edge gives to both ends; `factor` gathers what multiplies a node's own value: diffusion and half the divergence."""
+    """Each edge gives to both ends; `factor` gathers what multiplies a node's own value: diffusion
+    and half the divergence.
+    """
     for i in range(u.shape[0]):
         a, b = u[i, 0], u[i, 1]
         rate_a, rate_b, own = out[i, 0], out[i, 1], factor[i]

@@ -1,5 +1,6 @@
-"""Compressible Euler equations in the plane: second-order node-centred finite volumes with the HLLC flux, slip walls and a
-characteristic far field. Units: density and speed of sound of the free stream, so that its pressure is 1 / gamma."""
+"""Compressible Euler equations in the plane: second-order node-centred finite volumes with the HLLC
+flux, slip walls and a characteristic far field. Units: density and speed of sound of the free
+stream, so that its pressure is 1 / gamma."""
 
 from __future__ import annotations
 
@@ -16,12 +17,15 @@ from gsnobench_plugins.solvers.methods.integrate import Rhs, ssp_rk3
 
 GAMMA = 1.4
 PRESSURE = 1.0 / GAMMA  # of the free stream
-# Share of the central slope in the reconstruction: on a regular mesh 1/3 cancels the leading dispersion error.
+# Share of the central slope in the reconstruction: on a regular mesh 1/3 cancels the leading
+# dispersion error.
 KAPPA = 1.0 / 3.0
-# Of ssp_rk3 times the fastest rate of any cell (`euler_rates`); noise blows up from 5.2 in still and from 5.8 in fast air.
+# Of ssp_rk3 times the fastest rate of any cell (`euler_rates`); noise blows up from 5.2 in still
+# and from 5.8 in fast air.
 LONGEST_STEP = 3.5
 RENEWAL = 0.05  # time after which the step is set anew
-# Differences below (SMOOTH * edge)^1.5 times the free stream are taken for smooth and not limited (Venkatakrishnan 1995).
+# Differences below (SMOOTH * edge)^1.5 times the free stream are taken for smooth and not limited
+# (Venkatakrishnan 1995).
 SMOOTH = 5.0
 _compiled = njit(cache=True, error_model="numpy", fastmath={"contract"})
 _inlined = njit(cache=True, error_model="numpy", fastmath={"contract"}, inline="always")
@@ -44,22 +48,29 @@ class Stream:
 def conserved(primitive: Array) -> Array:
     """(rho, u, v, p) -> (rho, rho u, rho v, energy), along the last axis."""
     rho, u, v, p = np.moveaxis(np.asarray(primitive, dtype=float), -1, 0)
-    return np.stack([rho, rho * u, rho * v, p / (GAMMA - 1.0) + 0.5 * rho * (u * u + v * v)], axis=-1)
+    return np.stack(
+        [rho, rho * u, rho * v, p / (GAMMA - 1.0) + 0.5 * rho * (u * u + v * v)], axis=-1
+    )
 
 
 def primitives(state: Array) -> Array:
     """The inverse of `conserved`."""
     rho, m, n, energy = np.moveaxis(np.asarray(state, dtype=float), -1, 0)
-    return np.stack([rho, m / rho, n / rho, (GAMMA - 1.0) * (energy - 0.5 * (m * m + n * n) / rho)], axis=-1)
+    return np.stack(
+        [rho, m / rho, n / rho, (GAMMA - 1.0) * (energy - 0.5 * (m * m + n * n) / rho)], axis=-1
+    )
 
 
 def euler_rhs(dual: DualMesh, is_wall: Array, stream: Stream) -> Rhs:
-    """The rate of change of (rho, rho u, rho v, energy), (N, 4); boundary edges are slip walls where `is_wall` (W,), elsewhere
-    air of the free stream lies behind them."""
+    """The rate of change of (rho, rho u, rho v, energy), (N, 4); boundary edges are slip walls
+    where `is_wall` (W,), elsewhere air of the free stream lies behind them."""
     node = np.empty((dual.volume.size, 12))  # rho, u, v, p, then the gradients of each
     length = np.hypot(*dual.normal.T)
     size = np.hypot(*dual.offset.T)
-    face = np.column_stack([dual.normal / length[:, None], length, dual.offset, (SMOOTH * size) ** 3])  # (E, 6)
+    # (E, 6)
+    face = np.column_stack(
+        [dual.normal / length[:, None], length, dual.offset, (SMOOTH * size) ** 3]
+    )
     share = 1.0 / dual.volume
     wall, wall_normal = dual.wall[is_wall], dual.wall_normal[is_wall]
     far, far_normal = dual.wall[~is_wall], dual.wall_normal[~is_wall]
@@ -78,7 +89,9 @@ def euler_rhs(dual: DualMesh, is_wall: Array, stream: Stream) -> Rhs:
 
 
 def euler_rates(dual: DualMesh) -> Callable[[Array], Array]:
-    """How fast the waves of a state (N, 4) cross each cell: sum of (|v.n| + c) over its faces and over its area, (N,)."""
+    """How fast the waves of a state (N, 4) cross each cell: sum of (|v.n| + c) over its faces and
+    over its area, (N,).
+    """
     length, wall_length = np.hypot(*dual.normal.T), np.hypot(*dual.wall_normal.T)
 
     def rates(state: Array) -> Array:
@@ -90,8 +103,11 @@ def euler_rates(dual: DualMesh) -> Callable[[Array], Array]:
     return rates
 
 
-def evolve(dual: DualMesh, is_wall: Array, stream: Stream, state: Array, times: Sequence[float]) -> Iterator[Array]:
-    """The state (N, 4) at each of the times, starting from the one at the first; copy what is to be kept.
+def evolve(
+    dual: DualMesh, is_wall: Array, stream: Stream, state: Array, times: Sequence[float]
+) -> Iterator[Array]:
+    """The state (N, 4) at each of the times, starting from the one at the first; copy what is to be
+    kept.
 
     The step follows the fastest wave of any cell and is set anew whenever `RENEWAL` has passed.
     """
@@ -100,7 +116,9 @@ def evolve(dual: DualMesh, is_wall: Array, stream: Stream, state: Array, times: 
     for begin, end in zip(times[:-1], times[1:], strict=True):
         parts = max(1, math.ceil((end - begin) / RENEWAL - 1e-9))
         for _ in range(parts):
-            *_, state = ssp_rk3(rhs, state, (0.0, (end - begin) / parts), LONGEST_STEP / float(rates(state).max()))
+            *_, state = ssp_rk3(
+                rhs, state, (0.0, (end - begin) / parts), LONGEST_STEP / float(rates(state).max())
+            )
         yield state
 
 
@@ -112,7 +130,9 @@ def _crossing(state, edge, normal, length, out):  # type: ignore[no-untyped-def]
             rho = state[i, 0]
             u, v = state[i, 1] / rho, state[i, 2] / rho
             p = (GAMMA - 1.0) * (state[i, 3] - 0.5 * rho * (u * u + v * v))
-            out[i] += abs(u * normal[e, 0] + v * normal[e, 1]) + np.sqrt(GAMMA * p / rho) * length[e]
+            out[i] += (
+                abs(u * normal[e, 0] + v * normal[e, 1]) + np.sqrt(GAMMA * p / rho) * length[e]
+            )
 
 
 @_compiled
@@ -147,8 +167,8 @@ def _gradients(node, start, neighbour, slope):  # type: ignore[no-untyped-def]
 
 @_inlined
 def _half_step(across, slope, smooth):  # type: ignore[no-untyped-def]
-    """Change from a node to the middle of an edge: van Albada's limiter between the difference across the edge and the one
-    that the node's own gradient expects behind it."""
+    """Change from a node to the middle of an edge: van Albada's limiter between the difference
+    across the edge and the one that the node's own gradient expects behind it."""
     behind = 2.0 * slope - across
     s = max(0.0, (2.0 * across * behind + smooth) / (across * across + behind * behind + smooth))
     return 0.25 * s * ((1.0 - KAPPA * s) * behind + (1.0 + KAPPA * s) * across)
@@ -158,8 +178,20 @@ def _half_step(across, slope, smooth):  # type: ignore[no-untyped-def]
 def _edge_fluxes(node, edge, face, out):  # type: ignore[no-untyped-def]
     for e in range(edge.shape[0]):
         i, j = edge[e, 0], edge[e, 1]
-        nx, ny, length, dx, dy, smooth = face[e, 0], face[e, 1], face[e, 2], face[e, 3], face[e, 4], face[e, 5]
-        d_rho, d_u, d_v, d_p = node[j, 0] - node[i, 0], node[j, 1] - node[i, 1], node[j, 2] - node[i, 2], node[j, 3] - node[i, 3]
+        nx, ny, length, dx, dy, smooth = (
+            face[e, 0],
+            face[e, 1],
+            face[e, 2],
+            face[e, 3],
+            face[e, 4],
+            face[e, 5],
+        )
+        d_rho, d_u, d_v, d_p = (
+            node[j, 0] - node[i, 0],
+            node[j, 1] - node[i, 1],
+            node[j, 2] - node[i, 2],
+            node[j, 3] - node[i, 3],
+        )
         rho_l = node[i, 0] + _half_step(d_rho, node[i, 4] * dx + node[i, 5] * dy, smooth)
         u_l = node[i, 1] + _half_step(d_u, node[i, 6] * dx + node[i, 7] * dy, smooth)
         v_l = node[i, 2] + _half_step(d_v, node[i, 8] * dx + node[i, 9] * dy, smooth)
@@ -184,8 +216,9 @@ def _edge_fluxes(node, edge, face, out):  # type: ignore[no-untyped-def]
 
 @_inlined
 def _hllc(rho_l, u_l, v_l, p_l, rho_r, u_r, v_r, p_r, nx, ny):  # type: ignore[no-untyped-def]
-    """Flux along the unit normal (Toro, Spruce and Speares 1994; wave speeds of Davis 1988), the free stream's pressure taken
-    off the momentum, which no closed cell notices and which keeps the digits of small differences."""
+    """Flux along the unit normal (Toro, Spruce and Speares 1994; wave speeds of Davis 1988), the
+    free stream's pressure taken off the momentum, which no closed cell notices and which keeps the
+    digits of small differences."""
     q_l, q_r = u_l * nx + v_l * ny, u_r * nx + v_r * ny
     e_l = p_l / (GAMMA - 1.0) + 0.5 * rho_l * (u_l * u_l + v_l * v_l)
     e_r = p_r / (GAMMA - 1.0) + 0.5 * rho_r * (u_r * u_r + v_r * v_r)
@@ -193,10 +226,19 @@ def _hllc(rho_l, u_l, v_l, p_l, rho_r, u_r, v_r, p_r, nx, ny):  # type: ignore[n
     s_l, s_r = min(q_l - c_l, q_r - c_r), max(q_l + c_l, q_r + c_r)
     m_l, m_r = rho_l * (s_l - q_l), rho_r * (s_r - q_r)
     s_m = (p_r - p_l + m_l * q_l - m_r * q_r) / (m_l - m_r)
-    rho, u, v, p, q, energy, s = (rho_l, u_l, v_l, p_l, q_l, e_l, s_l) if s_m >= 0.0 else (rho_r, u_r, v_r, p_r, q_r, e_r, s_r)
+    rho, u, v, p, q, energy, s = (
+        (rho_l, u_l, v_l, p_l, q_l, e_l, s_l)
+        if s_m >= 0.0
+        else (rho_r, u_r, v_r, p_r, q_r, e_r, s_r)
+    )
     if s_l >= 0.0 or s_r <= 0.0:
         flow = rho * q
-        return flow, flow * u + (p - PRESSURE) * nx, flow * v + (p - PRESSURE) * ny, q * (energy + p)
+        return (
+            flow,
+            flow * u + (p - PRESSURE) * nx,
+            flow * v + (p - PRESSURE) * ny,
+            q * (energy + p),
+        )
     inside = p + rho * (s - q) * (s_m - q)  # pressure between the acoustic waves
     flow = s_m * rho * (s - q) / (s - s_m)
     return (
@@ -209,7 +251,9 @@ def _hllc(rho_l, u_l, v_l, p_l, rho_r, u_r, v_r, p_r, nx, ny):  # type: ignore[n
 
 @_compiled
 def _wall_fluxes(node, wall, wall_normal, out):  # type: ignore[no-untyped-def]
-    """Pressure alone; the half-face of a node sees 5/6 of its own and 1/6 of its neighbour's: exact where it is linear."""
+    """Pressure alone; the half-face of a node sees 5/6 of its own and 1/6 of its neighbour's: exact
+    where it is linear.
+    """
     for w in range(wall.shape[0]):
         i, j = wall[w, 0], wall[w, 1]
         p_i, p_j = node[i, 3] - PRESSURE, node[j, 3] - PRESSURE
@@ -227,7 +271,16 @@ def _far_fluxes(node, far, far_normal, outside, out):  # type: ignore[no-untyped
         for side in range(2):
             k = far[w, side]
             f0, f1, f2, f3 = _hllc(
-                node[k, 0], node[k, 1], node[k, 2], node[k, 3], outside[0], outside[1], outside[2], outside[3], nx, ny
+                node[k, 0],
+                node[k, 1],
+                node[k, 2],
+                node[k, 3],
+                outside[0],
+                outside[1],
+                outside[2],
+                outside[3],
+                nx,
+                ny,
             )
             out[k, 0] -= length * f0
             out[k, 1] -= length * f1

@@ -1,4 +1,6 @@
-"""Steady Euler flow by symmetric Gauss-Seidel sweeps over the cells (LU-SGS, Yoon and Jameson 1988), and its forces."""
+"""Steady Euler flow by symmetric Gauss-Seidel sweeps over the cells (LU-SGS, Yoon and Jameson
+1988), and its forces.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,15 @@ import numpy as np
 from numba import njit
 
 from gsnobench.data import Array
-from gsnobench_plugins.solvers.equations.euler import GAMMA, PRESSURE, Stream, conserved, euler_rates, euler_rhs, primitives
+from gsnobench_plugins.solvers.equations.euler import (
+    GAMMA,
+    PRESSURE,
+    Stream,
+    conserved,
+    euler_rates,
+    euler_rhs,
+    primitives,
+)
 from gsnobench_plugins.solvers.methods.finite_volume import DualMesh
 
 RELAXATION = 1.05  # of the wave speeds in the sweeps: more is safer and slower
@@ -24,7 +34,9 @@ class Steady:
     sweeps: int
 
 
-def steady_state(dual: DualMesh, is_wall: Array, stream: Stream, *, sweeps: int = 2000, residual: float = 1e-8) -> Steady:
+def steady_state(
+    dual: DualMesh, is_wall: Array, stream: Stream, *, sweeps: int = 2000, residual: float = 1e-8
+) -> Steady:
     """Sweep from the free stream until the residual is met or the sweeps are used up."""
     rhs, rates = euler_rhs(dual, is_wall, stream), euler_rates(dual)
     state = np.tile(conserved(stream.primitive), (dual.volume.size, 1))
@@ -45,7 +57,9 @@ def steady_state(dual: DualMesh, is_wall: Array, stream: Stream, *, sweeps: int 
 
 
 def _outward(dual: DualMesh) -> Array:
-    """Face normals in the order of `dual.neighbour`, out of the cell whose neighbour it is, (2E, 2)."""
+    """Face normals in the order of `dual.neighbour`, out of the cell whose neighbour it is, (2E,
+    2).
+    """
     first, second = dual.edge.astype(np.int64).T
     here, there = np.concatenate([first, second]), np.concatenate([second, first])
     order = np.lexsort((there, here))
@@ -61,7 +75,9 @@ def _flux(rho, m, n, energy, nx, ny):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _push(state, change, j, nx, ny, total):  # type: ignore[no-untyped-def]
-    """Add to `total` what the change of cell j does to its neighbour across a face: half of (flux change - wave * change)."""
+    """Add to `total` what the change of cell j does to its neighbour across a face: half of (flux
+    change - wave * change).
+    """
     r, m, n, e = state[j, 0], state[j, 1], state[j, 2], state[j, 3]
     p = (GAMMA - 1.0) * (e - 0.5 * (m * m + n * n) / r)
     wave = RELAXATION * (abs(m * nx + n * ny) / r + np.sqrt(GAMMA * p / r * (nx * nx + ny * ny)))
@@ -107,4 +123,8 @@ def forces(dual: DualMesh, is_wall: Array, stream: Stream, primitive: Array) -> 
     pressure = (primitive[:, 3] - PRESSURE) / (0.5 * stream.mach**2)  # (N,)
     force = np.sum(normal * (pressure[wall[:, 0]] + pressure[wall[:, 1]])[:, None], axis=0)
     along = stream.primitive[1:3] / stream.mach
-    return Forces(float(force[1] * along[0] - force[0] * along[1]), float(force @ along), float(pressure[wall].max()))
+    return Forces(
+        float(force[1] * along[0] - force[0] * along[1]),
+        float(force @ along),
+        float(pressure[wall].max()),
+    )

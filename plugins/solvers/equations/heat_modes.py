@@ -1,4 +1,6 @@
-"""Burgers' equation in the slowest Dirichlet modes of -Laplace: exact decay, so that a smooth field needs few steps."""
+"""Burgers' equation in the slowest Dirichlet modes of -Laplace: exact decay, so that a smooth field
+needs few steps.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ class HeatModes:
 def heat_modes(flow: Flow, count: int) -> HeatModes:
     """Eigenpairs by shift-invert Lanczos from a fixed start."""
     scale = 1.0 / np.sqrt(flow.mass)
-    matrix = (sp.diags_array(scale) @ flow.stiffness() @ sp.diags_array(scale)).tocsr()  # symmetric form
+    # symmetric form
+    matrix = (sp.diags_array(scale) @ flow.stiffness() @ sp.diags_array(scale)).tocsr()
     inverse = LinearOperator(matrix.shape, matvec=factorise(matrix).solve, dtype=np.float64)
     start = np.random.default_rng(0).standard_normal(len(scale))
     values, vectors = eigsh(matrix, k=count, sigma=0.0, OPinv=inverse, v0=start)
@@ -46,11 +49,14 @@ def heat_modes(flow: Flow, count: int) -> HeatModes:
     return HeatModes(values[order], np.ascontiguousarray(vectors[:, order] * scale[:, None]))
 
 
-def march_in_modes(flow: Flow, modes: HeatModes, rates: Array, state: Array, times: Sequence[float]) -> list[Array]:
-    """States (n, d) at all times but the first, from the state at the first; mode k decays at rates[k].
+def march_in_modes(
+    flow: Flow, modes: HeatModes, rates: Array, state: Array, times: Sequence[float]
+) -> list[Array]:
+    """States (n, d) at all times but the first, from the state at the first; mode k decays at
+    rates[k].
 
-    Exponential Runge-Kutta steps of second order (Cox and Matthews 2002, ETD2RK): decay is exact, advection is projected onto
-    the modes.
+    Exponential Runge-Kutta steps of second order (Cox and Matthews 2002, ETD2RK): decay is exact,
+    advection is projected onto the modes.
     """
     advect = burgers_rhs(flow, 0.0)
     change = np.empty_like(state)

@@ -1,4 +1,6 @@
-"""Incompressible Rivlin-Saunders solids in plane strain: Newton's method on Taylor-Hood elements, and the stress."""
+"""Incompressible Rivlin-Saunders solids in plane strain: Newton's method on Taylor-Hood elements,
+and the stress.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,15 @@ TOLERANCE = 1e-11  # of the residual, relative to the first one of an increment
 ITERATIONS = 40  # in an increment
 SLOW = 0.05  # a step that leaves more of the residual asks for a new factorisation
 LARGEST_INCREMENT = 0.02  # of the load, in units of the shear modulus
-QUASI_DEFINITE = 1e-8  # share of a pressure mass in the factorised matrix, which makes it factorisable in any order
+# share of a pressure mass in the factorised matrix, which makes it factorisable in any order
+QUASI_DEFINITE = 1e-8
 
 
 @dataclass(frozen=True)
 class RivlinSaunders:
-    """W = c1 (I1 - 3) + c2 (I2 - 3), det F = 1. In plane strain I1 = I2, so that P = 2 (c1 + c2) F - p cof F."""
+    """W = c1 (I1 - 3) + c2 (I2 - 3), det F = 1. In plane strain I1 = I2, so that P = 2 (c1 + c2) F
+    - p cof F.
+    """
 
     c1: float
     c2: float
@@ -33,7 +38,9 @@ class RivlinSaunders:
         return 2.0 * (self.c1 + self.c2)
 
     def deviator(self, stretch: Array) -> Array:
-        """Deviatoric Cauchy stress xx, yy, xy (zz = -xx - yy) for gradients F (..., 2, 2); the pressure has no part in it."""
+        """Deviatoric Cauchy stress xx, yy, xy (zz = -xx - yy) for gradients F (..., 2, 2); the
+        pressure has no part in it.
+        """
         squared = stretch @ np.swapaxes(stretch, -1, -2)
         xx, yy, xy = squared[..., 0, 0], squared[..., 1, 1], squared[..., 0, 1]
         # in the plane B^-1 = tr(B) - B, which turns 2 c1 B - 2 c2 B^-1 into shear B and a pressure
@@ -62,14 +69,25 @@ class Deformation:
         return np.asarray(space.gradient(self.displacement) + np.eye(2))
 
 
-def deform(space: TaylorHood, material: RivlinSaunders, load: Array, is_fixed: Array, values: Array | None = None) -> Deformation:
-    """Equilibrium under a dead load (dofs,), where unknowns `is_fixed` (dofs,) keep their values (default 0).
+def deform(
+    space: TaylorHood,
+    material: RivlinSaunders,
+    load: Array,
+    is_fixed: Array,
+    values: Array | None = None,
+) -> Deformation:
+    """Equilibrium under a dead load (dofs,), where unknowns `is_fixed` (dofs,) keep their values
+    (default 0).
 
-    Loads that are large beside the shear modulus come in equal increments. A factorisation is kept for as long as it
-    reduces the residual well: the default problem is all but linear and needs one.
+    Loads that are large beside the shear modulus come in equal increments. A factorisation is kept
+    for as long as it reduces the residual well: the default problem is all but linear and needs
+    one.
     """
-    scaled = load / material.shear  # lengths and strains alone are left: P / shear = F - cof F - q cof F
-    increments = max(1, math.ceil(float(np.abs(_resultant(space, scaled)).max()) / LARGEST_INCREMENT))
+    # lengths and strains alone are left: P / shear = F - cof F - q cof F
+    scaled = load / material.shear
+    increments = max(
+        1, math.ceil(float(np.abs(_resultant(space, scaled)).max()) / LARGEST_INCREMENT)
+    )
     state = np.zeros(space.dofs) if values is None else np.where(is_fixed, values, 0.0)
     free = np.flatnonzero(~is_fixed)
     factors: SuperLU | None = None
@@ -88,7 +106,8 @@ def deform(space: TaylorHood, material: RivlinSaunders, load: Array, is_fixed: A
             factors = factors if norm <= SLOW * before or norm <= TOLERANCE * first else None
         if not norm <= TOLERANCE * first:
             raise DataError(
-                f"solid: no equilibrium was found (residual {norm / first:.1e} after {ITERATIONS} steps of Newton's method); "
+                f"solid: no equilibrium was found (residual {norm / first:.1e} after {ITERATIONS} "
+                "steps of Newton's method); "
                 "expected a load that the solid can bear; lower the traction"
             )
     n = len(space.nodes)
@@ -96,7 +115,9 @@ def deform(space: TaylorHood, material: RivlinSaunders, load: Array, is_fixed: A
 
 
 def internal_forces(space: TaylorHood, material: RivlinSaunders, found: Deformation) -> Array:
-    """Forces of the stress on the unknowns (dofs,): the load at free ones, load and reaction at fixed ones; then -int (J - 1)."""
+    """Forces of the stress on the unknowns (dofs,): the load at free ones, load and reaction at
+    fixed ones; then -int (J - 1).
+    """
     state = np.concatenate([found.displacement.ravel(), found.pressure / material.shear])
     forces = _forces(space, state)
     forces[: found.displacement.size] *= material.shear
@@ -120,27 +141,42 @@ def _split(space: TaylorHood, state: Array) -> tuple[Array, Array]:
 
 
 def _forces(space: TaylorHood, state: Array) -> Array:
-    """int P : grad v and -int (J - 1) r for every shape function, in units of the shear modulus, (dofs,)."""
+    """int P : grad v and -int (J - 1) r for every shape function, in units of the shear modulus,
+    (dofs,).
+    """
     slope, pressure = _split(space, state)
     cofactor = _cofactor(slope)
     # written with grad u instead of F, so that nothing large cancels at small strain
     stress = slope - cofactor - pressure[..., None, None] * (np.eye(2) + cofactor)
-    growth = slope[..., 0, 0] + slope[..., 1, 1] + slope[..., 0, 0] * slope[..., 1, 1] - slope[..., 0, 1] * slope[..., 1, 0]
+    growth = (
+        slope[..., 0, 0]
+        + slope[..., 1, 1]
+        + slope[..., 0, 0] * slope[..., 1, 1]
+        - slope[..., 0, 1] * slope[..., 1, 0]
+    )
     weighted = space.weights[..., None, None] * stress
     momentum = np.einsum("mqaj,mqij->mai", space.gradients, weighted, optimize=True).reshape(-1, 12)
     volume = -(space.weights * growth) @ QUADRATURE
-    return np.bincount(space.cell_dofs().ravel(), np.concatenate([momentum, volume], axis=1).ravel(), space.dofs)
+    return np.bincount(
+        space.cell_dofs().ravel(), np.concatenate([momentum, volume], axis=1).ravel(), space.dofs
+    )
 
 
 def _factorise(space: TaylorHood, state: Array, free: Array) -> SuperLU:
-    """Sparse factors of the derivative of `_forces`, symmetric and, by a touch of compressibility, quasi-definite."""
+    """Sparse factors of the derivative of `_forces`, symmetric and, by a touch of compressibility,
+    quasi-definite.
+    """
     number = np.full(space.dofs, -1)
     number[free] = np.arange(len(free))
     matrix = scatter(number[space.cell_dofs()], _tangent(space, state), len(free))
     shares = np.zeros(space.dofs)
-    shares[2 * len(space.nodes) :] = -QUASI_DEFINITE * space.linear_load(np.ones((*space.weights.shape, 1)))[:, 0]
+    shares[2 * len(space.nodes) :] = (
+        -QUASI_DEFINITE * space.linear_load(np.ones((*space.weights.shape, 1)))[:, 0]
+    )
     matrix = (matrix + sp.diags_array(shares[free])).tocsc()
-    return splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    return splu(
+        matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+    )
 
 
 def _tangent(space: TaylorHood, state: Array) -> Array:
@@ -148,10 +184,14 @@ def _tangent(space: TaylorHood, state: Array) -> Array:
     slope, pressure = _split(space, state)
     g, w = space.gradients, space.weights
     stiff = np.einsum("mqai,mqbi->mab", g * w[..., None, None], g, optimize=True)
-    turn = np.einsum("mqa,mqb->mab", g[..., 0] * (w * (1.0 + pressure))[..., None], g[..., 1], optimize=True)
-    turn = turn - turn.transpose(0, 2, 1)  # cofactors are linear in F: only cross products of gradients are left
+    turn = np.einsum(
+        "mqa,mqb->mab", g[..., 0] * (w * (1.0 + pressure))[..., None], g[..., 1], optimize=True
+    )
+    # cofactors are linear in F: only cross products of gradients are left
+    turn = turn - turn.transpose(0, 2, 1)
     cofactor = np.eye(2) + _cofactor(slope)
-    along = np.einsum("mqaj,mqij->mqai", g, cofactor * w[..., None, None], optimize=True)  # (M, Q, 6, 2)
+    # (M, Q, 6, 2)
+    along = np.einsum("mqaj,mqij->mqai", g, cofactor * w[..., None, None], optimize=True)
     coupling = np.einsum("mqk,qp->mkp", along.reshape(*w.shape, 12), QUADRATURE, optimize=True)
     local = np.zeros((len(g), 15, 15))
     local[:, 0:12:2, 0:12:2] = local[:, 1:12:2, 1:12:2] = stiff

@@ -1,4 +1,6 @@
-"""Steady incompressible Navier-Stokes equations on a vertically sheared grid of Q2-Q1 elements: residual and Jacobian."""
+"""Steady incompressible Navier-Stokes equations on a vertically sheared grid of Q2-Q1 elements:
+residual and Jacobian.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _compiled = njit(cache=True, error_model="numpy", fastmath={"contract"})
 
 @dataclass(frozen=True, eq=False)
 class ChannelSpace:
-    """A grid, its sparsity, and which unknowns are prescribed: all of the velocity at inlet and walls, none at the outlet."""
+    """A grid, its sparsity, and which unknowns are prescribed: all of the velocity at inlet and
+    walls, none at the outlet.
+    """
 
     grid: QuadGrid
 
@@ -47,10 +51,12 @@ class ChannelSpace:
 
 @dataclass(frozen=True, eq=False)
 class ChannelFlow:
-    """(u.grad)u - nu div grad u + grad p = f, div u = 0 in the channel y = centre(x) + Y, |Y| <= width/2.
+    """(u.grad)u - nu div grad u + grad p = f, div u = 0 in the channel y = centre(x) + Y, |Y| <=
+    width/2.
 
-    x is the first grid coordinate and Y the second, so that d/dx = d/dX - slope d/dY with determinant 1. At the outlet
-    nu du/dn = p n holds weakly. A state satisfies the prescribed values; residual and Jacobian are in the other unknowns.
+    x is the first grid coordinate and Y the second, so that d/dx = d/dX - slope d/dY with
+    determinant 1. At the outlet nu du/dn = p n holds weakly. A state satisfies the prescribed
+    values; residual and Jacobian are in the other unknowns.
     """
 
     space: ChannelSpace
@@ -59,7 +65,9 @@ class ChannelFlow:
     force: Array  # (M, Q^2, 2) f at the Gauss points
 
     @classmethod
-    def of(cls, space: ChannelSpace, slope: Callable[[Array], Array], viscosity: float) -> ChannelFlow:
+    def of(
+        cls, space: ChannelSpace, slope: Callable[[Array], Array], viscosity: float
+    ) -> ChannelFlow:
         """Without a force."""
         along, _across = space.grid.gauss_coordinates()
         force = np.zeros((len(space.grid.elements), space.grid.tables.weight.size, 2))
@@ -81,7 +89,9 @@ class ChannelFlow:
         return out
 
     def jacobian(self, state: Array, rate: float = 0.0) -> sp.csc_array:
-        """Derivative of the residual, plus `rate` times the mass of the velocity; identity rows for prescribed unknowns."""
+        """Derivative of the residual, plus `rate` times the mass of the velocity; identity rows for
+        prescribed unknowns.
+        """
         grid, tables, pattern = self.space.grid, self.space.grid.tables, self.space.sparsity
         data = np.zeros(len(pattern.indices))
         _add_jacobian(
@@ -132,7 +142,9 @@ def _add_residual(state, elements, slope, nu, weight, value, along, across, vert
 
 
 @_compiled
-def _add_jacobian(state, elements, slope, nu, rate, weight, value, along, across, vertex, place, data):  # type: ignore[no-untyped-def]
+def _add_jacobian(
+    state, elements, slope, nu, rate, weight, value, along, across, vertex, place, data
+):  # type: ignore[no-untyped-def]
     columns, points = slope.shape
     rows = elements.shape[0] // columns
     local = np.empty((22, 22))

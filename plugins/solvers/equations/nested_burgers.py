@@ -1,4 +1,6 @@
-"""Burgers' equation on two nested meshes, extrapolated to the published nodes, the smooth end of a trajectory in modes."""
+"""Burgers' equation on two nested meshes, extrapolated to the published nodes, the smooth end of a
+trajectory in modes.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,16 @@ from gsnobench_plugins.solvers.equations.heat_modes import HeatModes, heat_modes
 from gsnobench_plugins.solvers.methods.integrate import rk4
 
 MODES = 64
-# The march ends and the modes take over at the first frame that they carry up to this share of its norm.
+# The march ends and the modes take over at the first frame that they carry up to this share of its
+# norm.
 MISSED = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class NestedFlow:
-    """A published mesh, solved on its refinements r - 1 and r; without modes it is marched to the end."""
+    """A published mesh, solved on its refinements r - 1 and r; without modes it is marched to the
+    end.
+    """
 
     meshes: tuple[Mesh, Mesh]  # coarse, fine
     flows: tuple[Flow, Flow]
@@ -35,14 +40,20 @@ class NestedFlow:
         return np.asarray(fine.values + (fine.values - coarse.values) / 3.0)
 
 
-def nest(mesh: Mesh, refine: Callable[[Mesh], Mesh], *, refinements: int, with_modes: bool, cache: Cache) -> NestedFlow:
+def nest(
+    mesh: Mesh, refine: Callable[[Mesh], Mesh], *, refinements: int, with_modes: bool, cache: Cache
+) -> NestedFlow:
     """Refine a published mesh and prepare both levels; the modes are kept in the cache."""
     levels = [mesh]
     for _ in range(refinements):
         levels.append(refine(levels[-1]))
     coarse, fine = levels[-2:]
     flows = make_flow(coarse), make_flow(fine)
-    modes = (_cached_modes(coarse, flows[0], cache), _cached_modes(fine, flows[1], cache)) if with_modes else None
+    modes = (
+        (_cached_modes(coarse, flows[0], cache), _cached_modes(fine, flows[1], cache))
+        if with_modes
+        else None
+    )
     return NestedFlow((coarse, fine), flows, modes, mesh.size)
 
 
@@ -55,12 +66,22 @@ def _cached_modes(mesh: Mesh, flow: Flow, cache: Cache) -> HeatModes:
     return HeatModes(arrays["values"], arrays["vectors"])
 
 
-def solve(nested: NestedFlow, initial: Sequence[Array], times: Sequence[float], *, viscosity: float) -> Array:
-    """Velocity at the published nodes at each time, (T, N, d), from the node values (N_level, d) on the coarse and fine mesh.
+def solve(
+    nested: NestedFlow, initial: Sequence[Array], times: Sequence[float], *, viscosity: float
+) -> Array:
+    """Velocity at the published nodes at each time, (T, N, d), from the node values (N_level, d) on
+    the coarse and fine mesh.
 
-    Both errors fall with the square of the edge length, so a third of the difference is added to the finer solution.
+    Both errors fall with the square of the edge length, so a third of the difference is added to
+    the finer solution.
     """
-    fine = march(nested.flows[1], initial[1], times, viscosity=viscosity, modes=nested.modes and nested.modes[1])
+    fine = march(
+        nested.flows[1],
+        initial[1],
+        times,
+        viscosity=viscosity,
+        modes=nested.modes and nested.modes[1],
+    )
     marched = len(fine)
     coarse = march(nested.flows[0], initial[0], times[:marched], viscosity=viscosity)
     if nested.modes is not None and marched < len(times):
@@ -70,13 +91,25 @@ def solve(nested: NestedFlow, initial: Sequence[Array], times: Sequence[float], 
         fine += march_in_modes(nested.flows[1], nested.modes[1], rates, fine[-1], rest)
     frames = np.zeros((len(times), nested.published, nested.flows[0].dim))
     for frame, a, b in zip(frames, coarse, fine, strict=True):
-        below, above = (to_nodes(flow, state)[: nested.published] for flow, state in zip(nested.flows, (a, b), strict=True))
+        below, above = (
+            to_nodes(flow, state)[: nested.published]
+            for flow, state in zip(nested.flows, (a, b), strict=True)
+        )
         frame[...] = above + (above - below) / 3.0
     return frames
 
 
-def march(flow: Flow, initial: Array, times: Sequence[float], *, viscosity: float, modes: HeatModes | None = None) -> list[Array]:
-    """States (n, d) at the times, up to and including the first that the modes carry; steps follow the present top speed."""
+def march(
+    flow: Flow,
+    initial: Array,
+    times: Sequence[float],
+    *,
+    viscosity: float,
+    modes: HeatModes | None = None,
+) -> list[Array]:
+    """States (n, d) at the times, up to and including the first that the modes carry; steps follow
+    the present top speed.
+    """
     rhs = burgers_rhs(flow, viscosity)
     states = [np.ascontiguousarray(initial[flow.free])]
     for begin, end in zip(times[:-1], times[1:], strict=True):

@@ -1,5 +1,5 @@
-"""Potential flow of a uniform stream along x past a body that is alike on both sides of y = 0, above the ground z = 0 or in
-free space: source panels, without wake, separation or circulation."""
+"""Potential flow of a uniform stream along x past a body that is alike on both sides of y = 0,
+above the ground z = 0 or in free space: source panels, without wake, separation or circulation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ RINGS = 2  # of neighbours through which a cubic gives the slope of the potentia
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """The solved flow: source densities, and the potential of stream and sources at the vertices of the whole body."""
+    """The solved flow: source densities, and the potential of stream and sources at the vertices of
+    the whole body.
+    """
 
     panels: Panels
     density: Array  # (M/2,) of the panels at y >= 0
@@ -33,7 +35,9 @@ class Flow:
 
 
 def solve_flow(lattice: BoxLattice, half: Array, *, ground: bool = True) -> Flow:
-    """The flow past the body whose vertices with y >= 0 are `half`, (H, 3), in units of the stream's speed."""
+    """The flow past the body whose vertices with y >= 0 are `half`, (H, 3), in units of the
+    stream's speed.
+    """
     panels = make_panels(half[lattice.half], ("y", "z") if ground else ("y",))
     matrix = normal_matrix(panels)
 
@@ -41,9 +45,14 @@ def solve_flow(lattice: BoxLattice, half: Array, *, ground: bool = True) -> Flow
         return (matrix @ density.astype(np.float32)).astype(np.float64)
 
     operator = LinearOperator(matrix.shape, matvec=apply, dtype=np.float64)
-    density, state = gmres(operator, -panels.normals @ STREAM, rtol=TOLERANCE, restart=ITERATIONS, maxiter=1)
+    density, state = gmres(
+        operator, -panels.normals @ STREAM, rtol=TOLERANCE, restart=ITERATIONS, maxiter=1
+    )
     if state != 0:
-        raise DataError(f"panels: no solution after {ITERATIONS} iterations; expected about 10; the body may cut itself")
+        raise DataError(
+            f"panels: no solution after {ITERATIONS} iterations; expected about 10; the body may "
+            "cut itself"
+        )
     potential = half @ STREAM + source_field(panels, density, half)[0]
     table, held = rings(lattice.triangles, len(half) + len(lattice.mirrored), RINGS)
     return Flow(panels, density, lattice.whole_vectors(half), lattice.whole(potential), table, held)
@@ -55,20 +64,29 @@ def volume_velocity(flow: Flow, points: Array) -> Array:
 
 
 def surface_velocity(flow: Flow, points: Array, normals: Array) -> Array:
-    """Velocity along the body at places on it, (P, 3): the slope of a cubic through the potential at nearby vertices."""
+    """Velocity along the body at places on it, (P, 3): the slope of a cubic through the potential
+    at nearby vertices.
+    """
     closest = KDTree(flow.vertices).query(points)[1]
     near = np.column_stack([flow.neighbours[closest], closest])  # (P, K+1)
-    is_real = np.column_stack([np.arange(near.shape[1] - 1) < flow.held[closest, None], np.ones(len(points), dtype=bool)])
-    first = np.cross(normals, np.where(np.abs(normals[:, :1]) < 0.7, [[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]]))
+    is_real = np.column_stack(
+        [np.arange(near.shape[1] - 1) < flow.held[closest, None], np.ones(len(points), dtype=bool)]
+    )
+    first = np.cross(
+        normals, np.where(np.abs(normals[:, :1]) < 0.7, [[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]])
+    )
     first /= np.linalg.norm(first, axis=1, keepdims=True)
     second = np.cross(normals, first)
     arms = flow.vertices[near] - points[:, None]  # (P, K+1, 3)
     size = np.sqrt(np.max(np.sum(arms**2, axis=2) * is_real, axis=1, keepdims=True))  # (P, 1)
     u, v = (np.einsum("pkd,pd->pk", arms, axis) / size for axis in (first, second))
-    terms = np.stack([u**i * v**j for i in range(4) for j in range(4 - i)], axis=2)  # (P, K+1, 10): 1, v, v^2, v^3, u, ...
+    # (P, K+1, 10): 1, v, v^2, v^3, u, ...
+    terms = np.stack([u**i * v**j for i in range(4) for j in range(4 - i)], axis=2)
     weights = is_real / (np.sum((arms / size[:, :, None]) ** 2, axis=2) + 0.02)
     moments = np.einsum("pki,pk,pkj->pij", terms, weights, terms)
-    loads = np.einsum("pki,pk,pk->pi", terms, weights, flow.potential[near] - flow.potential[closest, None])
+    loads = np.einsum(
+        "pki,pk,pk->pi", terms, weights, flow.potential[near] - flow.potential[closest, None]
+    )
     slopes = np.linalg.solve(moments, loads[:, :, None])[:, :, 0] / size
     return np.asarray(slopes[:, 4:5] * first + slopes[:, 1:2] * second)
 
@@ -79,7 +97,9 @@ def pressure_coefficient(velocity: Array) -> Array:
 
 
 def force_coefficients(points: Array, triangles: Array, pressure: Array) -> Array:
-    """Force of the pressure coefficient at the vertices on a closed body over its frontal area, (3,)."""
+    """Force of the pressure coefficient at the vertices on a closed body over its frontal area,
+    (3,).
+    """
     corners = points[triangles]
     faces = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]) / 2
     frontal = np.abs(faces[:, 0]).sum() / 2

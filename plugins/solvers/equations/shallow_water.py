@@ -1,4 +1,6 @@
-"""Shallow water over a flat bed between reflective walls: second-order node-centred finite volumes with Rusanov's flux."""
+"""Shallow water over a flat bed between reflective walls: second-order node-centred finite volumes
+with Rusanov's flux.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,22 @@ from gsnobench.data import Array
 from gsnobench_plugins.solvers.methods.finite_volume import DualMesh
 from gsnobench_plugins.solvers.methods.integrate import Rhs
 
-# Share of the central slope in the reconstruction (U-MUSCL): on a regular mesh 1/3 cancels the leading dispersion error.
+# Share of the central slope in the reconstruction (U-MUSCL): on a regular mesh 1/3 cancels the
+# leading dispersion error.
 KAPPA = 1.0 / 3.0
-# Of ssp_rk3 over the spectral radius of still water; random waves blow up from 2.45 on every mesh tried.
+# Of ssp_rk3 over the spectral radius of still water; random waves blow up from 2.45 on every mesh
+# tried.
 LONGEST_STEP = 2.2
-# The only licence given to the compiler is to fuse a product and a sum into one rounding, a fifth of the time.
+# The only licence given to the compiler is to fuse a product and a sum into one rounding, a fifth
+# of the time.
 _compiled = njit(cache=True, error_model="numpy", fastmath={"contract"})
 
 
 @dataclass(frozen=True)
 class Water:
-    """The physics, and how much of Rusanov's dissipation is kept: 1 is the textbook flux, less blurs the fronts less."""
+    """The physics, and how much of Rusanov's dissipation is kept: 1 is the textbook flux, less
+    blurs the fronts less.
+    """
 
     gravity: float
     depth: float  # of the still water
@@ -31,11 +38,13 @@ class Water:
 def shallow_water_rhs(dual: DualMesh, water: Water) -> Rhs:
     """The rate of change of (eta, hu, hv), (N, 3), where h = depth + eta.
 
-    Heights are kept as their difference from the depth, and the pressure as its difference from that of still water, so
-    that still water stays still to the last bit and small waves lose no digits.
+    Heights are kept as their difference from the depth, and the pressure as its difference from
+    that of still water, so that still water stays still to the last bit and small waves lose no
+    digits.
     """
     gravity, depth = water.gravity, water.depth
-    node = np.empty((dual.volume.size, 10))  # eta, u, v, fastest wave, then the gradients of eta, u, v
+    # eta, u, v, fastest wave, then the gradients of eta, u, v
+    node = np.empty((dual.volume.size, 10))
     length = water.dissipation * np.hypot(*dual.normal.T)
     face = np.column_stack([dual.normal, length, 0.5 * (1.0 - KAPPA) * dual.offset])  # (E, 5)
     share = 1.0 / dual.volume
@@ -99,7 +108,8 @@ def _edge_fluxes(node, edge, face, gravity, depth, out):  # type: ignore[no-unty
         h_l, h_r = depth + eta_l, depth + eta_r
         flow_l, flow_r = u_l * nx + v_l * ny, u_r * nx + v_r * ny
         speed = max(node[i, 3], node[j, 3]) * length
-        pressure = 0.5 * gravity * (eta_l * (h_l + depth) + eta_r * (h_r + depth))  # g/2 (h^2 - depth^2), both sides
+        # g/2 (h^2 - depth^2), both sides
+        pressure = 0.5 * gravity * (eta_l * (h_l + depth) + eta_r * (h_r + depth))
         from_l, from_r = h_l * (flow_l + speed), h_r * (flow_r - speed)
         f_eta = 0.5 * (h_l * flow_l + h_r * flow_r - speed * (eta_r - eta_l))
         f_u = 0.5 * (from_l * u_l + from_r * u_r + pressure * nx)
@@ -114,9 +124,11 @@ def _edge_fluxes(node, edge, face, gravity, depth, out):  # type: ignore[no-unty
 
 @_compiled
 def _wall_fluxes(node, wall, wall_normal, gravity, depth, dissipation, out):  # type: ignore[no-untyped-def]
-    """Rusanov's flux against the mirrored state v - 2 (v.n) n: no mass, pressure, and a brake on flow through the wall.
+    """Rusanov's flux against the mirrored state v - 2 (v.n) n: no mass, pressure, and a brake on
+    flow through the wall.
 
-    The half-face of node i sees 5/6 of its own pressure and 1/6 of its neighbour's: exact where pressure is linear.
+    The half-face of node i sees 5/6 of its own pressure and 1/6 of its neighbour's: exact where
+    pressure is linear.
     """
     for w in range(wall.shape[0]):
         nx, ny = wall_normal[w, 0], wall_normal[w, 1]

@@ -1,4 +1,6 @@
-"""The unit square with a void: its published mesh, and the finer one with bent edges on which it is solved."""
+"""The unit square with a void: its published mesh, and the finer one with bent edges on which it is
+solved.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,13 @@ GRADED = 3.0  # edges around a clamped corner that are refined further, half as 
 
 
 def mesh_cell(void: Void, nodes: int) -> Mesh:
-    """A mesh of exactly `nodes` nodes, those of the void on its curve. Tags: bottom, top, sides, void."""
+    """A mesh of exactly `nodes` nodes, those of the void on its curve. Tags: bottom, top, sides,
+    void.
+    """
     outline = void.points(2.0 * np.pi * np.arange(OUTLINE_POINTS) / OUTLINE_POINTS)
-    mesh = mesh_polygon(SQUARE, [outline], nodes=nodes, sweeps=SWEEPS, size=_bend_size(outline, nodes))
+    mesh = mesh_polygon(
+        SQUARE, [outline], nodes=nodes, sweeps=SWEEPS, size=_bend_size(outline, nodes)
+    )
     is_void = mesh.tags["hole"]
     points = mesh.points.copy()
     points[is_void] = void.snap(points[is_void])
@@ -32,10 +38,13 @@ def mesh_cell(void: Void, nodes: int) -> Mesh:
 
 
 def _bend_size(outline: Array, nodes: int) -> SizeFunction | None:
-    """Relative edge lengths that are no longer than the radius of a tight bend near it; None if an even mesh resolves all."""
+    """Relative edge lengths that are no longer than the radius of a tight bend near it; None if an
+    even mesh resolves all.
+    """
     before, after = np.roll(outline, 1, axis=0), np.roll(outline, -1, axis=0)
     turn = np.radians(np.abs(turning(before, outline, after)))
-    bend = 0.5 * np.linalg.norm(after - before, axis=1) / np.maximum(turn, 1e-9)  # radius of curvature
+    # radius of curvature
+    bend = 0.5 * np.linalg.norm(after - before, axis=1) / np.maximum(turn, 1e-9)
     even = float(np.sqrt((1.0 - abs(signed_area(outline))) / (2.0 * TRIANGLE * nodes)))
     is_tight = bend < even
     if not is_tight.any():
@@ -56,9 +65,11 @@ def cell_tags(points: Array, is_void: Array) -> dict[str, Array]:
 
 
 def refine_cell(mesh: Mesh, void: Void, *, times: int, rims: int = 0, gradings: int = 0) -> Mesh:
-    """Nested refinement: all cells `times` times, those at the void `rims` and those at the clamped corners `gradings` more.
+    """Nested refinement: all cells `times` times, those at the void `rims` and those at the clamped
+    corners `gradings` more.
 
-    New nodes on the void are put on its curve, halfway between their neighbours there; old nodes keep their numbers.
+    New nodes on the void are put on its curve, halfway between their neighbours there; old nodes
+    keep their numbers.
     """
     for _ in range(times):
         mesh = _snapped(refine(mesh), mesh.size, void)

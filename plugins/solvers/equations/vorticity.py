@@ -1,9 +1,12 @@
-"""Plane incompressible flow as vorticity and stream function: linear elements that conserve what the equations conserve.
+"""Plane incompressible flow as vorticity and stream function: linear elements that conserve what
+the equations conserve.
 
-    dw/dt + u . grad w = nu Laplace w + f,  -Laplace psi = w,  u = (psi_y, -psi_x);  psi = 0 and dw/dn = 0 on the boundary.
+    dw/dt + u . grad w = nu Laplace w + f,  -Laplace psi = w,  u = (psi_y, -psi_x);  psi = 0 and
+    dw/dn = 0 on the boundary.
 
-The velocity is that of the piecewise linear psi, one vector a cell. Advection is then an antisymmetric matrix between
-neighbours, (psi_left - psi_right) / 6 for each edge: it keeps total vorticity, energy and enstrophy to round-off.
+The velocity is that of the piecewise linear psi, one vector a cell. Advection is then an
+antisymmetric matrix between neighbours, (psi_left - psi_right) / 6 for each edge: it keeps total
+vorticity, energy and enstrophy to round-off.
 """
 
 from __future__ import annotations
@@ -49,7 +52,9 @@ class VorticityScheme:
 
     mass: Array  # (N,) lumped
     edge: Array  # (E, 2) uint32
-    across: Array  # (E, 2) uint32: the nodes opposite the edge, on its left and on its right; on the rim a rim node
+    # (E, 2) uint32: the nodes opposite the edge, on its left and on its right; on the rim a rim
+    # node
+    across: Array
     stiffness: Array  # (E,) integral of grad phi_i . grad phi_j
     poisson: Elimination
 
@@ -66,11 +71,15 @@ class VorticityScheme:
         return out
 
     def advective_rate(self, psi: Array) -> float:
-        """A bound on the frequencies of the advection by psi, 1/s: largest row sum of its matrix between unit-mass nodes."""
+        """A bound on the frequencies of the advection by psi, 1/s: largest row sum of its matrix
+        between unit-mass nodes.
+        """
         return float(_row_sums(self.edge, self.across, psi, 1.0 / np.sqrt(self.mass)).max())
 
     def diffusive_rate(self) -> float:
-        """The fastest decay at unit viscosity, 1/s; set by the worst cell, which no mean edge length tells."""
+        """The fastest decay at unit viscosity, 1/s; set by the worst cell, which no mean edge
+        length tells.
+        """
 
         def rhs(state: Array, out: Array) -> None:
             out[...] = 0.0
@@ -82,10 +91,14 @@ class VorticityScheme:
 
 
 def vorticity_scheme(mesh: Mesh) -> VorticityScheme:
-    """The scheme on a triangle mesh with counter-clockwise cells; psi is zero on all its boundary loops."""
+    """The scheme on a triangle mesh with counter-clockwise cells; psi is zero on all its boundary
+    loops.
+    """
     cells = cells_of(mesh)
     if cell_measures(mesh.points, cells).min() <= 0:
-        raise DataError("mesh: some cells are flat or clockwise; expected positive areas; reorder them")
+        raise DataError(
+            "mesh: some cells are flat or clockwise; expected positive areas; reorder them"
+        )
     edge, across = _edges(cells, mesh.size)
     plain = stiffness(mesh).tocsr()
     is_free = ~np.isin(np.arange(mesh.size), boundary_edges(mesh))
@@ -102,12 +115,17 @@ def vorticity_scheme(mesh: Mesh) -> VorticityScheme:
 
 def _edges(cells: Array, count: int) -> tuple[Array, Array]:
     """Every edge once, first < second, with the nodes opposite on its left and right, (E, 2) each."""
-    first, second, third = cells.ravel(), np.roll(cells, -1, axis=1).ravel(), np.roll(cells, -2, axis=1).ravel()
+    first, second, third = (
+        cells.ravel(),
+        np.roll(cells, -1, axis=1).ravel(),
+        np.roll(cells, -2, axis=1).ravel(),
+    )
     is_forward = first < second
     key = np.where(is_forward, first * count + second, second * count + first)
     unique, place = np.unique(key, return_inverse=True)
     edge = np.stack([unique // count, unique % count], axis=1)
-    across = edge.copy()  # where a side is missing both ends lie on the rim, so any of them holds psi = 0
+    # where a side is missing both ends lie on the rim, so any of them holds psi = 0
+    across = edge.copy()
     across[place[is_forward], 0] = third[is_forward]
     across[place[~is_forward], 1] = third[~is_forward]
     return edge, across
@@ -151,10 +169,13 @@ class VorticityFlow:
     source: Array  # (N,)
     decay: float  # 1/s
 
-    def march(self, vorticity: Array, times: Sequence[float], *, step: float = LONGEST_STEP) -> Iterator[Array]:
+    def march(
+        self, vorticity: Array, times: Sequence[float], *, step: float = LONGEST_STEP
+    ) -> Iterator[Array]:
         """The vorticity at each of the times, (N,), from that at the first.
 
-        Before each interval the step is set anew, to `step` over the fastest rate of the flow as it is then.
+        Before each interval the step is set anew, to `step` over the fastest rate of the flow as it
+        is then.
         """
         rhs = vorticity_rhs(self.scheme, self.viscosity, self.source)
         state = np.array(vorticity, dtype=np.float64)
@@ -163,9 +184,12 @@ class VorticityFlow:
             frequency = self.scheme.advective_rate(self.scheme.stream_function(state))
             if not math.isfinite(frequency):
                 raise DataError(
-                    f"vorticity: it is not finite at t = {interval[0]:g}; expected a bounded flow; weaken the source or the start"
+                    f"vorticity: it is not finite at t = {interval[0]:g}; expected a bounded flow; "
+                    "weaken the source or the start"
                 )
-            *_, state = rk4(rhs, state, interval, step / max(math.hypot(self.decay, frequency), 1e-300))
+            *_, state = rk4(
+                rhs, state, interval, step / max(math.hypot(self.decay, frequency), 1e-300)
+            )
             yield state
 
 
@@ -174,11 +198,23 @@ def vorticity_flow(scheme: VorticityScheme, viscosity: float, source: Array) -> 
     return VorticityFlow(scheme, viscosity, source, viscosity * scheme.diffusive_rate())
 
 
-# ------------------------------------------------------------------------------------------------------------ compiled loops
+# ----------------------------------------------------------------------------------- compiled loops
 
 
-def _solve(poisson: Elimination, mass: Array, vorticity: Array, unknowns: Array, psi: Array) -> None:
-    _substitute(poisson.nodes, poisson.start, poisson.row, poisson.value, poisson.share, mass, vorticity, unknowns, psi)
+def _solve(
+    poisson: Elimination, mass: Array, vorticity: Array, unknowns: Array, psi: Array
+) -> None:
+    _substitute(
+        poisson.nodes,
+        poisson.start,
+        poisson.row,
+        poisson.value,
+        poisson.share,
+        mass,
+        vorticity,
+        unknowns,
+        psi,
+    )
 
 
 @_compiled
@@ -199,7 +235,9 @@ def _substitute(nodes, start, row, value, share, mass, vorticity, x, psi):  # ty
 
 @_compiled
 def _exchange(edge, across, diffusion, psi, vorticity, out):  # type: ignore[no-untyped-def]
-    """Adds what the two ends of each edge give one another: antisymmetric by the flow, symmetric by diffusion."""
+    """Adds what the two ends of each edge give one another: antisymmetric by the flow, symmetric by
+    diffusion.
+    """
     for e in range(edge.shape[0]):
         i, j = edge[e, 0], edge[e, 1]
         flow = (psi[across[e, 0]] - psi[across[e, 1]]) * (1.0 / 6.0)

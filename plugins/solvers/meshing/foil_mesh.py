@@ -1,4 +1,6 @@
-"""A disc of air around a wing section, meshed with given numbers of nodes in all, on the foil and on the far boundary."""
+"""A disc of air around a wing section, meshed with given numbers of nodes in all, on the foil and
+on the far boundary.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +12,26 @@ from gsnobench_plugins.solvers.meshing.polygon import mesh_inside
 from gsnobench_plugins.solvers.meshing.sizing import TRIANGLE, SizeFunction, sample_domain
 from gsnobench_plugins.solvers.shapes.naca import Section
 
-# The public mesh has 5233 nodes, 200 of them on the foil and 50 far away: then T = 2 N - boundary nodes = 10216.
+# The public mesh has 5233 nodes, 200 of them on the foil and 50 far away: then T = 2 N - boundary
+# nodes = 10216.
 PUBLIC = (5233, 200, 50)
-NOSE, TAIL = 0.25, 0.2  # edges at the leading and trailing edge over those in the middle of the chord
+# edges at the leading and trailing edge over those in the middle of the chord
+NOSE, TAIL = 0.25, 0.2
 CENTRE = np.array([0.5, 0.0])
 
 
 def boundary_counts(nodes: int) -> tuple[int, int]:
-    """Nodes on the foil (even) and on the far boundary of a mesh of `nodes` nodes, as on the public mesh."""
+    """Nodes on the foil (even) and on the far boundary of a mesh of `nodes` nodes, as on the public
+    mesh.
+    """
     finer = float(np.sqrt(nodes / PUBLIC[0]))
     return 2 * round(0.5 * PUBLIC[1] * finer), round(PUBLIC[2] * finer)
 
 
 def foil_mesh(section: Section, *, nodes: int, radius: float, angle: float = 20.0) -> Mesh:
-    """Mesh a disc of `radius` chords around a section; tags: boundary, foil, far. Edges grow steadily away from the foil."""
+    """Mesh a disc of `radius` chords around a section; tags: boundary, foil, far. Edges grow
+    steadily away from the foil.
+    """
     on_foil, on_far = boundary_counts(nodes)
     foil = section.nodes(on_foil, nose=NOSE, tail=TAIL)
     turn = 2.0 * np.pi * np.arange(on_far) / on_far
@@ -31,12 +39,16 @@ def foil_mesh(section: Section, *, nodes: int, radius: float, angle: float = 20.
     size = _graded(foil, far, nodes, radius)
     mesh = mesh_inside([far, foil], nodes=nodes, size=size, angle=angle)
     return Mesh(
-        mesh.points, mesh.cells, {"boundary": mesh.tags["boundary"], "foil": mesh.tags["hole"], "far": mesh.tags["outer"]}
+        mesh.points,
+        mesh.cells,
+        {"boundary": mesh.tags["boundary"], "foil": mesh.tags["hole"], "far": mesh.tags["outer"]},
     )
 
 
 def _graded(foil: Array, far: Array, nodes: int, radius: float) -> SizeFunction:
-    """Edge length h(foil) + h(far) (d / radius)^p at distance d from the foil, p such that the mesh has `nodes` nodes."""
+    """Edge length h(foil) + h(far) (d / radius)^p at distance d from the foil, p such that the mesh
+    has `nodes` nodes.
+    """
     step = np.linalg.norm(np.roll(foil, -1, axis=0) - foil, axis=1)
     here = 0.5 * (step + np.roll(step, 1))  # (n,)
     there = 2.0 * np.pi * radius / len(far)

@@ -41,15 +41,21 @@ def triangulate(frame: Frame, points: Array) -> Array:
     # once all boundary segments are edges, only triangles between boundary nodes can lie outside
     doubtful = np.flatnonzero((triangles < len(frame.boundary)).all(axis=1))
     inside = contains(frame.rim, points[triangles[doubtful]].mean(axis=1))
-    inside &= corner_angles(points, triangles[doubtful]).min(axis=1) > 0.01  # nodes in line on a straight side
+    # nodes in line on a straight side
+    inside &= corner_angles(points, triangles[doubtful]).min(axis=1) > 0.01
     return np.delete(triangles, doubtful[~inside], axis=0)
 
 
 def is_conforming(frame: Frame, triangles: Array, nodes: int) -> bool:
-    """All boundary segments are edges of one triangle, there are no other rim edges, and every node is used."""
+    """All boundary segments are edges of one triangle, there are no other rim edges, and every node
+    is used.
+    """
     rim = boundary_edges(Mesh(frame.boundary, triangles))
     wanted = np.sort(frame.segments[:, 0] * nodes + frame.segments[:, 1])
-    return np.array_equal(np.sort(rim[:, 0] * nodes + rim[:, 1]), wanted) and len(np.unique(triangles)) == nodes
+    return (
+        np.array_equal(np.sort(rim[:, 0] * nodes + rim[:, 1]), wanted)
+        and len(np.unique(triangles)) == nodes
+    )
 
 
 def sharpest_corner(frame: Frame) -> float:
@@ -65,7 +71,9 @@ def sharpest_corner(frame: Frame) -> float:
 
 def loop_tags(frame: Frame, nodes: int) -> dict[str, Array]:
     loop_of = np.full(nodes, -1)
-    loop_of[: len(frame.boundary)] = np.repeat(np.arange(len(frame.rim)), [len(loop) for loop in frame.rim])
+    loop_of[: len(frame.boundary)] = np.repeat(
+        np.arange(len(frame.rim)), [len(loop) for loop in frame.rim]
+    )
     tags = {"boundary": loop_of >= 0}
     if len(frame.rim) > 1:
         tags["outer"] = loop_of == 0

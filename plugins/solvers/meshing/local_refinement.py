@@ -1,4 +1,6 @@
-"""Refinement of part of a triangle mesh: marked cells are split into four, their neighbours so that the mesh stays conforming."""
+"""Refinement of part of a triangle mesh: marked cells are split into four, their neighbours so that
+the mesh stays conforming.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,12 @@ from gsnobench_plugins.solvers.meshing.topology import boundary_facets, cells_of
 
 
 def refine_where(mesh: Mesh, is_marked: Array) -> tuple[Mesh, Array]:
-    """Split marked triangles (M,) into four; also the edges (K, 2) whose midpoints are the new nodes N, N+1, ...
+    """Split marked triangles (M,) into four; also the edges (K, 2) whose midpoints are the new
+    nodes N, N+1, ...
 
-    A cell with two split sides is split into four too, one with a single split side into two. Old nodes keep their numbers;
-    a midpoint carries a tag if its edge lies on the boundary and both ends carry the tag.
+    A cell with two split sides is split into four too, one with a single split side into two. Old
+    nodes keep their numbers; a midpoint carries a tag if its edge lies on the boundary and both
+    ends carry the tag.
     """
     triangles = cells_of(mesh)
     edges, sides = _sides(triangles, mesh.size)
@@ -23,20 +27,30 @@ def refine_where(mesh: Mesh, is_marked: Array) -> tuple[Mesh, Array]:
     points = np.concatenate([mesh.points, mesh.points[chosen].mean(axis=1)])
     rim = np.sort(boundary_facets(triangles), axis=1)
     on_rim = np.isin(chosen[:, 0] * mesh.size + chosen[:, 1], rim[:, 0] * mesh.size + rim[:, 1])
-    tags = {tag: np.concatenate([held, on_rim & held[chosen].all(axis=1)]) for tag, held in mesh.tags.items()}
+    tags = {
+        tag: np.concatenate([held, on_rim & held[chosen].all(axis=1)])
+        for tag, held in mesh.tags.items()
+    }
     return Mesh(points, _split(triangles, middle[sides]), tags), chosen
 
 
 def _sides(triangles: Array, size: int) -> tuple[Array, Array]:
-    """All edges (E, 2), and for every triangle the places of its sides 01, 12, 20 among them, (M, 3)."""
+    """All edges (E, 2), and for every triangle the places of its sides 01, 12, 20 among them, (M,
+    3).
+    """
     edges = mesh_edges(triangles)
     number = edges[:, 0] * size + edges[:, 1]
-    low, high = np.minimum(triangles, np.roll(triangles, -1, axis=1)), np.maximum(triangles, np.roll(triangles, -1, axis=1))
+    low, high = (
+        np.minimum(triangles, np.roll(triangles, -1, axis=1)),
+        np.maximum(triangles, np.roll(triangles, -1, axis=1)),
+    )
     return edges, np.searchsorted(number, low * size + high)
 
 
 def _closure(sides: Array, is_marked: Array, count: int) -> Array:
-    """Which edges are split: those of marked cells, and of every cell that would else have two split sides, (E,) bool."""
+    """Which edges are split: those of marked cells, and of every cell that would else have two
+    split sides, (E,) bool.
+    """
     is_split = np.zeros(count, dtype=bool)
     whole = is_marked
     while whole.any():
@@ -46,13 +60,16 @@ def _closure(sides: Array, is_marked: Array, count: int) -> Array:
 
 
 def _split(triangles: Array, middles: Array) -> Array:
-    """The new triangles, given the middle node of each side or -1, (M', 3), oriented as their parents."""
+    """The new triangles, given the middle node of each side or -1, (M', 3), oriented as their
+    parents.
+    """
     parts = (middles >= 0).sum(axis=1)
     a, b, c = triangles[parts == 3].T
     ab, bc, ca = middles[parts == 3].T
     four = np.stack([a, ab, ca, ab, b, bc, ca, bc, c, ab, bc, ca], axis=1).reshape(-1, 3)
     single = np.flatnonzero(parts == 1)
-    turn = (np.argmax(middles[single] >= 0, axis=1)[:, None] + np.arange(3)) % 3  # the split side becomes the side 01
+    # the split side becomes the side 01
+    turn = (np.argmax(middles[single] >= 0, axis=1)[:, None] + np.arange(3)) % 3
     a, b, c = np.take_along_axis(triangles[single], turn, axis=1).T
     half = middles[single].max(axis=1)
     two = np.stack([a, half, c, half, b, c], axis=1).reshape(-1, 3)

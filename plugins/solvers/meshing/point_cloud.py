@@ -9,27 +9,35 @@ import numpy as np
 from gsnobench.data import Array, Mesh
 from gsnobench.meshes.operators import triangulation
 
-ROOT = 1.2207440846057596  # of x^4 = x + 1: its inverse powers are the steps of an evenly spread sequence (Roberts 2018)
+# of x^4 = x + 1: its inverse powers are the steps of an evenly spread sequence (Roberts 2018)
+ROOT = 1.2207440846057596
 STEPS = ROOT ** -np.arange(1.0, 4.0)
 
 
 def spread(boxes: Array, turns: Array, start: int, stop: int, shifts: Array) -> Array:
-    """Points `start` to `stop` of an endless sequence that fills several boxes (B, 2, 3) at once, (stop - start, 3).
+    """Points `start` to `stop` of an endless sequence that fills several boxes (B, 2, 3) at once,
+    (stop - start, 3).
 
-    Point n lies in box turns[n % len(turns)]; in each box they are an additive recurrence from its shift (3,), which leaves
-    no holes and no clumps however many are taken.
+    Point n lies in box turns[n % len(turns)]; in each box they are an additive recurrence from its
+    shift (3,), which leaves no holes and no clumps however many are taken.
     """
     number = np.arange(start, stop)
     round_, turn = np.divmod(number, len(turns))
     which = turns[turn]
-    before = np.array([np.count_nonzero(turns[:i] == box) for i, box in enumerate(turns)])  # of the same box in a round
-    order = round_ * np.bincount(turns, minlength=len(boxes))[which] + before[turn]  # how many came before in this box
+    # of the same box in a round
+    before = np.array([np.count_nonzero(turns[:i] == box) for i, box in enumerate(turns)])
+    # how many came before in this box
+    order = round_ * np.bincount(turns, minlength=len(boxes))[which] + before[turn]
     share = (shifts[which] + (order[:, None] + 1) * STEPS) % 1.0
     return np.asarray(boxes[which, 0] + share * (boxes[which, 1] - boxes[which, 0]))
 
 
-def take_allowed(sequence: Callable[[int, int], Array], allowed: Callable[[Array], Array], count: int) -> Array:
-    """The first `count` allowed points of a sequence, (count, 3), whatever the count: fewer are a part of more."""
+def take_allowed(
+    sequence: Callable[[int, int], Array], allowed: Callable[[Array], Array], count: int
+) -> Array:
+    """The first `count` allowed points of a sequence, (count, 3), whatever the count: fewer are a
+    part of more.
+    """
     kept: list[Array] = []
     start, found = 0, 0
     while found < count:
@@ -41,7 +49,9 @@ def take_allowed(sequence: Callable[[int, int], Array], allowed: Callable[[Array
 
 
 def cells_between(points: Array, is_surface: Array, inside: Callable[[Array], Array]) -> Array:
-    """Delaunay tetrahedra of points on and around a body without those inside it, (M, 4); every point keeps a cell."""
+    """Delaunay tetrahedra of points on and around a body without those inside it, (M, 4); every
+    point keeps a cell.
+    """
     cells = triangulation(Mesh(points))
     among = np.flatnonzero(is_surface[cells].all(axis=1))  # only these can lie inside
     is_inside = np.zeros(len(cells), dtype=bool)

@@ -1,4 +1,6 @@
-"""Triangle meshes of plane domains with an exact node count: boundary by arc length, hexagonal interior, smoothing."""
+"""Triangle meshes of plane domains with an exact node count: boundary by arc length, hexagonal
+interior, smoothing.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,21 @@ import numpy as np
 
 from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError
-from gsnobench_plugins.solvers.meshing.framing import Frame, is_conforming, loop_tags, make_frame, sharpest_corner, triangulate
-from gsnobench_plugins.solvers.meshing.sizing import TRIANGLE, SizeFunction, Sizing, fit_sizing, sample_domain
+from gsnobench_plugins.solvers.meshing.framing import (
+    Frame,
+    is_conforming,
+    loop_tags,
+    make_frame,
+    sharpest_corner,
+    triangulate,
+)
+from gsnobench_plugins.solvers.meshing.sizing import (
+    TRIANGLE,
+    SizeFunction,
+    Sizing,
+    fit_sizing,
+    sample_domain,
+)
 from gsnobench_plugins.solvers.meshing.smoothing import clear_segments, polish, smooth
 from gsnobench_plugins.solvers.meshing.topology import (
     boundary_edges,
@@ -19,9 +34,23 @@ from gsnobench_plugins.solvers.meshing.topology import (
     min_angle,
     refine,
 )
-from gsnobench_plugins.solvers.shapes.geometry import clean_loop, contains, crossing_segments, distance_to_segments, segments_of
+from gsnobench_plugins.solvers.shapes.geometry import (
+    clean_loop,
+    contains,
+    crossing_segments,
+    distance_to_segments,
+    segments_of,
+)
 
-__all__ = ["boundary_edges", "boundary_loops", "mesh_edges", "mesh_inside", "mesh_polygon", "min_angle", "refine"]
+__all__ = [
+    "boundary_edges",
+    "boundary_loops",
+    "mesh_edges",
+    "mesh_inside",
+    "mesh_polygon",
+    "min_angle",
+    "refine",
+]
 
 ATTEMPTS = 8
 
@@ -36,11 +65,13 @@ def mesh_polygon(
     seed: int = 0,
     angle: float = 25.0,
 ) -> Mesh:
-    """A mesh of exactly `nodes` nodes, boundary nodes first (loop by loop), whose angles are at least `angle` degrees.
+    """A mesh of exactly `nodes` nodes, boundary nodes first (loop by loop), whose angles are at
+    least `angle` degrees.
 
-    Corners of the loops are kept, other boundary nodes lie on the loops. `size` gives relative edge lengths; without it
-    they are even, except that narrow places and short sides are resolved. Tags: boundary; with holes also outer and hole
-    (hole_0, hole_1, ... if there are several). The same arguments give the same mesh; `seed` picks another one.
+    Corners of the loops are kept, other boundary nodes lie on the loops. `size` gives relative edge
+    lengths; without it they are even, except that narrow places and short sides are resolved. Tags:
+    boundary; with holes also outer and hole (hole_0, hole_1, ... if there are several). The same
+    arguments give the same mesh; `seed` picks another one.
     """
     loops = _checked_loops(outer, holes)
     relative = size if size is not None else _even
@@ -52,7 +83,8 @@ def mesh_polygon(
         frame = make_frame(rim, sizing)
         if len(frame.boundary) >= nodes:
             raise DataError(
-                f"mesh: the outline takes {len(frame.boundary)} of {nodes} nodes; expected some to be left for the inside; "
+                f"mesh: the outline takes {len(frame.boundary)} of {nodes} nodes; expected some to "
+                "be left for the inside; "
                 "ask for more nodes"
             )
         mesh = _fill(frame, nodes, sweeps, np.random.default_rng([seed, attempt]))
@@ -61,16 +93,23 @@ def mesh_polygon(
             if min_angle(mesh) >= min(angle, 0.98 * sharpest_corner(frame)):
                 return mesh
     raise DataError(
-        f"mesh: no conforming mesh of {nodes} nodes with angles of {angle:g} degrees was found (best {best:.1f}); "
+        f"mesh: no conforming mesh of {nodes} nodes with angles of {angle:g} degrees was found "
+        f"(best {best:.1f}); "
         "ask for more nodes, smooth the outline or lower `angle`"
     )
 
 
 def mesh_inside(
-    rim: Sequence[Array], *, nodes: int, size: SizeFunction, sweeps: int = 40, seed: int = 0, angle: float = 25.0
+    rim: Sequence[Array],
+    *,
+    nodes: int,
+    size: SizeFunction,
+    sweeps: int = 40,
+    seed: int = 0,
+    angle: float = 25.0,
 ) -> Mesh:
-    """As `mesh_polygon`, but the boundary nodes are exactly the given ones (outer loop, then holes) and `size` gives the
-    edge lengths themselves, which the node count should about agree with."""
+    """As `mesh_polygon`, but the boundary nodes are exactly the given ones (outer loop, then holes)
+    and `size` gives the edge lengths themselves, which the node count should about agree with."""
     loops = _checked_loops(rim[0], rim[1:])
     frame = make_frame(loops, Sizing(size, 1.0, np.zeros((0, 2)), np.zeros(0)))
     best = -1.0
@@ -81,7 +120,8 @@ def mesh_inside(
             if best >= angle:
                 return mesh
     raise DataError(
-        f"mesh: no conforming mesh of {nodes} nodes with angles of {angle:g} degrees was found (best {best:.1f}) between "
+        f"mesh: no conforming mesh of {nodes} nodes with angles of {angle:g} degrees was found "
+        f"(best {best:.1f}) between "
         f"{len(frame.boundary)} given boundary nodes; ask for another node count or lower `angle`"
     )
 
@@ -91,10 +131,15 @@ def _checked_loops(outer: Array, holes: Sequence[Array]) -> list[Array]:
     loops = [clean_loop(outer, label="outline")]
     loops += [clean_loop(hole, label=f"hole {i}", clockwise=True) for i, hole in enumerate(holes)]
     if crossing_segments(*segments_of(loops)):
-        raise DataError("outline: loops cross themselves or each other; expected simple, separate loops; check the outline")
+        raise DataError(
+            "outline: loops cross themselves or each other; expected simple, separate loops; check "
+            "the outline"
+        )
     for i, hole in enumerate(loops[1:]):
         if not contains(loops[:1], hole[:1]).all():
-            raise DataError(f"hole {i}: it lies outside the outline; expected it inside; check its coordinates")
+            raise DataError(
+                f"hole {i}: it lies outside the outline; expected it inside; check its coordinates"
+            )
     return loops
 
 
@@ -103,7 +148,9 @@ def _even(points: Array) -> Array:
 
 
 def _fill(frame: Frame, nodes: int, sweeps: int, rng: np.random.Generator) -> Mesh | None:
-    """Interior nodes: lattice, exact count, smoothing with exchanges of badly placed nodes; None if not conforming."""
+    """Interior nodes: lattice, exact count, smoothing with exchanges of badly placed nodes; None if
+    not conforming.
+    """
     inside = nodes - len(frame.boundary)
     points = np.concatenate([frame.boundary, _lattice(frame, rng)])
     points = _set_count(frame, points, inside)
@@ -120,11 +167,13 @@ def _fill(frame: Frame, nodes: int, sweeps: int, rng: np.random.Generator) -> Me
     return Mesh(points, triangles, loop_tags(frame, nodes))
 
 
-# ------------------------------------------------------------------------------------------------------ starting points
+# ---------------------------------------------------------------------------------- starting points
 
 
 def _lattice(frame: Frame, rng: np.random.Generator) -> Array:
-    """Hexagonal lattices, one for each factor of two of the edge length, clipped to the inside, (m, 2)."""
+    """Hexagonal lattices, one for each factor of two of the edge length, clipped to the inside, (m,
+    2).
+    """
     at, _ = sample_domain(frame.rim, frame.sizing, len(frame.boundary) * 8)
     lengths = frame.sizing(at)
     longest = float(lengths.max())
@@ -139,7 +188,9 @@ def _lattice(frame: Frame, rng: np.random.Generator) -> Array:
         local = frame.sizing(points)
         points = points[(local > step / np.sqrt(2)) & (local <= step * np.sqrt(2))]
         points = points[contains(frame.rim, points)]
-        kept.append(points[distance_to_segments(points, starts, ends) > 0.55 * frame.sizing(points)])
+        kept.append(
+            points[distance_to_segments(points, starts, ends) > 0.55 * frame.sizing(points)]
+        )
     return np.concatenate(kept) if kept else np.zeros((0, 2))
 
 
@@ -153,21 +204,29 @@ def _hexagons(low: Array, high: Array, step: float, rng: np.random.Generator) ->
 
 
 def _set_count(frame: Frame, points: Array, inside: int) -> Array:
-    """Add nodes in the largest triangles or drop the most crowded ones until `inside` interior nodes are left."""
+    """Add nodes in the largest triangles or drop the most crowded ones until `inside` interior
+    nodes are left.
+    """
     fixed = len(frame.boundary)
     for _ in range(200):
         missing = inside - (len(points) - fixed)
         if missing == 0:
             return points
         triangles = triangulate(frame, points)
-        points = _insert(frame, points, triangles, missing) if missing > 0 else _drop(frame, points, triangles, -missing)
+        points = (
+            _insert(frame, points, triangles, missing)
+            if missing > 0
+            else _drop(frame, points, triangles, -missing)
+        )
     return points
 
 
 def _insert(frame: Frame, points: Array, triangles: Array, count: int) -> Array:
     """Nodes at the centres of the triangles largest for their place, no two of them sharing a node."""
     centres = points[triangles].mean(axis=1)
-    order = np.argsort(-np.abs(cell_measures(points, triangles)) / frame.sizing(centres) ** 2, kind="stable")
+    order = np.argsort(
+        -np.abs(cell_measures(points, triangles)) / frame.sizing(centres) ** 2, kind="stable"
+    )
     return np.concatenate([points, centres[_apart(order[: 8 * count + 8], triangles, count)]])
 
 
@@ -187,7 +246,9 @@ def _drop(frame: Frame, points: Array, triangles: Array, count: int) -> Array:
 
 
 def _star_sizes(frame: Frame, points: Array, triangles: Array) -> Array:
-    """Area around each node over that of six ideal triangles; about 1 for a well placed interior node."""
+    """Area around each node over that of six ideal triangles; about 1 for a well placed interior
+    node.
+    """
     areas = np.abs(cell_measures(points, triangles))
     star = np.bincount(triangles.ravel(), np.repeat(areas, 3), len(points))
     return np.asarray(star / (6 * TRIANGLE * frame.sizing(points) ** 2))
@@ -212,7 +273,9 @@ def _apart(order: Array, triangles: Array, count: int) -> list[int]:
 
 
 def _exchange(frame: Frame, points: Array, triangles: Array) -> Array:
-    """Take the most crowded interior nodes away and put as many where triangles are too large; the count stays."""
+    """Take the most crowded interior nodes away and put as many where triangles are too large; the
+    count stays.
+    """
     fixed = len(frame.boundary)
     inside = len(points) - fixed
     star = _star_sizes(frame, points, triangles)[fixed:]

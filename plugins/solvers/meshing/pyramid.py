@@ -1,4 +1,6 @@
-"""Tetrahedral meshes of the square pyramid with an exact node count: even boundary, body-centred interior, no slivers."""
+"""Tetrahedral meshes of the square pyramid with an exact node count: even boundary, body-centred
+interior, no slivers.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +13,29 @@ from gsnobench_plugins.solvers.meshing.tetrahedra import dihedral_angles, lift_s
 from gsnobench_plugins.solvers.meshing.topology import boundary_facets, cell_measures
 
 DIVISIONS = 1.04  # of an edge of the base, times the cube root of the node count
-OUTWARD = np.array([[0.0, 0.0, -1.0], [2.0, 0.0, 1.0], [-2.0, 0.0, 1.0], [0.0, 2.0, 1.0], [0.0, -2.0, 1.0]])
+OUTWARD = np.array(
+    [[0.0, 0.0, -1.0], [2.0, 0.0, 1.0], [-2.0, 0.0, 1.0], [0.0, 2.0, 1.0], [0.0, -2.0, 1.0]]
+)
 OUTWARD = OUTWARD / np.linalg.norm(OUTWARD, axis=1, keepdims=True)
-REACH = np.array([0.0, 2.0, 0.0, 2.0, 0.0]) / np.sqrt([1.0, 5.0, 5.0, 5.0, 5.0])  # base, then the four sides
+# base, then the four sides
+REACH = np.array([0.0, 2.0, 0.0, 2.0, 0.0]) / np.sqrt([1.0, 5.0, 5.0, 5.0, 5.0])
 ON_FACE = 1e-9
 
 
 def mesh_pyramid(nodes: int, *, angle: float = 15.0, seed: int = 0, attempts: int = 8) -> Mesh:
-    """A mesh of exactly `nodes` nodes, boundary nodes first, whose dihedral angles are at least `angle` degrees.
+    """A mesh of exactly `nodes` nodes, boundary nodes first, whose dihedral angles are at least
+    `angle` degrees.
 
-    The base is the unit square at z = 0, the apex (1/2, 1/2, 1). The same arguments give the same mesh.
+    The base is the unit square at z = 0, the apex (1/2, 1/2, 1). The same arguments give the same
+    mesh.
     """
     divisions = max(2, round(DIVISIONS * np.cbrt(nodes)))
     rim = boundary_nodes(divisions)
     if len(rim) >= nodes:
-        raise DataError(f"mesh: the boundary takes {len(rim)} of {nodes} nodes; expected some inside; ask for more nodes")
+        raise DataError(
+            f"mesh: the boundary takes {len(rim)} of {nodes} nodes; expected some inside; ask for "
+            "more nodes"
+        )
     best = 0.0
     for attempt in range(attempts):
         inside = _interior(rim, divisions, nodes - len(rim), np.random.default_rng([seed, attempt]))
@@ -35,7 +45,8 @@ def mesh_pyramid(nodes: int, *, angle: float = 15.0, seed: int = 0, attempts: in
         if smallest >= angle and is_conforming(points, cells, len(rim)):
             return Mesh(points, cells, {"boundary": np.arange(nodes) < len(rim)})
     raise DataError(
-        f"mesh: no conforming pyramid of {nodes} nodes with dihedral angles of {angle:g} degrees was found (best {best:.1f}); "
+        f"mesh: no conforming pyramid of {nodes} nodes with dihedral angles of {angle:g} degrees "
+        f"was found (best {best:.1f}); "
         "ask for more nodes or lower `angle`"
     )
 
@@ -46,11 +57,16 @@ def depths(points: Array) -> Array:
 
 
 def boundary_nodes(divisions: int) -> Array:
-    """Nodes on the faces: squares on the base, layers of shrinking squares up to the apex, (3 divisions^2 + 2, 3)."""
+    """Nodes on the faces: squares on the base, layers of shrinking squares up to the apex, (3
+    divisions^2 + 2, 3).
+    """
     layers = []
     for layer in range(divisions + 1):
         left = divisions - layer
-        i, j = (one.ravel() for one in np.meshgrid(np.arange(left + 1), np.arange(left + 1), indexing="ij"))
+        i, j = (
+            one.ravel()
+            for one in np.meshgrid(np.arange(left + 1), np.arange(left + 1), indexing="ij")
+        )
         kept = (np.minimum(i, j) == 0) | (np.maximum(i, j) == left) | (layer == 0)
         low = 0.5 * layer
         layers.append(np.stack([low + i[kept], low + j[kept], np.full(kept.sum(), layer)], axis=1))
@@ -58,7 +74,9 @@ def boundary_nodes(divisions: int) -> Array:
 
 
 def is_conforming(points: Array, cells: Array, fixed: int) -> bool:
-    """All cells are positive and fill the pyramid, every node is used, and the outer facets lie on its faces."""
+    """All cells are positive and fill the pyramid, every node is used, and the outer facets lie on
+    its faces.
+    """
     volumes = cell_measures(points, cells)
     facets = boundary_facets(cells)
     near = np.asarray(depths(points[facets].reshape(-1, 3)) < ON_FACE).reshape(len(facets), 3, 5)
@@ -73,9 +91,12 @@ def is_conforming(points: Array, cells: Array, fixed: int) -> bool:
 
 
 def _interior(rim: Array, divisions: int, count: int, rng: np.random.Generator) -> Array:
-    """A body-centred cubic lattice inside, as fine as gives `count` nodes, a little shaken, (count, 3)."""
+    """A body-centred cubic lattice inside, as fine as gives `count` nodes, a little shaken, (count,
+    3).
+    """
     edge = 1.0 / divisions
-    # under the apex four boundary nodes lie on one circle: a node amid them keeps a flat cell from forming
+    # under the apex four boundary nodes lie on one circle: a node amid them keeps a flat cell from
+    # forming
     below_apex = np.array([[0.5, 0.5, 1.0 - edge]])
     wall = cKDTree(np.concatenate([rim, below_apex]))
     shift = rng.uniform(0.0, 1.0, 3)
@@ -99,7 +120,9 @@ def _interior(rim: Array, divisions: int, count: int, rng: np.random.Generator) 
 
 
 def _settle(points: Array, fixed: int, angle: float) -> tuple[Array, Array]:
-    """Alternate Delaunay cells and moves of the nodes of slivers; the last moves go for a little more than asked."""
+    """Alternate Delaunay cells and moves of the nodes of slivers; the last moves go for a little
+    more than asked.
+    """
     for _ in range(6):
         cells = _inner_cells(points, fixed)
         if dihedral_angles(points, cells).min() >= angle + 0.5:

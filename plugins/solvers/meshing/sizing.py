@@ -27,7 +27,9 @@ class Sizing:
 
     def __call__(self, points: Array) -> Array:
         """Wanted edge length at points (m, 2), (m,)."""
-        return np.minimum(self.scale * relative_size(self.relative, points), self.feature_limit(points))
+        return np.minimum(
+            self.scale * relative_size(self.relative, points), self.feature_limit(points)
+        )
 
     def feature_limit(self, points: Array, *, block: int = 8192) -> Array:
         """The edge length that the features alone allow, (m,)."""
@@ -40,7 +42,11 @@ class Sizing:
 
     def with_features(self, places: Array, limits: Array) -> Sizing:
         """The same sizing with more features."""
-        return replace(self, sources=np.concatenate([self.sources, places]), limits=np.concatenate([self.limits, limits]))
+        return replace(
+            self,
+            sources=np.concatenate([self.sources, places]),
+            limits=np.concatenate([self.limits, limits]),
+        )
 
 
 def relative_size(size: SizeFunction, points: Array) -> Array:
@@ -48,18 +54,23 @@ def relative_size(size: SizeFunction, points: Array) -> Array:
     values = np.asarray(size(points), dtype=float)
     if values.shape != (len(points),) or not np.isfinite(values).all() or (values <= 0).any():
         raise DataError(
-            f"size: it returned shape {values.shape} with values that are not all positive; expected ({len(points)},) "
+            f"size: it returned shape {values.shape} with values that are not all positive; "
+            f"expected ({len(points)},) "
             "positive lengths; mend the size function"
         )
     return values
 
 
 def sample_domain(loops: Sequence[Array], size: SizeFunction, nodes: int) -> tuple[Array, Array]:
-    """Midpoints (q, 2) and areas (q,) of a quadtree over the domain, finer where the size function is small."""
+    """Midpoints (q, 2) and areas (q,) of a quadtree over the domain, finer where the size function
+    is small.
+    """
     low, high = loops[0].min(axis=0), loops[0].max(axis=0)
     side = float((high - low).max()) / 24
     counts = np.maximum(np.ceil((high - low) / side).astype(int), 1)
-    grid = np.stack(np.meshgrid(*(np.arange(n) + 0.5 for n in counts), indexing="ij"), axis=-1).reshape(-1, 2)
+    grid = np.stack(
+        np.meshgrid(*(np.arange(n) + 0.5 for n in counts), indexing="ij"), axis=-1
+    ).reshape(-1, 2)
     centres = low + grid * side
     done, weights = [], []
     fraction = np.sqrt(np.prod(counts) * side**2 / nodes) / np.median(relative_size(size, centres))
@@ -79,12 +90,16 @@ def sample_domain(loops: Sequence[Array], size: SizeFunction, nodes: int) -> tup
 
 
 def place_on_loop(loop: Array, sizing: Sizing) -> tuple[Array, Array]:
-    """Boundary nodes of one loop, evenly spaced in units of the local edge length between corners: nodes and is-corner."""
+    """Boundary nodes of one loop, evenly spaced in units of the local edge length between corners:
+    nodes and is-corner.
+    """
     length = arc_length(loop)
     corners = find_corners(loop, sizing(loop))
     fine = np.unique(np.concatenate([length, np.linspace(0.0, length[-1], 2048)]))
     middle = 0.5 * (fine[1:] + fine[:-1])
-    metric = np.concatenate([[0.0], np.cumsum(np.diff(fine) / sizing(points_at(loop, length, middle)))])
+    metric = np.concatenate(
+        [[0.0], np.cumsum(np.diff(fine) / sizing(points_at(loop, length, middle)))]
+    )
     total = metric[-1]
     if not len(corners):
         count = max(round(total), 8)
@@ -101,12 +116,17 @@ def place_on_loop(loop: Array, sizing: Sizing) -> tuple[Array, Array]:
     flags = np.concatenate(is_corner)
     nodes[flags] = loop[corners]
     if len(nodes) < 3:
-        raise DataError(f"outline: {len(nodes)} boundary nodes cannot close a loop; expected three or more; ask for more nodes")
+        raise DataError(
+            f"outline: {len(nodes)} boundary nodes cannot close a loop; expected three or more; "
+            "ask for more nodes"
+        )
     return nodes, flags
 
 
 def crowded_places(rim: Sequence[Array], corners: Sequence[Array]) -> tuple[Array, Array]:
-    """Where boundary segments are too long for what lies across the domain, or short between corners: places, lengths."""
+    """Where boundary segments are too long for what lies across the domain, or short between
+    corners: places, lengths.
+    """
     starts = np.concatenate(rim)
     ends = np.concatenate([np.roll(loop, -1, axis=0) for loop in rim])
     loop_of = np.repeat(np.arange(len(rim)), [len(loop) for loop in rim])
@@ -120,12 +140,18 @@ def crowded_places(rim: Sequence[Array], corners: Sequence[Array]) -> tuple[Arra
     away = np.linalg.norm(across, axis=2)
     count = np.diff(first)[loop_of]
     hops = np.mod(index[None] - index[:, None], count[:, None])
-    is_near_on_loop = (loop_of[None] == loop_of[:, None]) & ((hops <= 2) | (hops >= count[:, None] - 1))
-    is_facing = (np.einsum("snd,sd->sn", across, inward) > 0.05 * away) & (np.einsum("snd,nd->sn", across, node_inward) < 0)
+    is_near_on_loop = (loop_of[None] == loop_of[:, None]) & (
+        (hops <= 2) | (hops >= count[:, None] - 1)
+    )
+    is_facing = (np.einsum("snd,sd->sn", across, inward) > 0.05 * away) & (
+        np.einsum("snd,nd->sn", across, node_inward) < 0
+    )
     away = np.where(is_facing & ~is_near_on_loop, away, np.inf).min(axis=1)
     is_crowded = away < 0.68 * lengths
     ends_at_corner = np.concatenate([flags & np.roll(flags, -1) for flags in corners])
-    neighbour = np.maximum(lengths[_previous(first, index, loop_of)], lengths[_next(first, index, loop_of)])
+    neighbour = np.maximum(
+        lengths[_previous(first, index, loop_of)], lengths[_next(first, index, loop_of)]
+    )
     is_short = ends_at_corner & (lengths < 0.6 * neighbour)
     return (
         np.concatenate([middles[is_crowded], starts[is_short], ends[is_short]]),
@@ -141,11 +167,16 @@ def _next(first: Array, index: Array, loop_of: Array) -> Array:
     return np.where(index == first[loop_of + 1] - 1, first[loop_of], index + 1)
 
 
-def fit_sizing(loops: Sequence[Array], size: SizeFunction, nodes: int) -> tuple[Sizing, list[Array]]:
+def fit_sizing(
+    loops: Sequence[Array], size: SizeFunction, nodes: int
+) -> tuple[Sizing, list[Array]]:
     """The sizing whose mesh has about `nodes` nodes, and the boundary nodes of every loop."""
     points, areas = sample_domain(loops, size, nodes)
     if not len(points):
-        raise DataError("outline: it encloses no area that a mesh could fill; expected a simple polygon; check the outline")
+        raise DataError(
+            "outline: it encloses no area that a mesh could fill; expected a simple polygon; check "
+            "the outline"
+        )
     sizing = Sizing(size, 1.0, np.zeros((0, 2)), np.zeros(0))
     for _ in range(12):
         sizing = replace(sizing, scale=_fit_scale(loops, sizing, points, areas, nodes))
@@ -159,8 +190,12 @@ def fit_sizing(loops: Sequence[Array], size: SizeFunction, nodes: int) -> tuple[
     return sizing, rim
 
 
-def _fit_scale(loops: Sequence[Array], sizing: Sizing, points: Array, areas: Array, nodes: int) -> float:
-    """Bisection on the scale: N = (T + Nb) / 2 + 1 - holes, with T and Nb from the integrals of 1/h^2 and 1/h."""
+def _fit_scale(
+    loops: Sequence[Array], sizing: Sizing, points: Array, areas: Array, nodes: int
+) -> float:
+    """Bisection on the scale: N = (T + Nb) / 2 + 1 - holes, with T and Nb from the integrals of
+    1/h^2 and 1/h.
+    """
     relative, allowed = relative_size(sizing.relative, points), sizing.feature_limit(points)
     middles, steps = [], []
     for loop in loops:
@@ -180,7 +215,8 @@ def _fit_scale(loops: Sequence[Array], sizing: Sizing, points: Array, areas: Arr
     low, high = 1e-6 * reach, 1e6 * reach
     if count(high) > nodes:
         raise DataError(
-            f"mesh: {nodes} nodes cannot resolve the outline, whose features alone need about {int(count(high)) + 1}; "
+            f"mesh: {nodes} nodes cannot resolve the outline, whose features alone need about "
+            f"{int(count(high)) + 1}; "
             "ask for more nodes or simplify the outline"
         )
     for _ in range(100):

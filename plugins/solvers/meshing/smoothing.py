@@ -11,7 +11,9 @@ from gsnobench_plugins.solvers.meshing.topology import cell_measures, corner_ang
 
 
 def smooth(frame: Frame, points: Array, triangles: Array) -> Array:
-    """One sweep of density-weighted optimal-Delaunay smoothing: nodes move towards nearby circumcentres."""
+    """One sweep of density-weighted optimal-Delaunay smoothing: nodes move towards nearby
+    circumcentres.
+    """
     fixed = len(frame.boundary)
     a, b, c = (points[triangles[:, i]] for i in range(3))
     centres = (a + b + c) / 3
@@ -19,13 +21,26 @@ def smooth(frame: Frame, points: Array, triangles: Array) -> Array:
     lengths = frame.sizing(centres)
     u, v = b - a, c - a
     uu, vv = np.sum(u * u, axis=1), np.sum(v * v, axis=1)
-    around = np.stack([v[:, 1] * uu - u[:, 1] * vv, u[:, 0] * vv - v[:, 0] * uu], axis=1) / (4 * areas[:, None]) + a
+    around = (
+        np.stack([v[:, 1] * uu - u[:, 1] * vv, u[:, 0] * vv - v[:, 0] * uu], axis=1)
+        / (4 * areas[:, None])
+        + a
+    )
     offset = around - centres
     reach = np.linalg.norm(offset, axis=1)
-    targets = centres + offset * np.minimum(1.0, 0.3 * np.sqrt(areas) / np.maximum(reach, 1e-300))[:, None]
+    targets = (
+        centres
+        + offset * np.minimum(1.0, 0.3 * np.sqrt(areas) / np.maximum(reach, 1e-300))[:, None]
+    )
     weight = areas / lengths**4
     total = np.bincount(triangles.ravel(), np.repeat(weight, 3), len(points))
-    moved = np.stack([np.bincount(triangles.ravel(), np.repeat(weight * targets[:, k], 3), len(points)) for k in (0, 1)], axis=1)
+    moved = np.stack(
+        [
+            np.bincount(triangles.ravel(), np.repeat(weight * targets[:, k], 3), len(points))
+            for k in (0, 1)
+        ],
+        axis=1,
+    )
     result = points.copy()
     result[fixed:] = moved[fixed:] / np.maximum(total[fixed:, None], 1e-300)
     lost = total[fixed:] <= 0
@@ -34,7 +49,9 @@ def smooth(frame: Frame, points: Array, triangles: Array) -> Array:
 
 
 def clear_segments(frame: Frame, points: Array) -> Array:
-    """Push interior nodes out of the circles that have boundary segments as diameters, so that Delaunay keeps those."""
+    """Push interior nodes out of the circles that have boundary segments as diameters, so that
+    Delaunay keeps those.
+    """
     fixed = len(frame.boundary)
     a, b = frame.boundary[frame.segments[:, 0]], frame.boundary[frame.segments[:, 1]]
     lengths = np.linalg.norm(b - a, axis=1)
@@ -50,7 +67,9 @@ def clear_segments(frame: Frame, points: Array) -> Array:
     return result
 
 
-def polish(frame: Frame, points: Array, *, target: float = 30.0, rounds: int = 30) -> tuple[Array, Array]:
+def polish(
+    frame: Frame, points: Array, *, target: float = 30.0, rounds: int = 30
+) -> tuple[Array, Array]:
     """Move the interior nodes of the worst triangles to where their smallest angle is largest."""
     triangles = triangulate(frame, points)
     fixed = len(frame.boundary)
@@ -58,7 +77,9 @@ def polish(frame: Frame, points: Array, *, target: float = 30.0, rounds: int = 3
         angles = corner_angles(points, triangles).min(axis=1)
         bad = np.flatnonzero(angles < target)
         bad = bad[np.argsort(angles[bad], kind="stable")][:40]
-        movable = [int(node) for node in dict.fromkeys(triangles[bad].ravel().tolist()) if node >= fixed]
+        movable = [
+            int(node) for node in dict.fromkeys(triangles[bad].ravel().tolist()) if node >= fixed
+        ]
         if not movable:
             break
         stars = _stars(triangles, len(points))
@@ -83,11 +104,15 @@ def _stars(triangles: Array, count: int) -> list[Array]:
     return np.split(order // 3, np.cumsum(np.bincount(triangles.ravel(), minlength=count))[:-1])
 
 
-_DIRECTIONS = np.stack([np.cos(np.arange(12) * np.pi / 6), np.sin(np.arange(12) * np.pi / 6)], axis=1)
+_DIRECTIONS = np.stack(
+    [np.cos(np.arange(12) * np.pi / 6), np.sin(np.arange(12) * np.pi / 6)], axis=1
+)
 
 
 def _best_place(points: Array, star: Array, node: int) -> Array | None:
-    """The place near a node where the smallest angle of its star is largest, if that beats the present one."""
+    """The place near a node where the smallest angle of its star is largest, if that beats the
+    present one.
+    """
     reach = np.sqrt(np.abs(cell_measures(points, star)).mean())
     steps = reach * np.array([0.02, 0.05, 0.12])
     tries = points[node] + (steps[:, None, None] * _DIRECTIONS).reshape(-1, 2)  # (36, 2)

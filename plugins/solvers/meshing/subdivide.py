@@ -9,20 +9,26 @@ from gsnobench_plugins.solvers.meshing.topology import mesh_edges
 
 
 def subdivide(points: Array, cells: Array, pieces: int) -> tuple[Array, Array]:
-    """Points and cells of the mesh whose edges are the old ones cut into `pieces` equal parts; old nodes keep their numbers.
+    """Points and cells of the mesh whose edges are the old ones cut into `pieces` equal parts; old
+    nodes keep their numbers.
 
-    Every triangle becomes pieces^2 triangles of its own shape, so that angles and orientation are kept.
+    Every triangle becomes pieces^2 triangles of its own shape, so that angles and orientation are
+    kept.
     """
     edges = mesh_edges(cells)  # (E, 2)
     share = np.arange(1, pieces) / pieces
-    on_edge = points[edges[:, :1]] + share[:, None] * (points[edges[:, 1:]] - points[edges[:, :1]])  # (E, pieces-1, 2)
+    # (E, pieces-1, 2)
+    on_edge = points[edges[:, :1]] + share[:, None] * (points[edges[:, 1:]] - points[edges[:, :1]])
     i, j = _lattice(pieces)
     is_inner = (i > 0) & (j > 0) & (i + j < pieces)
     a, b, c = (points[cells[:, corner], None, :] for corner in range(3))
-    inner = a + (i[is_inner, None] * (b - a) + j[is_inner, None] * (c - a)) / pieces  # (M, inner, 2)
+    # (M, inner, 2)
+    inner = a + (i[is_inner, None] * (b - a) + j[is_inner, None] * (c - a)) / pieces
     table = _number(cells, edges, pieces, nodes=len(points))  # (M, lattice)
     small = table[:, _triangles(pieces)]  # (M, pieces^2, 3)
-    return np.concatenate([points, on_edge.reshape(-1, 2), inner.reshape(-1, 2)]), small.reshape(-1, 3)
+    return np.concatenate([points, on_edge.reshape(-1, 2), inner.reshape(-1, 2)]), small.reshape(
+        -1, 3
+    )
 
 
 def _lattice(pieces: int) -> tuple[Array, Array]:
@@ -36,12 +42,14 @@ def _number(cells: Array, edges: Array, pieces: int, *, nodes: int) -> Array:
     """The global number of every lattice point of every triangle, (M, lattice)."""
     i, j = _lattice(pieces)
     table = np.empty((len(cells), len(i)), dtype=np.int64)
-    sides = ((0, 1, j == 0, i), (0, 2, i == 0, j), (1, 2, i + j == pieces, j))  # from, to, which points, steps from the first
+    # from, to, which points, steps from the first
+    sides = ((0, 1, j == 0, i), (0, 2, i == 0, j), (1, 2, i + j == pieces, j))
     for start, end, on_side, steps in sides:
         low, high = np.sort(cells[:, [start, end]], axis=1).T
         edge = np.searchsorted(edges[:, 0] * nodes + edges[:, 1], low * nodes + high)  # (M,)
         is_forward = cells[:, start] == low
-        along = np.where(is_forward[:, None], steps[on_side], pieces - steps[on_side])  # (M, pieces + 1), the ends overwritten
+        # (M, pieces + 1), the ends overwritten
+        along = np.where(is_forward[:, None], steps[on_side], pieces - steps[on_side])
         table[:, on_side] = nodes + edge[:, None] * (pieces - 1) + along - 1
     is_inner = (i > 0) & (j > 0) & (i + j < pieces)
     first = nodes + len(edges) * (pieces - 1)

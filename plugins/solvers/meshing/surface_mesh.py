@@ -1,4 +1,6 @@
-"""Closed triangle meshes: a lattice on a box that is alike on both sides of y = 0, and what makes a mesh a proper body."""
+"""Closed triangle meshes: a lattice on a box that is alike on both sides of y = 0, and what makes a
+mesh a proper body.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from gsnobench.data import Array
 
 @dataclass(frozen=True, eq=False)
 class BoxLattice:
-    """Lattice points on the surface of a box: first the H with y >= 0, then the mirror images of those with y > 0."""
+    """Lattice points on the surface of a box: first the H with y >= 0, then the mirror images of
+    those with y > 0.
+    """
 
     places: Array  # (H, 3) from (-1, 0, -1) to (1, 1, 1), evenly spaced
     numbers: Array  # (H, 3) the same as lattice numbers from 0
@@ -30,11 +34,13 @@ class BoxLattice:
 
 
 def box_lattice(along: int, across: int, up: int) -> BoxLattice:
-    """The lattice with so many steps along x, across one half, and up; it has 4 (2 along across + 2 across up + along up)
-    triangles."""
+    """The lattice with so many steps along x, across one half, and up; it has 4 (2 along across + 2
+    across up + along up) triangles."""
     quads = np.concatenate(_quads(along, across, up))  # (Q, 4, 3) lattice numbers
     counts = (along + 1, across + 1, up + 1)
-    codes, corners = np.unique(np.ravel_multi_index(tuple(quads.reshape(-1, 3).T), counts), return_inverse=True)
+    codes, corners = np.unique(
+        np.ravel_multi_index(tuple(quads.reshape(-1, 3).T), counts), return_inverse=True
+    )
     numbers = np.stack(np.unravel_index(codes, counts), axis=1)
     corners = corners.reshape(-1, 4)
     half = _cut(quads, corners, np.array([along / 2, 0.0, up / 2]))
@@ -46,8 +52,8 @@ def box_lattice(along: int, across: int, up: int) -> BoxLattice:
 
 
 def _cut(quads: Array, corners: Array, middle: Array) -> Array:
-    """Two triangles a square, (2 Q, 3), cut along the diagonal that points away from the middle of its face: at a corner of
-    the box it halves the angle that opens when the box is rounded."""
+    """Two triangles a square, (2 Q, 3), cut along the diagonal that points away from the middle of
+    its face: at a corner of the box it halves the angle that opens when the box is rounded."""
     outward = quads.mean(axis=1) - middle  # (Q, 3)
     diagonal = quads[:, 2] - quads[:, 0]
     is_radial = np.prod(np.where(diagonal == 0, 1.0, outward * diagonal), axis=1) > 0
@@ -61,20 +67,35 @@ def _quads(along: int, across: int, up: int) -> list[Array]:
     def face(first: int, second: int, fixed: int, at: int) -> Array:
         """Squares that turn from axis `first` to axis `second`."""
         steps = (along, across, up)
-        a, b = (grid.ravel() for grid in np.meshgrid(np.arange(steps[first]), np.arange(steps[second]), indexing="ij"))
+        a, b = (
+            grid.ravel()
+            for grid in np.meshgrid(
+                np.arange(steps[first]), np.arange(steps[second]), indexing="ij"
+            )
+        )
         square = np.full((len(a), 4, 3), at)
         square[:, :, first] = a[:, None] + np.array([0, 1, 1, 0])
         square[:, :, second] = b[:, None] + np.array([0, 0, 1, 1])
         return square
 
-    return [face(0, 1, 2, up), face(1, 0, 2, 0), face(2, 0, 1, across), face(2, 1, 0, 0), face(1, 2, 0, along)]
+    return [
+        face(0, 1, 2, up),
+        face(1, 0, 2, 0),
+        face(2, 0, 1, across),
+        face(2, 1, 0, 0),
+        face(1, 2, 0, along),
+    ]
 
 
 def rings(triangles: Array, count: int, reach: int) -> tuple[Array, Array]:
-    """Neighbours of every vertex within `reach` edges, (V, K) padded with the vertex itself, and how many are real, (V,)."""
+    """Neighbours of every vertex within `reach` edges, (V, K) padded with the vertex itself, and
+    how many are real, (V,).
+    """
     ends = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
     ends = np.concatenate([ends, ends[:, ::-1]])
-    one = sp.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(count, count)) + sp.eye_array(count)
+    one = sp.csr_array(
+        (np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(count, count)
+    ) + sp.eye_array(count)
     within = one
     for _ in range(reach - 1):
         within = within @ one

@@ -15,14 +15,21 @@ WORST_FIRST = 60  # cells looked after in one round
 
 
 def dihedral_angles(points: Array, cells: Array) -> Array:
-    """The six angles between the faces of every tetrahedron in degrees, (M, 6); flat ones have 0 and 180."""
+    """The six angles between the faces of every tetrahedron in degrees, (M, 6); flat ones have 0
+    and 180.
+    """
     corner = points[cells]  # (M, 4, 3)
     angles = []
     for i, j in combinations(range(4), 2):
         k, l = (other for other in range(4) if other not in (i, j))
         edge = corner[:, j] - corner[:, i]
-        one, two = np.cross(edge, corner[:, k] - corner[:, i]), np.cross(edge, corner[:, l] - corner[:, i])
-        angles.append(np.arctan2(np.linalg.norm(np.cross(one, two), axis=1), np.sum(one * two, axis=1)))
+        one, two = (
+            np.cross(edge, corner[:, k] - corner[:, i]),
+            np.cross(edge, corner[:, l] - corner[:, i]),
+        )
+        angles.append(
+            np.arctan2(np.linalg.norm(np.cross(one, two), axis=1), np.sum(one * two, axis=1))
+        )
     return np.degrees(np.stack(angles, axis=1))
 
 
@@ -31,11 +38,15 @@ def min_dihedral(mesh: Mesh) -> float:
     return float(dihedral_angles(mesh.points, cells_of(mesh)).min())
 
 
-def lift_slivers(points: Array, cells: Array, *, fixed: int, target: float, rounds: int = 60) -> Array:
-    """Move free nodes (from number `fixed` on) of the worst cells to where the smallest angle around them is largest.
+def lift_slivers(
+    points: Array, cells: Array, *, fixed: int, target: float, rounds: int = 60
+) -> Array:
+    """Move free nodes (from number `fixed` on) of the worst cells to where the smallest angle
+    around them is largest.
 
-    The cells stay; a move is made only if it betters the worst cell around its node, so no cell is ever turned over. It ends
-    when the worst cell of all has not become better for `PATIENCE` rounds.
+    The cells stay; a move is made only if it betters the worst cell around its node, so no cell is
+    ever turned over. It ends when the worst cell of all has not become better for `PATIENCE`
+    rounds.
     """
     points = points.copy()
     stars = _stars(cells, len(points))
@@ -62,7 +73,9 @@ def lift_slivers(points: Array, cells: Array, *, fixed: int, target: float, roun
 def _stars(cells: Array, count: int) -> list[Array]:
     """The cells around each node."""
     order = np.argsort(cells.ravel(), kind="stable")
-    return np.split(order // cells.shape[1], np.cumsum(np.bincount(cells.ravel(), minlength=count))[:-1])
+    return np.split(
+        order // cells.shape[1], np.cumsum(np.bincount(cells.ravel(), minlength=count))[:-1]
+    )
 
 
 def _directions() -> Array:
@@ -73,7 +86,9 @@ def _directions() -> Array:
 
 
 def _best_place(points: Array, star: Array, node: int) -> Array | None:
-    """The place near a node where the smallest angle of its star is largest, if that beats the present one."""
+    """The place near a node where the smallest angle of its star is largest, if that beats the
+    present one.
+    """
     reach = np.cbrt(np.abs(cell_measures(points, star)).mean()) * np.array(STEPS)
     tries = points[node] + (reach[:, None, None] * _directions()).reshape(-1, 3)
     tries = np.concatenate([points[node][None], tries])  # (79, 3)
@@ -81,7 +96,9 @@ def _best_place(points: Array, star: Array, node: int) -> Array | None:
     corners[:, star == node] = tries[:, None]
     flat = corners.reshape(-1, 3)
     index = np.arange(len(flat)).reshape(-1, 4)
-    angles = np.where(cell_measures(flat, index) > 0, dihedral_angles(flat, index).min(axis=1), -1.0)
+    angles = np.where(
+        cell_measures(flat, index) > 0, dihedral_angles(flat, index).min(axis=1), -1.0
+    )
     worst = angles.reshape(len(tries), -1).min(axis=1)
     winner = int(np.argmax(worst))
     return tries[winner] if worst[winner] > worst[0] + 0.02 else None

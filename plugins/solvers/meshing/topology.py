@@ -13,7 +13,9 @@ from gsnobench.errors import DataError
 def cells_of(mesh: Mesh) -> Array:
     """The cells of a mesh that must have some."""
     if mesh.cells is None:
-        raise DataError("mesh: it has no cells; this needs triangles or tetrahedra; give the mesh its cells")
+        raise DataError(
+            "mesh: it has no cells; this needs triangles or tetrahedra; give the mesh its cells"
+        )
     return mesh.cells
 
 
@@ -30,10 +32,14 @@ def mesh_edges(cells: Array) -> Array:
 
 
 def boundary_facets(cells: Array) -> Array:
-    """Facets that belong to one cell only, (F, k-1), as the cell orders them: edges run with the domain on their left."""
+    """Facets that belong to one cell only, (F, k-1), as the cell orders them: edges run with the
+    domain on their left.
+    """
     k = cells.shape[1]
     facets = np.concatenate([cells[:, [(i + j) % k for j in range(k - 1)]] for i in range(k)])
-    _, position, count = np.unique(np.sort(facets, axis=1), axis=0, return_index=True, return_counts=True)
+    _, position, count = np.unique(
+        np.sort(facets, axis=1), axis=0, return_index=True, return_counts=True
+    )
     return np.asarray(facets[np.sort(position[count == 1])])
 
 
@@ -43,7 +49,9 @@ def boundary_edges(mesh: Mesh) -> Array:
 
 
 def boundary_loops(mesh: Mesh) -> list[Array]:
-    """Closed boundary loops as node indices, each starting at its lowest node; the outer one counter-clockwise."""
+    """Closed boundary loops as node indices, each starting at its lowest node; the outer one
+    counter-clockwise.
+    """
     following = {int(a): int(b) for a, b in boundary_edges(mesh)}
     loops = []
     while following:
@@ -73,13 +81,18 @@ def min_angle(mesh: Mesh) -> float:
 
 
 def refine(mesh: Mesh) -> tuple[Mesh, Array]:
-    """Split every triangle into four; also the edges (E, 2) whose midpoints are the new nodes N, N+1, ...
+    """Split every triangle into four; also the edges (E, 2) whose midpoints are the new nodes N,
+    N+1, ...
 
-    Old nodes keep their numbers. A midpoint carries a tag if its edge lies on the boundary and both ends carry the tag.
+    Old nodes keep their numbers. A midpoint carries a tag if its edge lies on the boundary and both
+    ends carry the tag.
     """
     triangles = cells_of(mesh)
     if triangles.shape[1] != 3:
-        raise DataError(f"mesh: cells of {triangles.shape[1]} nodes cannot be refined; expected triangles; pass a 2D mesh")
+        raise DataError(
+            f"mesh: cells of {triangles.shape[1]} nodes cannot be refined; expected triangles; "
+            "pass a 2D mesh"
+        )
     edges = mesh_edges(triangles)
     number = edges[:, 0] * mesh.size + edges[:, 1]
 
@@ -93,5 +106,8 @@ def refine(mesh: Mesh) -> tuple[Mesh, Array]:
     points = np.concatenate([mesh.points, mesh.points[edges].mean(axis=1)])
     rim = np.sort(boundary_facets(triangles), axis=1)
     on_rim = np.isin(number, rim[:, 0] * mesh.size + rim[:, 1])
-    tags = {tag: np.concatenate([held, on_rim & held[edges].all(axis=1)]) for tag, held in mesh.tags.items()}
+    tags = {
+        tag: np.concatenate([held, on_rim & held[edges].all(axis=1)])
+        for tag, held in mesh.tags.items()
+    }
     return Mesh(points, cells, tags), edges

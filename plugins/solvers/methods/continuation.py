@@ -1,4 +1,6 @@
-"""Newton's method with kept factors; where it fails, continuation in the viscosity; where that ends, a march in time."""
+"""Newton's method with kept factors; where it fails, continuation in the viscosity; where that
+ends, a march in time.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ ON_THE_WAY = 1e-4  # the same for solutions that only start others
 FAST_ENOUGH = 0.3  # factors are kept while the residual falls by this factor a step
 MOST_STEPS = 40
 FIRST_EASING = 4.0  # the viscosity is raised by this factor where the first attempt fails
-EASIEST, CLOSEST = 1e4, 1.02  # ratios of viscosities at which the search for an easier problem is given up
+# ratios of viscosities at which the search for an easier problem is given up
+EASIEST, CLOSEST = 1e4, 1.02
 FIRST_RATE = 2.0  # one over the first time step of a march
 SLOWEST, FASTEST = 0.5, 2.0  # change of that rate from step to step
 LONGEST_MARCH = 200
@@ -29,10 +32,14 @@ class System(Protocol):
     def jacobian(self, state: Array, rate: float = 0.0) -> sp.csc_array: ...
 
 
-def newton(system: System, state: Array, factorise: Factorise, tolerance: float = TOLERANCE) -> Array | None:
-    """The solution near `state`, or None as soon as a full step with a fresh Jacobian does not lower the residual.
+def newton(
+    system: System, state: Array, factorise: Factorise, tolerance: float = TOLERANCE
+) -> Array | None:
+    """The solution near `state`, or None as soon as a full step with a fresh Jacobian does not
+    lower the residual.
 
-    So strict a rule keeps to the solution that the start belongs to; steps with kept factors that fail are taken anew.
+    So strict a rule keeps to the solution that the start belongs to; steps with kept factors that
+    fail are taken anew.
     """
     solve: Solve | None = None
     residual = system.residual(state)
@@ -57,10 +64,12 @@ def newton(system: System, state: Array, factorise: Factorise, tolerance: float 
 
 
 def march(system: System, state: Array, factorise: Factorise) -> Array | None:
-    """The steady state that the flow from `state` comes to, by linearised implicit Euler steps; None if it comes to none.
+    """The steady state that the flow from `state` comes to, by linearised implicit Euler steps;
+    None if it comes to none.
 
-    Steps grow as the residual falls (switched evolution relaxation), so that the last ones are Newton's. The tolerance is the
-    strict one always: where a branch has just ended, the flow passes slowly by states of small residual.
+    Steps grow as the residual falls (switched evolution relaxation), so that the last ones are
+    Newton's. The tolerance is the strict one always: where a branch has just ended, the flow passes
+    slowly by states of small residual.
     """
     rate = FIRST_RATE
     residual = system.residual(state)
@@ -85,16 +94,20 @@ def continued(
     *,
     tolerance: float = TOLERANCE,
 ) -> Array | None:
-    """The solution at `viscosity`, by way of larger ones where Newton's method needs them; None if that does not help.
+    """The solution at `viscosity`, by way of larger ones where Newton's method needs them; None if
+    that does not help.
 
-    Where it fails, the viscosity halfway (in the logarithm) to the last solved one is tried first. A branch of solutions may
-    end on the way (a bubble that opens at the outlet); the flow is then left to find its steady state in time.
+    Where it fails, the viscosity halfway (in the logarithm) to the last solved one is tried first.
+    A branch of solutions may end on the way (a bubble that opens at the outlet); the flow is then
+    left to find its steady state in time.
     """
     solved: float | None = None
     pending = [viscosity]
     while pending:
         now = pending[-1]
-        found = newton(system_at(now), state, factorise, tolerance if now == viscosity else ON_THE_WAY)
+        found = newton(
+            system_at(now), state, factorise, tolerance if now == viscosity else ON_THE_WAY
+        )
         if found is not None:
             state, solved = found, pending.pop()
             continue

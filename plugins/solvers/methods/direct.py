@@ -1,4 +1,6 @@
-"""Sparse direct solvers for the steps of Newton's method, for unknowns that are already in a good order of elimination."""
+"""Sparse direct solvers for the steps of Newton's method, for unknowns that are already in a good
+order of elimination.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,14 @@ from gsnobench.errors import ParamError
 LinearSolver = Literal["superlu", "pardiso"]
 Solve = Callable[[Array], Array]
 Factorise = Callable[[sp.csc_array], Solve]
-SMALLEST_PIVOT = 0.01  # relative to its column: diagonal pivots keep the order, zero ones are passed over
+# relative to its column: diagonal pivots keep the order, zero ones are passed over
+SMALLEST_PIVOT = 0.01
 
 
 def factoriser(name: LinearSolver) -> Factorise:
-    """What takes a matrix to the solution of its systems, to single precision at least; nan if it is singular."""
+    """What takes a matrix to the solution of its systems, to single precision at least; nan if it
+    is singular.
+    """
     if name == "superlu":
         return _superlu
     if find_spec("pypardiso") is None:
@@ -32,11 +37,14 @@ def factoriser(name: LinearSolver) -> Factorise:
 
 
 def _superlu(matrix: sp.csc_array) -> Solve:
-    # single precision is a third faster; Newton's steps correct themselves, since residuals are in double
+    # single precision is a third faster; Newton's steps correct themselves, since residuals are in
+    # double
     options = {"SymmetricMode": True}
     single = matrix.astype(np.float32)
     try:
-        factors = splu(single, permc_spec="NATURAL", diag_pivot_thresh=SMALLEST_PIVOT, options=options)
+        factors = splu(
+            single, permc_spec="NATURAL", diag_pivot_thresh=SMALLEST_PIVOT, options=options
+        )
     except RuntimeError:  # exactly singular
         return lambda right: np.full_like(right, np.nan)
     return lambda right: factors.solve(right.astype(np.float32)).astype(np.float64)  # type: ignore[no-any-return]

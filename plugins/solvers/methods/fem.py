@@ -1,4 +1,6 @@
-"""Linear finite elements on triangles and tetrahedra: stiffness, mass, load, Dirichlet problems, point evaluation."""
+"""Linear finite elements on triangles and tetrahedra: stiffness, mass, load, Dirichlet problems,
+point evaluation.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def factorise(matrix: sp.csr_array) -> SuperLU:
     return splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
 
 
-def solve_dirichlet(matrix: sp.csr_array, rhs: Array, is_fixed: Array, values: Array | float = 0.0) -> Array:
+def solve_dirichlet(
+    matrix: sp.csr_array, rhs: Array, is_fixed: Array, values: Array | float = 0.0
+) -> Array:
     """Solve A u = b for the free nodes, with u given where `is_fixed`, (N,)."""
     solution = np.where(is_fixed, values, 0.0)
     free = np.flatnonzero(~is_fixed)
@@ -78,9 +82,11 @@ def solve_dirichlet(matrix: sp.csr_array, rhs: Array, is_fixed: Array, values: A
 
 @dataclass(frozen=True, eq=False)
 class DiffusionForm:
-    """The stiffness matrix between free nodes as a linear map of the coefficient: pattern and map are made once.
+    """The stiffness matrix between free nodes as a linear map of the coefficient: pattern and map
+    are made once.
 
-    Row e of `weights` says how the stored entry e is summed from the cells, so a new coefficient costs one product.
+    Row e of `weights` says how the stored entry e is summed from the cells, so a new coefficient
+    costs one product.
     """
 
     free: Array  # (n,) node numbers
@@ -98,13 +104,20 @@ class DiffusionForm:
         free = np.flatnonzero(~is_fixed)
         number = np.full(mesh.size, -1)
         number[free] = np.arange(len(free))
-        rows, columns = number[np.repeat(cells, k, axis=1).ravel()], number[np.tile(cells, (1, k)).ravel()]
+        rows, columns = (
+            number[np.repeat(cells, k, axis=1).ravel()],
+            number[np.tile(cells, (1, k)).ravel()],
+        )
         cell_of = np.repeat(np.arange(len(cells)), k * k)
         kept = (rows >= 0) & (columns >= 0)
         place = rows[kept] * len(free) + columns[kept]
         stored, entry = np.unique(place, return_inverse=True)
-        weights = sp.coo_array((local.ravel()[kept], (entry, cell_of[kept])), shape=(len(stored), len(cells))).tocsr()
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(stored // len(free), minlength=len(free)))])
+        weights = sp.coo_array(
+            (local.ravel()[kept], (entry, cell_of[kept])), shape=(len(stored), len(cells))
+        ).tocsr()
+        indptr = np.concatenate(
+            [[0], np.cumsum(np.bincount(stored // len(free), minlength=len(free)))]
+        )
         return cls(free, indptr.astype(np.int32), (stored % len(free)).astype(np.int32), weights)
 
     def matrix(self, coefficient: Array) -> sp.csr_array:
@@ -116,7 +129,8 @@ class DiffusionForm:
 def locate(mesh: Mesh, points: Array) -> tuple[Array, Array]:
     """The cell that holds each point and its barycentric coordinates there, (m,) and (m, k).
 
-    Points outside (a curved rim seen from another mesh) take the nearest cell, with coordinates cut to it.
+    Points outside (a curved rim seen from another mesh) take the nearest cell, with coordinates cut
+    to it.
     """
     cells = cells_of(mesh)
     gradients, _ = basis_gradients(mesh.points, cells)
@@ -150,7 +164,10 @@ def _barycentric(mesh: Mesh, gradients: Array, cell: Array, points: Array) -> Ar
 def evaluation_matrix(mesh: Mesh, points: Array) -> sp.csr_array:
     """Values at points of the piecewise linear function with given node values, (m, N)."""
     if points.ndim != 2 or points.shape[1] != mesh.dim:
-        raise DataError(f"points: shape {points.shape} does not fit a mesh in {mesh.dim} dimensions; expected (m, {mesh.dim})")
+        raise DataError(
+            f"points: shape {points.shape} does not fit a mesh in {mesh.dim} dimensions; expected "
+            f"(m, {mesh.dim})"
+        )
     cell, shares = locate(mesh, points)
     nodes = cells_of(mesh)[cell]  # (m, k)
     indptr = np.arange(len(points) + 1) * nodes.shape[1]

@@ -1,4 +1,6 @@
-"""Node-centred finite volumes on triangles: median-dual cells, edge normals and least-squares gradients."""
+"""Node-centred finite volumes on triangles: median-dual cells, edge normals and least-squares
+gradients.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,11 @@ from gsnobench.errors import DataError
 
 @dataclass(frozen=True, eq=False)
 class DualMesh:
-    """Median-dual cells of a triangulation: one cell a node, one face an edge, two half-faces a boundary edge.
+    """Median-dual cells of a triangulation: one cell a node, one face an edge, two half-faces a
+    boundary edge.
 
-    The gradient at node i is the sum over k in start[i]:start[i+1] of slope[k] * (u[neighbour[k]] - u[i]). Indices are
-    unsigned, which spares compiled loops the test for negative ones.
+    The gradient at node i is the sum over k in start[i]:start[i+1] of slope[k] * (u[neighbour[k]] -
+    u[i]). Indices are unsigned, which spares compiled loops the test for negative ones.
     """
 
     volume: Array  # (N,)
@@ -46,19 +49,26 @@ def dual_mesh(points: Array, cells: Array) -> DualMesh:
     corner = points[cells]  # (M, 3, 2)
     area = 0.5 * _cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])  # (M,)
     if area.min() <= 0:
-        raise DataError(f"dual mesh: {int((area <= 0).sum())} cells are flat or clockwise; expected positive areas; reorder them")
+        raise DataError(
+            f"dual mesh: {int((area <= 0).sum())} cells are flat or clockwise; expected positive "
+            "areas; reorder them"
+        )
     count = len(points)
     volume = np.bincount(cells.ravel(), np.repeat(area / 3, 3), count)
     centre = corner.mean(axis=1)  # (M, 2)
     first, second = cells.ravel(), np.roll(cells, -1, axis=1).ravel()  # directed edges, (3M,)
     middle = 0.5 * (points[first] + points[second])
-    face = np.repeat(centre, 3, axis=0) - middle  # from the edge's middle to the cell's centre, which lies on the left
+    # from the edge's middle to the cell's centre, which lies on the left
+    face = np.repeat(centre, 3, axis=0) - middle
     normal = np.stack([face[:, 1], -face[:, 0]], axis=1)  # points from first to second
     is_forward = first < second
     key = np.where(is_forward, first * count + second, second * count + first)
     unique, place, uses = np.unique(key, return_inverse=True, return_counts=True)
     sign = np.where(is_forward, 1.0, -1.0)
-    total = np.stack([np.bincount(place, sign * normal[:, axis], len(unique)) for axis in (0, 1)], axis=1)  # (E, 2)
+    # (E, 2)
+    total = np.stack(
+        [np.bincount(place, sign * normal[:, axis], len(unique)) for axis in (0, 1)], axis=1
+    )
     edge = np.stack([unique // count, unique % count], axis=1)  # (E, 2)
     on_wall = uses[place] == 1
     wall = np.stack([first[on_wall], second[on_wall]], axis=1)  # (W, 2)
@@ -78,7 +88,9 @@ def dual_mesh(points: Array, cells: Array) -> DualMesh:
 
 
 def compact_order(edge: Array, count: int) -> Array:
-    """The old numbers of the nodes in an order that keeps neighbours close in memory (reverse Cuthill-McKee), (N,)."""
+    """The old numbers of the nodes in an order that keeps neighbours close in memory (reverse
+    Cuthill-McKee), (N,).
+    """
     ones = np.ones(len(edge), dtype=np.int8)
     graph = scipy.sparse.csr_array((ones, (edge[:, 0], edge[:, 1])), shape=(count, count))
     return reverse_cuthill_mckee((graph + graph.T).tocsr(), symmetric_mode=True).astype(np.int64)

@@ -1,4 +1,5 @@
-"""Generalised finite differences: derivatives at the nodes from weighted local quadratics, no integrals and no cells.
+"""Generalised finite differences: derivatives at the nodes from weighted local quadratics, no
+integrals and no cells.
 
 The cells of the mesh only say who is a neighbour, so that a stencil never reaches across a slit.
 """
@@ -17,7 +18,9 @@ from gsnobench_plugins.solvers.meshing.topology import cells_of, mesh_edges
 def neighbour_stars(mesh: Mesh, centres: Array, count: int) -> Array:
     """The `count` nearest nodes within two edges of each centre node, (n, count)."""
     a, b = mesh_edges(cells_of(mesh)).T
-    one = sp.csr_array((np.ones(2 * len(a)), (np.append(a, b), np.append(b, a))), shape=(mesh.size, mesh.size))
+    one = sp.csr_array(
+        (np.ones(2 * len(a)), (np.append(a, b), np.append(b, a))), shape=(mesh.size, mesh.size)
+    )
     reach = (one @ one + one)[centres].tocoo()
     row, node = reach.coords
     kept = node != centres[row]
@@ -26,13 +29,18 @@ def neighbour_stars(mesh: Mesh, centres: Array, count: int) -> Array:
     order = np.lexsort((node, away, row))
     sizes = np.bincount(row, minlength=len(centres))
     if sizes.min() < count:
-        raise DataError(f"gfdm: a node has only {sizes.min()} nodes within two edges; expected {count}; use a finer mesh")
+        raise DataError(
+            f"gfdm: a node has only {sizes.min()} nodes within two edges; expected {count}; use a "
+            "finer mesh"
+        )
     first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     return np.asarray(node[order][first[:, None] + np.arange(count)])
 
 
 def laplacian_weights(mesh: Mesh, centres: Array, *, neighbours: int = 10) -> tuple[Array, Array]:
-    """Weights w with Laplace u(x_i) = sum_j w_ij (u_j - u_i), exact for quadratics: stars and weights, (n, k) each."""
+    """Weights w with Laplace u(x_i) = sum_j w_ij (u_j - u_i), exact for quadratics: stars and
+    weights, (n, k) each.
+    """
     stars = neighbour_stars(mesh, centres, neighbours)
     offsets = mesh.points[stars] - mesh.points[centres][:, None]  # (n, k, 2)
     away = np.linalg.norm(offsets, axis=2)
@@ -44,10 +52,14 @@ def laplacian_weights(mesh: Mesh, centres: Array, *, neighbours: int = 10) -> tu
     return stars, (weighted[:, 2] + weighted[:, 4]) / radius**2
 
 
-def solve_diffusion(mesh: Mesh, coefficient: Array, is_fixed: Array, source: Array | float = 1.0) -> Array:
-    """-div(a grad u) = source with u = 0 on fixed nodes; coefficient and source at the nodes, solution (N,).
+def solve_diffusion(
+    mesh: Mesh, coefficient: Array, is_fixed: Array, source: Array | float = 1.0
+) -> Array:
+    """-div(a grad u) = source with u = 0 on fixed nodes; coefficient and source at the nodes,
+    solution (N,).
 
-    Uses div(a grad u) = (Laplace(a u) + a Laplace u - u Laplace a) / 2, so that a itself is never differentiated.
+    Uses div(a grad u) = (Laplace(a u) + a Laplace u - u Laplace a) / 2, so that a itself is never
+    differentiated.
     """
     free = np.flatnonzero(~is_fixed)
     stars, weights = laplacian_weights(mesh, free)

@@ -1,4 +1,6 @@
-"""Explicit time integration that meets the wanted times exactly, and the estimate of the longest stable step."""
+"""Explicit time integration that meets the wanted times exactly, and the estimate of the longest
+stable step.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +18,27 @@ Step = Callable[[Rhs, Array, Work, float], None]
 
 
 def ssp_rk3(rhs: Rhs, state: Array, times: Sequence[float], max_step: float) -> Iterator[Array]:
-    """The state at each of the times, starting from the state at the first, by the strong-stability-preserving
-    Runge-Kutta method of third order (Shu and Osher 1988); each interval is cut into equal steps of at most `max_step`.
+    """The state at each of the times, starting from the state at the first, by the
+    strong-stability-preserving Runge-Kutta method of third order (Shu and Osher 1988); each
+    interval is cut into equal steps of at most `max_step`.
 
-    The yielded array is the integrator's own and changes with the next one: copy what is to be kept.
+    The yielded array is the integrator's own and changes with the next one: copy what is to be
+    kept.
     """
     return _march(_ssp_rk3_step, rhs, state, times, max_step)
 
 
 def rk4(rhs: Rhs, state: Array, times: Sequence[float], max_step: float) -> Iterator[Array]:
-    """As `ssp_rk3`, by the classical Runge-Kutta method of fourth order: stable for steps of up to 2.78 over the largest
-    decay rate and 2.82 over the largest frequency."""
+    """As `ssp_rk3`, by the classical Runge-Kutta method of fourth order: stable for steps of up to
+    2.78 over the largest decay rate and 2.82 over the largest frequency."""
     return _march(_rk4_step, rhs, state, times, max_step)
 
 
-def _march(step: Step, rhs: Rhs, state: Array, times: Sequence[float], max_step: float) -> Iterator[Array]:
-    state = np.array(state, dtype=np.float64, order="C")  # steps work on flat views, which other orders do not have
+def _march(
+    step: Step, rhs: Rhs, state: Array, times: Sequence[float], max_step: float
+) -> Iterator[Array]:
+    # steps work on flat views, which other orders do not have
+    state = np.array(state, dtype=np.float64, order="C")
     work = tuple(np.empty_like(state) for _ in range(3))
     yield state
     for begin, end in zip(times[:-1], times[1:], strict=True):
@@ -42,7 +49,9 @@ def _march(step: Step, rhs: Rhs, state: Array, times: Sequence[float], max_step:
 
 
 def _rk4_step(rhs: Rhs, state: Array, work: Work, dt: float) -> None:
-    """One step in place: rates at the start, twice in the middle and at the end, weighted 1, 2, 2, 1."""
+    """One step in place: rates at the start, twice in the middle and at the end, weighted 1, 2, 2,
+    1.
+    """
     stage, rate, total = work
     rhs(state, rate)
     np.copyto(total, rate)
@@ -60,7 +69,9 @@ def _add(out, start, rate, dt):  # type: ignore[no-untyped-def]
 
 
 def _ssp_rk3_step(rhs: Rhs, state: Array, work: Work, dt: float) -> None:
-    """One step in place: an Euler step, then twice a weighted mean of the start and a further Euler step."""
+    """One step in place: an Euler step, then twice a weighted mean of the start and a further Euler
+    step.
+    """
     stage, rate, _ = work
     rhs(state, rate)
     _mix(stage.reshape(-1), state.reshape(-1), state.reshape(-1), rate.reshape(-1), 1.0, dt)
@@ -76,11 +87,15 @@ def _mix(out, start, here, rate, weight, dt):  # type: ignore[no-untyped-def]
         out[i] = start[i] + weight * (here[i] - start[i] + dt * rate[i])
 
 
-def spectral_radius(rhs: Rhs, shape: tuple[int, ...], *, size: float = 1e-6, turns: int = 120) -> float:
-    """How fast the fastest small disturbance of the zero state changes, 1/s, by power iteration from a fixed start.
+def spectral_radius(
+    rhs: Rhs, shape: tuple[int, ...], *, size: float = 1e-6, turns: int = 120
+) -> float:
+    """How fast the fastest small disturbance of the zero state changes, 1/s, by power iteration
+    from a fixed start.
 
-    Steps are limited by the worst cell of a mesh, which no mean edge length tells; this asks the scheme itself.
-    Oscillating modes make single growths swing about the answer, hence a geometric mean over the later turns.
+    Steps are limited by the worst cell of a mesh, which no mean edge length tells; this asks the
+    scheme itself. Oscillating modes make single growths swing about the answer, hence a geometric
+    mean over the later turns.
     """
     vector = np.random.default_rng(0).standard_normal(shape)
     rate = np.empty(shape)
@@ -95,4 +110,5 @@ def spectral_radius(rhs: Rhs, shape: tuple[int, ...], *, size: float = 1e-6, tur
 
 
 def _norm(vector: Array) -> float:
-    return math.sqrt(float(np.sum(vector * vector)))  # no BLAS: the same bits whatever its number of threads
+    # no BLAS: the same bits whatever its number of threads
+    return math.sqrt(float(np.sum(vector * vector)))

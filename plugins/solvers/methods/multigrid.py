@@ -1,4 +1,6 @@
-"""Diffusion on nested meshes: conjugate gradients preconditioned by a multigrid cycle, all patterns made once."""
+"""Diffusion on nested meshes: conjugate gradients preconditioned by a multigrid cycle, all patterns
+made once.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,12 @@ from gsnobench_plugins.solvers.methods.fem import DiffusionForm, factorise, lump
 
 @dataclass(frozen=True, eq=False)
 class NestedDiffusion:
-    """-div(a grad u) = f, u = 0 on a tag, on a mesh refined several times; level 0 is the given mesh.
+    """-div(a grad u) = f, u = 0 on a tag, on a mesh refined several times; level 0 is the given
+    mesh.
 
-    Cells of a refined mesh come in fours, and the coarse hat functions have constant gradients on them: the exact
-    Galerkin operator of a coarser level is therefore its own stiffness matrix with the mean coefficient of the four.
+    Cells of a refined mesh come in fours, and the coarse hat functions have constant gradients on
+    them: the exact Galerkin operator of a coarser level is therefore its own stiffness matrix with
+    the mean coefficient of the four.
     """
 
     meshes: tuple[Mesh, ...]
@@ -36,7 +40,9 @@ class NestedDiffusion:
         for _ in range(refinements):
             finer, edges = refine(meshes[-1])
             form = DiffusionForm.of(finer, finer.tags[fixed_tag])
-            prolongations.append(_prolongation(meshes[-1].size, edges)[form.free][:, forms[-1].free].tocsr())
+            prolongations.append(
+                _prolongation(meshes[-1].size, edges)[form.free][:, forms[-1].free].tocsr()
+            )
             meshes.append(finer)
             forms.append(form)
         restrictions = tuple(matrix.T.tocsr() for matrix in prolongations)
@@ -47,10 +53,22 @@ class NestedDiffusion:
     def finest(self) -> Mesh:
         return self.meshes[-1]
 
-    def solve(self, coefficient: Array, rhs: Array | None = None, *, tolerance: float = 1e-10, limit: int = 200) -> Array:
-        """Node values (N,) on the finest mesh for one coefficient a finest cell; the source is 1 unless a load is given."""
+    def solve(
+        self,
+        coefficient: Array,
+        rhs: Array | None = None,
+        *,
+        tolerance: float = 1e-10,
+        limit: int = 200,
+    ) -> Array:
+        """Node values (N,) on the finest mesh for one coefficient a finest cell; the source is 1
+        unless a load is given.
+        """
         if not (np.isfinite(coefficient).all() and (coefficient > 0).all()):
-            raise DataError("diffusion: the coefficient is not positive everywhere; expected finite values > 0; check its law")
+            raise DataError(
+                "diffusion: the coefficient is not positive everywhere; expected finite values > "
+                "0; check its law"
+            )
         load = self.unit_load if rhs is None else rhs[self.forms[-1].free]
         cycle = _Cycle.of(self, coefficient)
         solution = np.zeros(self.finest.size)
@@ -72,7 +90,9 @@ class _Cycle:
         coefficients = [coefficient]
         for _ in nested.prolongations:
             coefficients.append(coefficients[-1].reshape(-1, 4).mean(axis=1))
-        matrices = tuple(form.matrix(a) for form, a in zip(nested.forms, reversed(coefficients), strict=True))
+        matrices = tuple(
+            form.matrix(a) for form, a in zip(nested.forms, reversed(coefficients), strict=True)
+        )
         dampings = tuple(0.7 / matrix.diagonal() for matrix in matrices)
         return cls(matrices, dampings, factorise(matrices[0]), nested)
 
@@ -108,12 +128,18 @@ class _Cycle:
             residual -= step * image
             previous = product
         raise DataError(
-            f"diffusion: conjugate gradients did not reach {tolerance:g} in {limit} steps; expected a coefficient "
+            f"diffusion: conjugate gradients did not reach {tolerance:g} in {limit} steps; "
+            "expected a coefficient "
             "of moderate contrast; refine the mesh or soften the contrast"
         )
 
 
 def _prolongation(size: int, edges: Array) -> sp.csr_array:
-    """Linear interpolation to a refined mesh: old nodes keep their value, midpoints take the mean of their edge."""
-    half = sp.csr_array((np.full(2 * len(edges), 0.5), edges.ravel(), np.arange(len(edges) + 1) * 2), shape=(len(edges), size))
+    """Linear interpolation to a refined mesh: old nodes keep their value, midpoints take the mean
+    of their edge.
+    """
+    half = sp.csr_array(
+        (np.full(2 * len(edges), 0.5), edges.ravel(), np.arange(len(edges) + 1) * 2),
+        shape=(len(edges), size),
+    )
     return sp.vstack([sp.eye_array(size, format="csr"), half], format="csr")

@@ -1,8 +1,10 @@
-"""Flat triangles with a constant source density: their potential and velocity, exact nearby and by moments far away.
+"""Flat triangles with a constant source density: their potential and velocity, exact nearby and by
+moments far away.
 
-A unit density has the potential -Phi / (4 pi) with Phi(x) = integral of 1/|x - y| dS(y) and the velocity
-integral of (x - y) / |x - y|^3 dS(y) / (4 pi), whose normal component jumps by 1 across the panel. Mirror images are
-evaluated as the same panels seen from mirrored places, so that only one half of a symmetric body is held.
+A unit density has the potential -Phi / (4 pi) with Phi(x) = integral of 1/|x - y| dS(y) and the
+velocity integral of (x - y) / |x - y|^3 dS(y) / (4 pi), whose normal component jumps by 1 across
+the panel. Mirror images are evaluated as the same panels seen from mirrored places, so that only
+one half of a symmetric body is held.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from numba import njit
 
 from gsnobench.data import Array
 
-NEAR = 6.0  # longest edges of a panel within which it is integrated exactly; further out it is a point at its centre
+# longest edges of a panel within which it is integrated exactly; further out it is a point at its
+# centre
+NEAR = 6.0
 FAR = 4.0  # radii of a block beyond which its moments up to the second stand for its panels
 BLOCK = 16  # panels
 TINY = np.float32(1e-12)  # m^2, keeps the distance of a panel to itself above 0
@@ -26,19 +30,26 @@ Mirror = Literal["x", "y", "z"]
 
 @dataclass(frozen=True, eq=False)
 class Panels:
-    """Triangles with outward normals in blocks of neighbours, and the coordinate planes in which they are mirrored."""
+    """Triangles with outward normals in blocks of neighbours, and the coordinate planes in which
+    they are mirrored.
+    """
 
     corners: Array  # (M, 3, 3)
     centres: Array  # (M, 3)
     normals: Array  # (M, 3)
     areas: Array  # (M,)
     reach: Array  # (M,) squared distance within which a panel is integrated exactly
-    blocks: Array  # (ceil(M / BLOCK), 5) centre, radius about all corners, distance beyond which no panel is integrated exactly
-    signs: Array  # (I, 3) of the coordinates in each mirror image; the first is the panels themselves
+    # (ceil(M / BLOCK), 5) centre, radius about all corners, distance beyond which no panel is
+    # integrated exactly
+    blocks: Array
+    # (I, 3) of the coordinates in each mirror image; the first is the panels themselves
+    signs: Array
 
 
 def make_panels(corners: Array, mirrors: tuple[Mirror, ...] = ()) -> Panels:
-    """Panels of the triangles (M, 3, 3), in another order, mirrored in the given planes and all their combinations."""
+    """Panels of the triangles (M, 3, 3), in another order, mirrored in the given planes and all
+    their combinations.
+    """
     corners = corners[_compact_order(corners.mean(axis=1))]
     centres = corners.mean(axis=1)
     doubled = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])  # (M, 3)
@@ -50,14 +61,26 @@ def make_panels(corners: Array, mirrors: tuple[Mirror, ...] = ()) -> Panels:
         signs = np.concatenate([signs, signs * flip])
     starts = np.arange(0, len(areas), BLOCK)
     middle = np.add.reduceat(centres, starts) / np.diff(np.append(starts, len(areas)))[:, None]
-    spread = np.linalg.norm(corners - np.repeat(middle, BLOCK, axis=0)[: len(areas), None], axis=2).max(axis=1)
+    spread = np.linalg.norm(
+        corners - np.repeat(middle, BLOCK, axis=0)[: len(areas), None], axis=2
+    ).max(axis=1)
     radii = np.maximum.reduceat(spread, starts)
     blocks = np.column_stack([middle, radii, radii + NEAR * np.maximum.reduceat(longest, starts)])
-    return Panels(corners, centres, doubled / (2 * areas[:, None]), areas, (NEAR * longest) ** 2, blocks, signs)
+    return Panels(
+        corners,
+        centres,
+        doubled / (2 * areas[:, None]),
+        areas,
+        (NEAR * longest) ** 2,
+        blocks,
+        signs,
+    )
 
 
 def _compact_order(points: Array) -> Array:
-    """An order in which every BLOCK consecutive points are neighbours: halves across the longest side, again and again."""
+    """An order in which every BLOCK consecutive points are neighbours: halves across the longest
+    side, again and again.
+    """
     parts, order = [np.arange(len(points))], []
     while parts:
         part = parts.pop()
@@ -72,41 +95,59 @@ def _compact_order(points: Array) -> Array:
 
 
 def normal_matrix(panels: Panels) -> Array:
-    """Normal velocity just outside the centre of panel i from unit density on panel j and its images, (M, M) float32.
+    """Normal velocity just outside the centre of panel i from unit density on panel j and its
+    images, (M, M) float32.
 
-    What leaves panel j outward goes through the body once and what enters from its images leaves again, so the flux of
-    column j through all panels is the area of panel j. The diagonal is set so that this holds: the flat panel's own 1/2
-    lacks the curvature of the body, and with it the velocity is of first order only; closed in this way it is of second.
+    What leaves panel j outward goes through the body once and what enters from its images leaves
+    again, so the flux of column j through all panels is the area of panel j. The diagonal is set so
+    that this holds: the flat panel's own 1/2 lacks the curvature of the body, and with it the
+    velocity is of first order only; closed in this way it is of second.
     """
     matrix = np.empty((len(panels.areas), len(panels.areas)), dtype=np.float32)
     _fill_normal(matrix, *_arrays(panels))
     flux, areas = np.zeros(len(matrix)), panels.areas.astype(np.float32)
-    for start in range(0, len(matrix), 128):  # the sum of many rows needs float64, of a few it does not
+    # the sum of many rows needs float64, of a few it does not
+    for start in range(0, len(matrix), 128):
         flux += areas[start : start + 128] @ matrix[start : start + 128]
     np.einsum("ii->i", matrix)[:] += 1.0 - flux / panels.areas
     return matrix
 
 
 def source_field(panels: Panels, density: Array, targets: Array) -> tuple[Array, Array]:
-    """Velocity potential (P,) and velocity (P, 3) at places off the edges of the panels; on a panel, of its outer side."""
+    """Velocity potential (P,) and velocity (P, 3) at places off the edges of the panels; on a
+    panel, of its outer side.
+    """
     weights = panels.areas * density / (4 * math.pi)
     found = np.zeros((len(targets), 4))
-    _add_field(found, np.ascontiguousarray(targets), density, _moments(panels, weights), *_arrays(panels))
+    _add_field(
+        found, np.ascontiguousarray(targets), density, _moments(panels, weights), *_arrays(panels)
+    )
     return found[:, 0], found[:, 1:]
 
 
 def _arrays(panels: Panels) -> tuple[Array, ...]:
-    return panels.corners, panels.centres, panels.normals, panels.areas, panels.reach, panels.blocks, panels.signs
+    return (
+        panels.corners,
+        panels.centres,
+        panels.normals,
+        panels.areas,
+        panels.reach,
+        panels.blocks,
+        panels.signs,
+    )
 
 
 def _moments(panels: Panels, weights: Array) -> Array:
-    """Of each block about its centre, (K, 10): sum, first moment, and the traceless second as xx yy zz xy yz zx."""
+    """Of each block about its centre, (K, 10): sum, first moment, and the traceless second as xx yy
+    zz xy yz zx.
+    """
     count = len(weights)
     starts = np.arange(0, count, BLOCK)
     middle = np.repeat(panels.blocks[:, :3], BLOCK, axis=0)[:count]
     arms = panels.corners - middle[:, None]  # (M, 3, 3)
     mean = panels.centres - middle
-    second = np.einsum("mki,mkj->mij", arms, arms) / 12 + 0.75 * mean[:, :, None] * mean[:, None, :]  # of a flat triangle
+    # of a flat triangle
+    second = np.einsum("mki,mkj->mij", arms, arms) / 12 + 0.75 * mean[:, :, None] * mean[:, None, :]
     second -= np.einsum("mii->m", second)[:, None, None] * np.eye(3) / 3
     pairs = second[:, [0, 1, 2, 0, 1, 2], [0, 1, 2, 1, 2, 0]]  # (M, 6)
     own = np.concatenate([np.ones((count, 1)), mean, pairs], axis=1) * weights[:, None]
@@ -115,27 +156,37 @@ def _moments(panels: Panels, weights: Array) -> Array:
 
 @njit(cache=True, fastmath=True, error_model="numpy", inline="always")
 def _edge(ax: Any, ay: Any, az: Any, bx: Any, by: Any, bz: Any, la: Any, lb: Any) -> Any:
-    """Integral of 1/|y| along the edge from a to b divided by its length, and the edge; la, lb are the lengths of a and b."""
+    """Integral of 1/|y| along the edge from a to b divided by its length, and the edge; la, lb are
+    the lengths of a and b.
+    """
     tx, ty, tz = bx - ax, by - ay, bz - az
     length = math.sqrt(tx * tx + ty * ty + tz * tz)
     return math.log((la + lb + length) / max(la + lb - length, 1e-14 * length)) / length, tx, ty, tz
 
 
 @njit(cache=True, fastmath=True, error_model="numpy", inline="always")
-def solid_angle(ax: Any, ay: Any, az: Any, bx: Any, by: Any, bz: Any, cx: Any, cy: Any, cz: Any) -> Any:
-    """Signed solid angle of triangle abc seen from the origin (van Oosterom and Strackee 1983), positive if its normal points
-    to the origin's side; also the distances of its corners."""
+def solid_angle(
+    ax: Any, ay: Any, az: Any, bx: Any, by: Any, bz: Any, cx: Any, cy: Any, cz: Any
+) -> Any:
+    """Signed solid angle of triangle abc seen from the origin (van Oosterom and Strackee 1983),
+    positive if its normal points to the origin's side; also the distances of its corners."""
     la = math.sqrt(ax * ax + ay * ay + az * az)
     lb = math.sqrt(bx * bx + by * by + bz * bz)
     lc = math.sqrt(cx * cx + cy * cy + cz * cz)
     triple = ax * (by * cz - bz * cy) + ay * (bz * cx - bx * cz) + az * (bx * cy - by * cx)
-    ab, bc, ca = ax * bx + ay * by + az * bz, bx * cx + by * cy + bz * cz, cx * ax + cy * ay + cz * az
+    ab, bc, ca = (
+        ax * bx + ay * by + az * bz,
+        bx * cx + by * cy + bz * cz,
+        cx * ax + cy * ay + cz * az,
+    )
     return -2.0 * math.atan2(triple, la * lb * lc + ab * lc + bc * la + ca * lb), la, lb, lc
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def _exact(corners: Any, normal: Any, x: float, y: float, z: float) -> Any:
-    """Phi of a panel at a place, and minus its gradient: edge integrals in the plane, the solid angle across it."""
+    """Phi of a panel at a place, and minus its gradient: edge integrals in the plane, the solid
+    angle across it.
+    """
     ax, ay, az = corners[0, 0] - x, corners[0, 1] - y, corners[0, 2] - z
     bx, by, bz = corners[1, 0] - x, corners[1, 1] - y, corners[1, 2] - z
     cx, cy, cz = corners[2, 0] - x, corners[2, 1] - y, corners[2, 2] - z
@@ -149,14 +200,32 @@ def _exact(corners: Any, normal: Any, x: float, y: float, z: float) -> Any:
     phi += e * ((ty * nz - tz * ny) * ax + (tz * nx - tx * nz) * ay + (tx * ny - ty * nx) * az)
     phi += f * ((ry * nz - rz * ny) * bx + (rz * nx - rx * nz) * by + (rx * ny - ry * nx) * bz)
     phi += g * ((sy * nz - sz * ny) * cx + (sz * nx - sx * nz) * cy + (sx * ny - sy * nx) * cz)
-    return phi, nx * angle + uy * nz - uz * ny, ny * angle + uz * nx - ux * nz, nz * angle + ux * ny - uy * nx
+    return (
+        phi,
+        nx * angle + uy * nz - uz * ny,
+        ny * angle + uz * nx - ux * nz,
+        nz * angle + ux * ny - uy * nx,
+    )
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
-def _fill_normal(matrix: Any, corners: Any, centres: Any, normals: Any, areas: Any, reach: Any, blocks: Any, signs: Any) -> None:
+def _fill_normal(
+    matrix: Any,
+    corners: Any,
+    centres: Any,
+    normals: Any,
+    areas: Any,
+    reach: Any,
+    blocks: Any,
+    signs: Any,
+) -> None:
     """All entries but the diagonal, which holds the images alone."""
     count = len(areas)
-    cx, cy, cz = centres[:, 0].astype(np.float32), centres[:, 1].astype(np.float32), centres[:, 2].astype(np.float32)
+    cx, cy, cz = (
+        centres[:, 0].astype(np.float32),
+        centres[:, 1].astype(np.float32),
+        centres[:, 2].astype(np.float32),
+    )
     weight = (areas / (4.0 * math.pi)).astype(np.float32)
     for i in range(count):
         row = matrix[i]
@@ -164,7 +233,14 @@ def _fill_normal(matrix: Any, corners: Any, centres: Any, normals: Any, areas: A
         for s in range(len(signs)):
             x, y, z = signs[s] * centres[i]
             u, v, w = signs[s] * normals[i]
-            x4, y4, z4, u4, v4, w4 = np.float32(x), np.float32(y), np.float32(z), np.float32(u), np.float32(v), np.float32(w)
+            x4, y4, z4, u4, v4, w4 = (
+                np.float32(x),
+                np.float32(y),
+                np.float32(z),
+                np.float32(u),
+                np.float32(v),
+                np.float32(w),
+            )
             for j in range(count):
                 dx, dy, dz = x4 - cx[j], y4 - cy[j], z4 - cz[j]
                 squared = dx * dx + dy * dy + dz * dz + TINY
@@ -177,7 +253,9 @@ def _fill_normal(matrix: Any, corners: Any, centres: Any, normals: Any, areas: A
                     dx, dy, dz = x - centres[j, 0], y - centres[j, 1], z - centres[j, 2]
                     squared = dx * dx + dy * dy + dz * dz + float(TINY)
                     if squared <= reach[j]:
-                        point = areas[j] * (dx * u + dy * v + dz * w) / (squared * math.sqrt(squared))
+                        point = (
+                            areas[j] * (dx * u + dy * v + dz * w) / (squared * math.sqrt(squared))
+                        )
                         _, vx, vy, vz = _exact(corners[j], normals[j], x, y, z)
                         exact = vx * u + vy * v + vz * w if s > 0 or i != j else 0.0
                         row[j] += np.float32((exact - point) / (4.0 * math.pi))
@@ -254,7 +332,9 @@ def _add_field(
                     seen[2] += vy
                     seen[3] += vz
                 else:
-                    _add_near(seen, place, (b * BLOCK, min((b + 1) * BLOCK, len(areas))), density, arrays)
+                    _add_near(
+                        seen, place, (b * BLOCK, min((b + 1) * BLOCK, len(areas))), density, arrays
+                    )
             found[i, 0] += seen[0]
             for axis in range(3):
                 found[i, 1 + axis] += signs[s, axis] * seen[1 + axis]

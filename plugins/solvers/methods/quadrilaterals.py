@@ -1,4 +1,6 @@
-"""Q2-Q1 (Taylor-Hood) elements on a structured grid of rectangles: unknowns, element tables, sparsity, nested interpolation."""
+"""Q2-Q1 (Taylor-Hood) elements on a structured grid of rectangles: unknowns, element tables,
+sparsity, nested interpolation.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,12 @@ GAUSS_POINTS = 3
 
 @dataclass(frozen=True, eq=False)
 class QuadGrid:
-    """`along` x `across` equal rectangles over [0, length] x [-width/2, width/2]; nodes are the biquadratic ones.
+    """`along` x `across` equal rectangles over [0, length] x [-width/2, width/2]; nodes are the
+    biquadratic ones.
 
-    Unknowns are numbered by nested dissection, in a group of nodes the velocities first and then the pressures, so that a
-    factorisation in this order stays sparse and meets no zero diagonal before it is filled.
+    Unknowns are numbered by nested dissection, in a group of nodes the velocities first and then
+    the pressures, so that a factorisation in this order stays sparse and meets no zero diagonal
+    before it is filled.
     """
 
     along: int
@@ -39,7 +43,9 @@ class QuadGrid:
 
     @cached_property
     def _numbers(self) -> Array:
-        """Unknowns u, v, p of each node, (2 along + 1, 2 across + 1, 3); -1 where it has no pressure."""
+        """Unknowns u, v, p of each node, (2 along + 1, 2 across + 1, 3); -1 where it has no
+        pressure.
+        """
         columns, rows = self.shape
         has_pressure = np.zeros(self.shape, dtype=bool)
         has_pressure[::2, ::2] = True
@@ -65,14 +71,20 @@ class QuadGrid:
     def coordinates(self) -> tuple[Array, Array]:
         """Of the nodes, along and across."""
         columns, rows = self.shape
-        return np.linspace(0.0, self.length, columns), np.linspace(-0.5 * self.width, 0.5 * self.width, rows)
+        return np.linspace(0.0, self.length, columns), np.linspace(
+            -0.5 * self.width, 0.5 * self.width, rows
+        )
 
     @cached_property
     def elements(self) -> Array:
-        """Unknowns of each element: u at its nine nodes, v there, p at its four vertices, (along * across, 22)."""
+        """Unknowns of each element: u at its nine nodes, v there, p at its four vertices, (along *
+        across, 22).
+        """
         i, j = (index.ravel() for index in np.indices((self.along, self.across)))
-        nodes = np.array([self.velocity[2 * i + a, 2 * j + b] for a in range(3) for b in range(3)])  # (9, M, 2)
-        corners = np.array([self.pressure[i + a, j + b] for a in range(2) for b in range(2)])  # (4, M)
+        # (9, M, 2)
+        nodes = np.array([self.velocity[2 * i + a, 2 * j + b] for a in range(3) for b in range(3)])
+        # (4, M)
+        corners = np.array([self.pressure[i + a, j + b] for a in range(2) for b in range(2)])
         return np.ascontiguousarray(np.concatenate([nodes[:, :, 0], nodes[:, :, 1], corners]).T)
 
     @cached_property
@@ -84,13 +96,17 @@ class QuadGrid:
         """Of the Gauss points: along (along, Q) and across (across, Q)."""
         points, _weights = gauss()
         first = (np.arange(self.along)[:, None] + points) * (self.length / self.along)
-        second = (np.arange(self.across)[:, None] + points) * (self.width / self.across) - 0.5 * self.width
+        second = (np.arange(self.across)[:, None] + points) * (
+            self.width / self.across
+        ) - 0.5 * self.width
         return first, second
 
 
 @dataclass(frozen=True, eq=False)
 class ElementTables:
-    """Values and derivatives at the Gauss points of an element; the point with index Q q + r is (q along, r across)."""
+    """Values and derivatives at the Gauss points of an element; the point with index Q q + r is (q
+    along, r across).
+    """
 
     weight: Array  # (Q^2,)
     value: Array  # (Q^2, 9) biquadratic
@@ -120,7 +136,9 @@ def gauss() -> tuple[Array, Array]:
 
 def quadratic(t: Array) -> Array:
     """The three quadratic shape functions of [0, 1], (..., 3)."""
-    return np.stack([(1.0 - t) * (1.0 - 2.0 * t), 4.0 * t * (1.0 - t), t * (2.0 * t - 1.0)], axis=-1)
+    return np.stack(
+        [(1.0 - t) * (1.0 - 2.0 * t), 4.0 * t * (1.0 - t), t * (2.0 * t - 1.0)], axis=-1
+    )
 
 
 def quadratic_slope(t: Array) -> Array:
@@ -130,11 +148,14 @@ def quadratic_slope(t: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Sparsity:
-    """The compressed-column pattern that all matrices of a grid share, and where element matrices go in it."""
+    """The compressed-column pattern that all matrices of a grid share, and where element matrices
+    go in it.
+    """
 
     indices: Array  # (nnz,) rows
     indptr: Array  # (size + 1,)
-    place: Array  # (M, 22, 22) entry of the matrix for each entry [row, column] of an element matrix
+    # (M, 22, 22) entry of the matrix for each entry [row, column] of an element matrix
+    place: Array
 
     @classmethod
     def of(cls, grid: QuadGrid) -> Sparsity:
@@ -143,26 +164,38 @@ class Sparsity:
         entries, place = np.unique(keys, return_inverse=True)
         columns, rows = np.divmod(entries, grid.size)
         indptr = np.searchsorted(columns, np.arange(grid.size + 1))
-        return cls(rows.astype(np.int32), indptr.astype(np.int32), place.reshape(keys.shape).astype(np.int32))
+        return cls(
+            rows.astype(np.int32),
+            indptr.astype(np.int32),
+            place.reshape(keys.shape).astype(np.int32),
+        )
 
 
 def interpolate(coarse: QuadGrid, state: Array, fine: QuadGrid) -> Array:
-    """The unknowns of `fine` that describe the same velocity and pressure; exact where its elements divide the coarse ones."""
+    """The unknowns of `fine` that describe the same velocity and pressure; exact where its elements
+    divide the coarse ones.
+    """
     result = np.empty(fine.size)
     for axis in range(2):
         values = state[coarse.velocity[:, :, axis]]
         result[fine.velocity[:, :, axis]] = (
-            _quadratic_matrix(coarse.along, fine.shape[0]) @ values @ _quadratic_matrix(coarse.across, fine.shape[1]).T
+            _quadratic_matrix(coarse.along, fine.shape[0])
+            @ values
+            @ _quadratic_matrix(coarse.across, fine.shape[1]).T
         )
     pressure = state[coarse.pressure]
     result[fine.pressure] = (
-        _linear_matrix(coarse.along, fine.along + 1) @ pressure @ _linear_matrix(coarse.across, fine.across + 1).T
+        _linear_matrix(coarse.along, fine.along + 1)
+        @ pressure
+        @ _linear_matrix(coarse.across, fine.across + 1).T
     )
     return result
 
 
 def _quadratic_matrix(elements: int, points: int) -> Array:
-    """Values of a piecewise quadratic at equally spaced points, from its node values, (points, 2 elements + 1)."""
+    """Values of a piecewise quadratic at equally spaced points, from its node values, (points, 2
+    elements + 1).
+    """
     element, t = _places(elements, points)
     matrix = np.zeros((points, 2 * elements + 1))
     matrix[np.arange(points)[:, None], 2 * element[:, None] + np.arange(3)] = quadratic(t)
@@ -172,7 +205,9 @@ def _quadratic_matrix(elements: int, points: int) -> Array:
 def _linear_matrix(elements: int, points: int) -> Array:
     element, t = _places(elements, points)
     matrix = np.zeros((points, elements + 1))
-    matrix[np.arange(points)[:, None], element[:, None] + np.arange(2)] = np.stack([1.0 - t, t], axis=1)
+    matrix[np.arange(points)[:, None], element[:, None] + np.arange(2)] = np.stack(
+        [1.0 - t, t], axis=1
+    )
     return matrix
 
 

@@ -1,4 +1,6 @@
-"""Gaussian random fields N(0, (-Laplace + tau^2)^-alpha) with Neumann conditions, as functions on one reference mesh."""
+"""Gaussian random fields N(0, (-Laplace + tau^2)^-alpha) with Neumann conditions, as functions on
+one reference mesh.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from gsnobench_plugins.solvers.methods.fem import factorise, lumped_mass, stiffn
 
 def sample_rng(seed: int, split: Split, index: int) -> np.random.Generator:
     """The random numbers of one sample: a function of (data seed, split, index) and nothing else."""
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, SPLITS.index(split), index])))
+    return np.random.Generator(
+        np.random.PCG64(np.random.SeedSequence([seed, SPLITS.index(split), index]))
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +51,18 @@ class Eigenbasis:
 
 
 def compute_eigenbasis(mesh: Mesh, modes: int) -> Eigenbasis:
-    """Eigenpairs by shift-invert Lanczos from a fixed start, by a dense solver where most of the spectrum is wanted."""
+    """Eigenpairs by shift-invert Lanczos from a fixed start, by a dense solver where most of the
+    spectrum is wanted.
+    """
     if not 1 <= modes <= mesh.size:
-        raise DataError(f"eigenbasis: {modes} modes on {mesh.size} nodes; expected 1..{mesh.size}; use a finer mesh")
+        raise DataError(
+            f"eigenbasis: {modes} modes on {mesh.size} nodes; expected 1..{mesh.size}; use a finer "
+            "mesh"
+        )
     scale = 1.0 / np.sqrt(lumped_mass(mesh))
     scaling = sp.diags_array(scale)
-    matrix = (scaling @ stiffness(mesh) @ scaling).tocsr()  # symmetric form of the lumped eigenproblem
+    # symmetric form of the lumped eigenproblem
+    matrix = (scaling @ stiffness(mesh) @ scaling).tocsr()
     if 3 * modes > mesh.size:
         values, vectors = scipy.linalg.eigh(matrix.toarray(), subset_by_index=(0, modes - 1))
     else:
@@ -78,7 +88,9 @@ def cached_eigenbasis(mesh: Mesh, modes: int, cache: Cache) -> Eigenbasis:
 
 
 def spde_draws(mesh: Mesh, tau: float, noise: Array) -> Array:
-    """Fields with alpha = 2 from white noise (N, S) by one sparse solve, (N, S): (K + tau^2 M) g = M^1/2 noise."""
+    """Fields with alpha = 2 from white noise (N, S) by one sparse solve, (N, S): (K + tau^2 M) g =
+    M^1/2 noise.
+    """
     weights = lumped_mass(mesh)
     operator = stiffness(mesh) + tau**2 * sp.diags_array(weights)
     return np.asarray(factorise(operator.tocsr()).solve(np.sqrt(weights)[:, None] * noise))

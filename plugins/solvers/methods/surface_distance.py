@@ -1,4 +1,6 @@
-"""Where a place is relative to triangles: the nearest place on them, and how often they wind around it."""
+"""Where a place is relative to triangles: the nearest place on them, and how often they wind around
+it.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,16 @@ def nearest_places(panels: Panels, targets: Array) -> Array:
     """The nearest place on the panels themselves, not on their images, for each target, (P, 3)."""
     found = np.empty((len(targets), 3))
     radii = np.linalg.norm(panels.corners - panels.centres[:, None], axis=2).max(axis=1)
-    _nearest(found, np.ascontiguousarray(targets), panels.corners, panels.centres, radii, panels.blocks)
+    _nearest(
+        found, np.ascontiguousarray(targets), panels.corners, panels.centres, radii, panels.blocks
+    )
     return found
 
 
 def winding_number(corners: Array, targets: Array) -> Array:
-    """Solid angle of triangles (M, 3, 3) over 4 pi, (P,): 1 inside a closed surface that faces outward, 0 outside."""
+    """Solid angle of triangles (M, 3, 3) over 4 pi, (P,): 1 inside a closed surface that faces
+    outward, 0 outside.
+    """
     found = np.empty(len(targets))
     _wind(found, np.ascontiguousarray(targets), np.ascontiguousarray(corners))
     return found
@@ -38,12 +44,18 @@ def _on_segment(a: Any, b: Any, x: float, y: float, z: float) -> Any:
 
 @njit(cache=True, error_model="numpy")
 def _on_triangle(corners: Any, x: float, y: float, z: float) -> Any:
-    """Nearest place on a triangle: the foot of the perpendicular if it is inside, else the nearest on an edge."""
+    """Nearest place on a triangle: the foot of the perpendicular if it is inside, else the nearest
+    on an edge.
+    """
     a, b, c = corners[0], corners[1], corners[2]
     ux, uy, uz = b[0] - a[0], b[1] - a[1], b[2] - a[2]
     vx, vy, vz = c[0] - a[0], c[1] - a[1], c[2] - a[2]
     wx, wy, wz = x - a[0], y - a[1], z - a[2]
-    uu, uv, vv = ux * ux + uy * uy + uz * uz, ux * vx + uy * vy + uz * vz, vx * vx + vy * vy + vz * vz
+    uu, uv, vv = (
+        ux * ux + uy * uy + uz * uz,
+        ux * vx + uy * vy + uz * vz,
+        vx * vx + vy * vy + vz * vz,
+    )
     wu, wv = wx * ux + wy * uy + wz * uz, wx * vx + wy * vy + wz * vz
     whole = uu * vv - uv * uv
     s, t = (vv * wu - uv * wv) / whole, (uu * wv - uv * wu) / whole
@@ -61,7 +73,9 @@ def _on_triangle(corners: Any, x: float, y: float, z: float) -> Any:
 
 @njit(cache=True, error_model="numpy")
 def _search(found: Any, place: Any, members: Any, limit: float, arrays: Any) -> float:
-    """Look among the panels `members` (from, to) for a place nearer than `limit`; returns the new limit."""
+    """Look among the panels `members` (from, to) for a place nearer than `limit`; returns the new
+    limit.
+    """
     corners, centres, radii = arrays
     x, y, z = place
     for j in range(members[0], members[1]):
@@ -83,13 +97,25 @@ def _nearest(found: Any, targets: Any, corners: Any, centres: Any, radii: Any, b
     for i in range(len(targets)):
         place = targets[i]
         for b in range(len(blocks)):
-            squared = (place[0] - blocks[b, 0]) ** 2 + (place[1] - blocks[b, 1]) ** 2 + (place[2] - blocks[b, 2]) ** 2
+            squared = (
+                (place[0] - blocks[b, 0]) ** 2
+                + (place[1] - blocks[b, 1]) ** 2
+                + (place[2] - blocks[b, 2]) ** 2
+            )
             gaps[b] = math.sqrt(squared) - blocks[b, 3]
         first = np.argmin(gaps)  # a good limit from the start spares most of the rest
-        limit = _search(found[i], place, (first * BLOCK, min((first + 1) * BLOCK, len(corners))), math.inf, arrays)
+        limit = _search(
+            found[i],
+            place,
+            (first * BLOCK, min((first + 1) * BLOCK, len(corners))),
+            math.inf,
+            arrays,
+        )
         for b in range(len(blocks)):
             if gaps[b] < limit and b != first:
-                limit = _search(found[i], place, (b * BLOCK, min((b + 1) * BLOCK, len(corners))), limit, arrays)
+                limit = _search(
+                    found[i], place, (b * BLOCK, min((b + 1) * BLOCK, len(corners))), limit, arrays
+                )
 
 
 @njit(cache=True, error_model="numpy")

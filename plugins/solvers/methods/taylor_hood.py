@@ -1,4 +1,6 @@
-"""Taylor-Hood elements: quadratic displacements (or velocities) and linear pressures on triangles whose edges may be bent."""
+"""Taylor-Hood elements: quadratic displacements (or velocities) and linear pressures on triangles
+whose edges may be bent.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,12 @@ from gsnobench_plugins.solvers.meshing.topology import mesh_edges
 
 # Dunavant's rule of degree 4: barycentric coordinates and weights of six points
 _NEAR, _FAR = 0.091576213509770743, 0.44594849091596489
-QUADRATURE = np.array([[1 - 2 * a, a, a][i:] + [1 - 2 * a, a, a][:i] for a in (_NEAR, _FAR) for i in (0, 2, 1)])  # (Q, 3)
-WEIGHTS = np.repeat([0.10995174365532187, 0.22338158967801147], 3) / 2.0  # (Q,) of the reference triangle, area 1/2
+# (Q, 3)
+QUADRATURE = np.array(
+    [[1 - 2 * a, a, a][i:] + [1 - 2 * a, a, a][:i] for a in (_NEAR, _FAR) for i in (0, 2, 1)]
+)
+# (Q,) of the reference triangle, area 1/2
+WEIGHTS = np.repeat([0.10995174365532187, 0.22338158967801147], 3) / 2.0
 SIDES = ((0, 1), (1, 2), (2, 0))  # whose middles are the nodes 3, 4, 5 of a cell
 SIMPSON = np.array([1.0, 4.0, 1.0]) / 6.0
 
@@ -35,7 +41,9 @@ def quadratic_slopes(places: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class TaylorHood:
-    """The spaces on one mesh: n quadratic nodes (vertices first), v vertices, M cells, Q quadrature points a cell."""
+    """The spaces on one mesh: n quadratic nodes (vertices first), v vertices, M cells, Q quadrature
+    points a cell.
+    """
 
     nodes: Array  # (n, 2)
     cells: Array  # (M, 6) vertices, then middles of the sides 01, 12, 20
@@ -46,11 +54,15 @@ class TaylorHood:
 
     @classmethod
     def of(cls, points: Array, triangles: Array, middles: Array | None = None) -> TaylorHood:
-        """The spaces on a triangle mesh; `middles` (E, 2) in the order of `mesh_edges` bends edges, None keeps all straight."""
+        """The spaces on a triangle mesh; `middles` (E, 2) in the order of `mesh_edges` bends edges,
+        None keeps all straight.
+        """
         edges, vertices = mesh_edges(triangles), len(points)
         number = edges[:, 0] * vertices + edges[:, 1]
         sides = [np.sort(triangles[:, side], axis=1) for side in SIDES]
-        found = [vertices + np.searchsorted(number, side[:, 0] * vertices + side[:, 1]) for side in sides]
+        found = [
+            vertices + np.searchsorted(number, side[:, 0] * vertices + side[:, 1]) for side in sides
+        ]
         cells = np.concatenate([triangles, np.stack(found, axis=1)], axis=1)
         nodes = np.concatenate([points, points[edges].mean(axis=1) if middles is None else middles])
         gradients, weights = _mapped(nodes[cells])
@@ -75,7 +87,9 @@ class TaylorHood:
         return np.concatenate([both, 2 * len(self.nodes) + self.cells[:, :3]], axis=1)
 
     def edge_load(self, edges: Array, traction: Array) -> Array:
-        """Load of a constant traction (2,) on straight edges given by their place in `edges`, (dofs,)."""
+        """Load of a constant traction (2,) on straight edges given by their place in `edges`,
+        (dofs,).
+        """
         ends = self.edges[edges]
         length = np.linalg.norm(self.nodes[ends[:, 1]] - self.nodes[ends[:, 0]], axis=1)
         at = np.stack([ends[:, 0], self.vertices + edges, ends[:, 1]], axis=1)  # (e, 3)
@@ -87,11 +101,17 @@ class TaylorHood:
         local = np.einsum("mq,qi,qj->mij", self.weights, QUADRATURE, QUADRATURE)
         corners = self.cells[:, :3]
         rows, columns = np.repeat(corners, 3, axis=1).ravel(), np.tile(corners, (1, 3)).ravel()
-        return sp.coo_array((local.ravel(), (rows, columns)), shape=(self.vertices, self.vertices)).tocsc()
+        return sp.coo_array(
+            (local.ravel(), (rows, columns)), shape=(self.vertices, self.vertices)
+        ).tocsc()
 
     def linear_load(self, values: Array) -> Array:
-        """Integrals of fields (M, Q, k) given at the quadrature points against the linear shape functions, (v, k)."""
-        local = np.einsum("mq,qi,mqk->mik", self.weights, QUADRATURE, values).reshape(-1, values.shape[2])
+        """Integrals of fields (M, Q, k) given at the quadrature points against the linear shape
+        functions, (v, k).
+        """
+        local = np.einsum("mq,qi,mqk->mik", self.weights, QUADRATURE, values).reshape(
+            -1, values.shape[2]
+        )
         corners = self.cells[:, :3].ravel()
         return np.stack([np.bincount(corners, column, self.vertices) for column in local.T], axis=1)
 
@@ -104,16 +124,24 @@ def _mapped(corners: Array) -> tuple[Array, Array]:
     determinant = a * d - b * c
     if not (determinant > 0.0).all():
         raise DataError(
-            "mesh: a cell with bent edges is folded; expected positive areas; refine the mesh or straighten its edges"
+            "mesh: a cell with bent edges is folded; expected positive areas; refine the mesh or "
+            "straighten its edges"
         )
-    inverse = np.stack([np.stack([d, -b], axis=-1), np.stack([-c, a], axis=-1)], axis=-2) / determinant[..., None, None]
+    inverse = (
+        np.stack([np.stack([d, -b], axis=-1), np.stack([-c, a], axis=-1)], axis=-2)
+        / determinant[..., None, None]
+    )
     return np.asarray(slopes @ inverse), determinant * WEIGHTS
 
 
 def scatter(indices: Array, local: Array, size: int) -> sp.csc_array:
-    """Sum of cell matrices (M, k, k) over `size` unknowns; a negative index leaves its row and column out."""
+    """Sum of cell matrices (M, k, k) over `size` unknowns; a negative index leaves its row and
+    column out.
+    """
     k = indices.shape[1]
     indices = indices.astype(np.int32)
     rows, columns = np.repeat(indices, k, axis=1).ravel(), np.tile(indices, (1, k)).ravel()
     kept = (rows >= 0) & (columns >= 0)
-    return sp.coo_array((local.ravel()[kept], (rows[kept], columns[kept])), shape=(size, size)).tocsc()
+    return sp.coo_array(
+        (local.ravel()[kept], (rows[kept], columns[kept])), shape=(size, size)
+    ).tocsc()

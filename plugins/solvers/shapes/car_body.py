@@ -1,4 +1,5 @@
-"""A family of smooth, watertight car bodies without wheels: a rounded box that is sheared to a roof line and drawn in.
+"""A family of smooth, watertight car bodies without wheels: a rounded box that is sheared to a roof
+line and drawn in.
 
 A place q of the rounded box |qx|^p + |qy|^p + |qz|^p = 1 goes to
     x = length/2 qx,   z = floor(x) + (roof(x) - floor(x)) (qz + 1)/2,   y = width/2 qy narrowing(x, z),
@@ -19,7 +20,9 @@ STEP = 1e-5  # m, of the central differences that give normals
 
 @dataclass(frozen=True)
 class CarShape:
-    """The numbers of one body; lengths in m, places along the car as shares of its length from the nose."""
+    """The numbers of one body; lengths in m, places along the car as shares of its length from the
+    nose.
+    """
 
     length: float
     width: float
@@ -61,16 +64,23 @@ TALL = (1.75, 2.1)  # m, heights of the bodies outside the family
 
 
 def draw_shape(rng: np.random.Generator, *, tall: bool = False) -> CarShape:
-    """A body with every number uniform in its range, independently; a tall one differs in its height alone."""
+    """A body with every number uniform in its range, independently; a tall one differs in its
+    height alone.
+    """
     shares = rng.uniform(size=len(fields(CarShape)))
     ranges = {**RANGES, "height": TALL} if tall else RANGES
     numbers = {one.name: ranges[one.name] for one in fields(CarShape)}
-    drawn = {name: low + (high - low) * share for (name, (low, high)), share in zip(numbers.items(), shares, strict=True)}
+    drawn = {
+        name: low + (high - low) * share
+        for (name, (low, high)), share in zip(numbers.items(), shares, strict=True)
+    }
     return CarShape(**{name: float(value) for name, value in drawn.items()})
 
 
 def body_points(shape: CarShape, directions: Array) -> Array:
-    """Places of the surface, (V, 3), in the given directions from the middle of the rounded box, (V, 3)."""
+    """Places of the surface, (V, 3), in the given directions from the middle of the rounded box,
+    (V, 3).
+    """
     p = shape.boxiness
     box = directions / np.sum(np.abs(directions) ** p, axis=1, keepdims=True) ** (1 / p)
     x = shape.length / 2 * box[:, 0]
@@ -80,7 +90,9 @@ def body_points(shape: CarShape, directions: Array) -> Array:
 
 
 def level(shape: CarShape, points: Array) -> Array:
-    """The function whose level 1 is the surface, less inside, (P,): the size of the place in the rounded box."""
+    """The function whose level 1 is the surface, less inside, (P,): the size of the place in the
+    rounded box.
+    """
     p = shape.boxiness
     x, y, z = points.T
     low, high = _floor(shape, x), _roof(shape, x)
@@ -92,7 +104,10 @@ def level(shape: CarShape, points: Array) -> Array:
 
 def body_normals(shape: CarShape, points: Array) -> Array:
     """Outward unit normals at places of the surface, (P, 3)."""
-    slopes = [(level(shape, points + step) - level(shape, points - step)) / (2 * STEP) for step in STEP * np.eye(3)]
+    slopes = [
+        (level(shape, points + step) - level(shape, points - step)) / (2 * STEP)
+        for step in STEP * np.eye(3)
+    ]
     gradient = np.stack(slopes, axis=1)
     return np.asarray(gradient / np.linalg.norm(gradient, axis=1, keepdims=True))
 
@@ -114,7 +129,11 @@ def _roof(shape: CarShape, x: Array) -> Array:
 
 def _floor(shape: CarShape, x: Array) -> Array:
     share = x / shape.length + 0.5
-    return np.asarray(shape.ride + shape.chin * _rise(-share, -0.08, 0.15) + shape.diffuser * _rise(share, 0.9, 0.2))
+    return np.asarray(
+        shape.ride
+        + shape.chin * _rise(-share, -0.08, 0.15)
+        + shape.diffuser * _rise(share, 0.9, 0.2)
+    )
 
 
 def _narrowing(shape: CarShape, x: Array, z: Array) -> Array:

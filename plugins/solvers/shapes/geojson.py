@@ -1,4 +1,6 @@
-"""Outlines from GeoJSON (RFC 7946): one polygon with holes, brought to the plane and to a wanted size."""
+"""Outlines from GeoJSON (RFC 7946): one polygon with holes, brought to the plane and to a wanted
+size.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +14,33 @@ from gsnobench.data import Array
 from gsnobench.errors import DataError
 
 
-def read_outline(path: str | Path, *, coordinates: Literal["degrees", "plane"], extent: float) -> tuple[Array, ...]:
-    """The exterior ring and the holes, (n, 2) each, moved to the origin and scaled so that the longer side is `extent`.
+def read_outline(
+    path: str | Path, *, coordinates: Literal["degrees", "plane"], extent: float
+) -> tuple[Array, ...]:
+    """The exterior ring and the holes, (n, 2) each, moved to the origin and scaled so that the
+    longer side is `extent`.
 
     Degrees are longitude and latitude, projected on the tangent plane in the middle of the polygon.
     """
     try:
         document = json.loads(Path(path).expanduser().read_text(encoding="utf-8"))
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); expected a GeoJSON file; check data.geojson") from error
+        raise DataError(
+            f"{path}: cannot be read ({error.strerror}); expected a GeoJSON file; check "
+            "data.geojson"
+        ) from error
     except ValueError as error:
-        raise DataError(f"{path}: is not JSON ({error}); expected GeoJSON with one Polygon; export it again") from error
+        raise DataError(
+            f"{path}: is not JSON ({error}); expected GeoJSON with one Polygon; export it again"
+        ) from error
     rings = [_ring(path, ring) for ring in _polygon(path, document)]
     low, high = rings[0].min(axis=0), rings[0].max(axis=0)
     if coordinates == "degrees":
         if np.abs(rings[0]).max(axis=0)[0] > 360 or np.abs(rings[0])[:, 1].max() >= 90:
-            raise DataError(f"{path}: coordinates up to {high.tolist()} are no degrees; use data.coordinates=plane")
+            raise DataError(
+                f"{path}: coordinates up to {high.tolist()} are no degrees; use "
+                "data.coordinates=plane"
+            )
         stretch = np.array([np.cos(np.radians(0.5 * (low[1] + high[1]))), 1.0])
     else:
         stretch = np.ones(2)
@@ -39,14 +52,21 @@ def _polygon(path: str | Path, document: Any) -> list[Any]:
     """The rings of the only polygon in a geometry, a feature or a collection."""
     polygons = _polygons(document)
     if len(polygons) != 1:
-        raise DataError(f"{path}: holds {len(polygons)} polygons; expected one, its holes inside it; keep only the outline")
+        raise DataError(
+            f"{path}: holds {len(polygons)} polygons; expected one, its holes inside it; keep only "
+            "the outline"
+        )
     return polygons[0]
 
 
 def _polygons(document: Any) -> list[list[Any]]:
     if not isinstance(document, dict):
         return []
-    parts = [*(document.get("features") or []), *(document.get("geometries") or []), document.get("geometry")]
+    parts = [
+        *(document.get("features") or []),
+        *(document.get("geometries") or []),
+        document.get("geometry"),
+    ]
     found = [polygon for part in parts for polygon in _polygons(part)]
     if document.get("type") == "Polygon":
         found.append(document.get("coordinates") or [])
@@ -59,7 +79,13 @@ def _ring(path: str | Path, ring: Any) -> Array:
     try:
         points = np.array([[float(place[0]), float(place[1])] for place in ring])
     except (TypeError, ValueError, IndexError, KeyError):
-        raise DataError(f"{path}: a ring is not a list of coordinate pairs; expected [[x, y], ...]; export it again") from None
+        raise DataError(
+            f"{path}: a ring is not a list of coordinate pairs; expected [[x, y], ...]; export it "
+            "again"
+        ) from None
     if len(points) < 4 or not np.isfinite(points).all():
-        raise DataError(f"{path}: a ring has {len(points)} points; expected at least 4 finite ones, closed; export it again")
+        raise DataError(
+            f"{path}: a ring has {len(points)} points; expected at least 4 finite ones, closed; "
+            "export it again"
+        )
     return points[:-1] if np.array_equal(points[0], points[-1]) else points

@@ -20,19 +20,27 @@ def clean_loop(loop: Array, *, label: str, clockwise: bool = False) -> Array:
     """A loop without repeated points, turned to the wanted orientation."""
     loop = np.asarray(loop, dtype=float)
     if loop.ndim != 2 or loop.shape[1] != 2 or not np.isfinite(loop).all():
-        raise DataError(f"{label}: shape {loop.shape} is not a loop; expected (n, 2) finite coordinates; check the outline")
+        raise DataError(
+            f"{label}: shape {loop.shape} is not a loop; expected (n, 2) finite coordinates; check "
+            "the outline"
+        )
     scale = float(np.ptp(loop, axis=0).max())
     step = np.linalg.norm(loop - np.roll(loop, 1, axis=0), axis=1)
     loop = loop[step > 1e-9 * scale]
     if len(loop) < 3 or abs(signed_area(loop)) < 1e-9 * scale**2:
-        raise DataError(f"{label}: {len(loop)} distinct points enclose no area; expected a polygon; check the outline")
+        raise DataError(
+            f"{label}: {len(loop)} distinct points enclose no area; expected a polygon; check the "
+            "outline"
+        )
     if (signed_area(loop) < 0) != clockwise:
         loop = loop[::-1]
     return np.ascontiguousarray(loop)
 
 
 def contains(loops: Sequence[Array], points: Array) -> Array:
-    """Which points (m, 2) lie inside an odd number of loops: inside the outline and outside its holes, (m,) bool."""
+    """Which points (m, 2) lie inside an odd number of loops: inside the outline and outside its
+    holes, (m,) bool.
+    """
     px, py = points[:, 0], points[:, 1]
     inside = np.zeros(len(points), dtype=bool)
     for loop in loops:
@@ -58,12 +66,16 @@ def distance_to_segments(points: Array, starts: Array, ends: Array, *, block: in
     for first in range(0, len(points), block):
         p = points[first : first + block, None, :]  # (b, 1, 2)
         t = np.clip(np.sum((p - starts) * along, axis=2) / squared, 0.0, 1.0)  # (b, s)
-        nearest[first : first + block] = np.sqrt(np.min(np.sum((p - starts - t[..., None] * along) ** 2, axis=2), axis=1))
+        nearest[first : first + block] = np.sqrt(
+            np.min(np.sum((p - starts - t[..., None] * along) ** 2, axis=2), axis=1)
+        )
     return nearest
 
 
 def crossing_segments(starts: Array, ends: Array, *, block: int = 256) -> bool:
-    """Whether two of the segments cross, or one ends inside another; sharing an end is not crossing."""
+    """Whether two of the segments cross, or one ends inside another; sharing an end is not
+    crossing.
+    """
 
     def side(a: Array, b: Array, c: Array) -> Array:
         u, v = b - a, c - a
@@ -71,7 +83,9 @@ def crossing_segments(starts: Array, ends: Array, *, block: int = 256) -> bool:
 
     for first in range(0, len(starts), block):
         p, q = starts[first : first + block, None], ends[first : first + block, None]
-        parted = (side(p, q, starts) * side(p, q, ends) <= 0) & (side(starts, ends, p) * side(starts, ends, q) < 0)
+        parted = (side(p, q, starts) * side(p, q, ends) <= 0) & (
+            side(starts, ends, p) * side(starts, ends, q) < 0
+        )
         if parted.any():
             return True
     return False
@@ -84,7 +98,9 @@ def arc_length(loop: Array) -> Array:
 
 
 def points_at(loop: Array, length: Array, s: Array) -> Array:
-    """Points of a loop at arc lengths s (taken modulo the perimeter), (m, 2); `length` is its `arc_length`."""
+    """Points of a loop at arc lengths s (taken modulo the perimeter), (m, 2); `length` is its
+    `arc_length`.
+    """
     closed = np.vstack([loop, loop[:1]])
     s = np.mod(s, length[-1])
     return np.stack([np.interp(s, length, closed[:, axis]) for axis in (0, 1)], axis=1)
@@ -100,15 +116,18 @@ def turning(before: Array, at: Array, after: Array) -> Array:
 def find_corners(loop: Array, spacing: Array) -> Array:
     """Indices of the vertices that a mesh with local edge length `spacing` (n,) must keep.
 
-    A corner is a sharp turn seen at a quarter of the edge length (so that a finely drawn curve has none), or any
-    noticeable turn between two sides that are each at least an edge long (so that a coarse polygon keeps its vertices).
-    Corners closer than most of an edge are thinned, unless a long side ends there: that one was drawn on purpose.
+    A corner is a sharp turn seen at a quarter of the edge length (so that a finely drawn curve has
+    none), or any noticeable turn between two sides that are each at least an edge long (so that a
+    coarse polygon keeps its vertices). Corners closer than most of an edge are thinned, unless a
+    long side ends there: that one was drawn on purpose.
     """
     length = arc_length(loop)
     s, reach = length[:-1], 0.25 * spacing
     after = np.diff(length)
     before = np.roll(after, 1)
-    seen = np.abs(turning(points_at(loop, length, s - reach), loop, points_at(loop, length, s + reach)))
+    seen = np.abs(
+        turning(points_at(loop, length, s - reach), loop, points_at(loop, length, s + reach))
+    )
     own = np.abs(turning(np.roll(loop, 1, axis=0), loop, np.roll(loop, -1, axis=0)))
     is_long = np.minimum(before, after) >= spacing
     score = np.where(is_long, own, np.where(own > 5.0, seen, 0.0))
@@ -123,7 +142,9 @@ def find_corners(loop: Array, spacing: Array) -> Array:
 
 
 def simplify_loop(loop: Array, tolerance: float) -> Array:
-    """The loop without vertices that stray less than `tolerance` from the line through the ones kept (Douglas-Peucker)."""
+    """The loop without vertices that stray less than `tolerance` from the line through the ones
+    kept (Douglas-Peucker).
+    """
     far = int(np.argmax(np.sum((loop - loop[0]) ** 2, axis=1)))
     closed = np.vstack([loop, loop[:1]])
     kept = {0, far}
@@ -132,7 +153,9 @@ def simplify_loop(loop: Array, tolerance: float) -> Array:
         first, last = spans.pop()
         if last - first < 2:
             continue
-        away = distance_to_segments(closed[first + 1 : last], closed[first : first + 1], closed[last : last + 1])
+        away = distance_to_segments(
+            closed[first + 1 : last], closed[first : first + 1], closed[last : last + 1]
+        )
         worst = int(np.argmax(away))
         if away[worst] > tolerance:
             middle = first + 1 + worst

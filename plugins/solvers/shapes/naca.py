@@ -1,4 +1,6 @@
-"""NACA four-digit sections of unit chord with a closed trailing edge, and nodes along their outline."""
+"""NACA four-digit sections of unit chord with a closed trailing edge, and nodes along their
+outline.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from scipy.interpolate import CubicSpline
 from gsnobench.data import Array
 from gsnobench.errors import ParamError
 
-# Half thickness over the maximum thickness; the last coefficient is the one that closes the trailing edge (Ladson 1975).
+# Half thickness over the maximum thickness; the last coefficient is the one that closes the
+# trailing edge (Ladson 1975).
 THICKNESS = (0.2969, -0.1260, -0.3516, 0.2843, -0.1036)
 FINEST = 4096  # points of the outline from which arc lengths are taken
 
@@ -26,12 +29,22 @@ class Section:
     @classmethod
     def of(cls, code: str) -> Section:
         """The section of a four-digit code."""
-        if len(code) != 4 or not code.isdigit() or code[2:] == "00" or (code[0] == "0") != (code[1] == "0"):
-            raise ParamError(f"data.naca: {code!r} is not a four-digit section; expected for example 0012 or 2412; mend the code")
+        if (
+            len(code) != 4
+            or not code.isdigit()
+            or code[2:] == "00"
+            or (code[0] == "0") != (code[1] == "0")
+        ):
+            raise ParamError(
+                f"data.naca: {code!r} is not a four-digit section; expected for example 0012 or "
+                "2412; mend the code"
+            )
         return cls(int(code[0]) / 100, int(code[1]) / 10, int(code[2:]) / 100)
 
     def outline(self, turn: Array) -> Array:
-        """Points at angles from 0 (trailing edge) over pi (leading edge) to 2 pi, the upper side first, (n, 2)."""
+        """Points at angles from 0 (trailing edge) over pi (leading edge) to 2 pi, the upper side
+        first, (n, 2).
+        """
         x = 0.5 * (1.0 + np.cos(turn))
         root = np.abs(np.cos(0.5 * turn))  # sqrt(x), smooth through the leading edge
         a0, a1, a2, a3, a4 = THICKNESS
@@ -46,17 +59,22 @@ class Section:
             return np.zeros_like(x), np.zeros_like(x)
         m, p = self.camber, self.place
         scale = np.where(x < p, m / p**2, m / (1.0 - p) ** 2)
-        line = np.where(x < p, scale * (2.0 * p * x - x * x), scale * (1.0 - 2.0 * p + 2.0 * p * x - x * x))
+        line = np.where(
+            x < p, scale * (2.0 * p * x - x * x), scale * (1.0 - 2.0 * p + 2.0 * p * x - x * x)
+        )
         return line, 2.0 * scale * (p - x)
 
     def nodes(self, count: int, *, nose: float, tail: float) -> Array:
-        """`count` points of the outline, counter-clockwise from the trailing edge; edges at the leading and trailing edge are
-        `nose` and `tail` times as long as in the middle, evenly blended along the arc, and mirrored for a symmetric section."""
+        """`count` points of the outline, counter-clockwise from the trailing edge; edges at the
+        leading and trailing edge are `nose` and `tail` times as long as in the middle, evenly
+        blended along the arc, and mirrored for a symmetric section."""
         turn = np.linspace(0.0, 2.0 * np.pi, FINEST + 1)
         outline = self.outline(turn)
         arc = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(outline, axis=0), axis=1))])
         middle = 0.5 * (turn[1:] + turn[:-1])
-        metric = np.concatenate([[0.0], np.cumsum(np.diff(arc) / relative_spacing(middle, nose, tail))])
+        metric = np.concatenate(
+            [[0.0], np.cumsum(np.diff(arc) / relative_spacing(middle, nose, tail))]
+        )
         wanted = metric[-1] * np.arange(count) / count
         return self.outline(CubicSpline(metric, turn)(wanted))
 

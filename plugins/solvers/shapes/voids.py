@@ -1,4 +1,6 @@
-"""Smooth random voids: closed curves whose radius is a squashed Gaussian field on the circle, cut to its first Fourier modes."""
+"""Smooth random voids: closed curves whose radius is a squashed Gaussian field on the circle, cut
+to its first Fourier modes.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ BISECTIONS = 40  # of the angle between two nodes of the curve
 
 @dataclass(frozen=True, eq=False)
 class Void:
-    """The curve centre + radius(angle) (cos, sin), radius = low + (high - low) / (1 + exp(g)), g a trigonometric polynomial."""
+    """The curve centre + radius(angle) (cos, sin), radius = low + (high - low) / (1 + exp(g)), g a
+    trigonometric polynomial.
+    """
 
     centre: Array  # (2,)
     low: float
@@ -29,7 +33,10 @@ class Void:
 
     def points(self, angle: Array) -> Array:
         """Points of the curve, (..., 2)."""
-        return np.asarray(self.centre + self.radius(angle)[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1))
+        return np.asarray(
+            self.centre
+            + self.radius(angle)[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+        )
 
     def angle(self, points: Array) -> Array:
         """Direction of points (m, 2) from the centre, (m,)."""
@@ -40,7 +47,9 @@ class Void:
         return self.points(self.angle(points))
 
     def halfway(self, starts: Array, ends: Array) -> Array:
-        """The points of the curve that are as far from one end of a chord as from the other, (m, 2); ends lie on the curve."""
+        """The points of the curve that are as far from one end of a chord as from the other, (m,
+        2); ends lie on the curve.
+        """
         first = self.angle(starts)
         span = np.mod(self.angle(ends) - first + np.pi, 2.0 * np.pi) - np.pi
         low, high = np.zeros(len(starts)), np.ones(len(starts))
@@ -54,7 +63,9 @@ class Void:
 
 @dataclass(frozen=True)
 class VoidLaw:
-    """How voids are drawn: g ~ N(0, deviation^2 (-d^2/dangle^2 + tau^2)^-1), of which the modes up to `modes` are kept."""
+    """How voids are drawn: g ~ N(0, deviation^2 (-d^2/dangle^2 + tau^2)^-1), of which the modes up
+    to `modes` are kept.
+    """
 
     low: float = 0.2
     high: float = 0.4
@@ -65,7 +76,8 @@ class VoidLaw:
     def draw(self, rng: np.random.Generator, centre: tuple[float, float] = (0.5, 0.5)) -> Void:
         """One void; a pair of numbers a mode is drawn, so that more modes refine the same curve."""
         number = np.arange(self.modes + 1)
-        scale = self.deviation / np.sqrt(np.pi * (number**2 + self.tau**2))  # cos(k angle) / sqrt(pi) has norm 1
+        # cos(k angle) / sqrt(pi) has norm 1
+        scale = self.deviation / np.sqrt(np.pi * (number**2 + self.tau**2))
         scale[0] /= np.sqrt(2.0)
         noise = rng.standard_normal((self.modes + 1, 2)) * scale[:, None]  # (K + 1, 2)
         return Void(np.array(centre), self.low, self.high, noise[:, 0], noise[:, 1])

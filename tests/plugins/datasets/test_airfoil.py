@@ -42,15 +42,25 @@ def steady_forces(air: airfoil.Air, stream: Stream) -> tuple[Forces, Array]:
     return forces(air.dual, air.is_wall, stream, found.primitive), found.primitive
 
 
-# ---------------------------------------------------------------------------------------------------------- the declaration
+# ---------------------------------------------------------------------------------- the declaration
 
 
 def test_declaration_is_the_papers_problem():
     dataset = airfoil.gsnobench_dataset()
-    assert [one.name for one in dataset.fields] == ["density", "pressure", "velocity_x", "velocity_y"]
+    assert [one.name for one in dataset.fields] == [
+        "density",
+        "pressure",
+        "velocity_x",
+        "velocity_y",
+    ]
     assert (dataset.t_in, len(dataset.times), dataset.starts) == (1, 11, tuple(range(10)))
     sizes = dataset.sizes["paper"]
-    assert (10 * sizes.train, 10 * sizes.valid, 10 * sizes.test, sizes.resolution) == (10_000, 1_000, 1_000, 5233)
+    assert (10 * sizes.train, 10 * sizes.valid, 10 * sizes.test, sizes.resolution) == (
+        10_000,
+        1_000,
+        1_000,
+        5233,
+    )
     task = prepare.resolve(dataset, "airfoil", track="paper")
     assert (task.id, task.t_out, len(task.starts)) == ("airfoil@1-1", 1, 10)
     assert task.scored == {"density": (0,), "pressure": (1,), "velocity": (2, 3)}
@@ -58,22 +68,30 @@ def test_declaration_is_the_papers_problem():
 
 def test_knobs_reach_the_task():
     dataset = airfoil.gsnobench_dataset()
-    task = prepare.resolve(dataset, "airfoil", track="smoke", knobs={"interval": 0.5, "mach_low": 0.5})
+    task = prepare.resolve(
+        dataset, "airfoil", track="smoke", knobs={"interval": 0.5, "mach_low": 0.5}
+    )
     assert task.times[-1] == 5.0
     assert [one.reference for one in task.fields] == [1.0, PRESSURE, 0.6, 0.0]
     assert task.fixed_mesh and task.corresponds
     family = prepare.resolve(dataset, "airfoil_family", track="smoke")
-    assert (family.id, family.fixed_mesh, family.corresponds) == ("airfoil_family@1-1", False, False)
+    assert (family.id, family.fixed_mesh, family.corresponds) == (
+        "airfoil_family@1-1",
+        False,
+        False,
+    )
 
 
 def test_wrong_knobs_are_one_line():
-    with pytest.raises(gb.ParamError, match=r"data.mach_low: 0.8 is above mach_high 0.5; swap them"):
+    with pytest.raises(
+        gb.ParamError, match=r"data.mach_low: 0.8 is above mach_high 0.5; swap them"
+    ):
         setup_of(600, mach_low=0.8, mach_high=0.5)
     with pytest.raises(gb.ParamError, match=r"data.naca: '12' is not a four-digit section"):
         setup_of(600, naca="12")
 
 
-# --------------------------------------------------------------------------------------------------------- accuracy and cost
+# -------------------------------------------------------------------------------- accuracy and cost
 
 
 def test_published_mesh_has_the_public_counts(published):
@@ -85,11 +103,15 @@ def test_published_mesh_has_the_public_counts(published):
 
 
 def test_symmetric_flow_has_no_lift_and_hardly_any_drag_or_entropy(published):
-    """Mach 0.5 at 0 degrees: the exact flow has no lift, no drag and the entropy of the free stream everywhere."""
+    """Mach 0.5 at 0 degrees: the exact flow has no lift, no drag and the entropy of the free stream
+    everywhere.
+    """
     found, primitive = steady_forces(published, Stream(0.5))
     assert abs(found.lift) < 2e-3
     assert 0.0 <= found.drag < 0.005
-    assert found.peak == pytest.approx(((1.0 + 0.2 * 0.5**2) ** 3.5 - 1.0) / (0.7 * 0.5**2), abs=0.05)
+    assert found.peak == pytest.approx(
+        ((1.0 + 0.2 * 0.5**2) ** 3.5 - 1.0) / (0.7 * 0.5**2), abs=0.05
+    )
     entropy = primitive[:, 3] / (PRESSURE * primitive[:, 0] ** 1.4) - 1.0
     assert np.abs(entropy).max() < 0.01
 
@@ -109,19 +131,26 @@ def test_transonic_lift_on_the_laptop_mesh_is_within_the_published_range():
 
 @pytest.mark.slow
 def test_trajectories_on_two_meshes_approach_each_other():
-    """The pressure force on the foil along a trajectory: 1800 nodes are nearer to 5233 than 600 are."""
+    """The pressure force on the foil along a trajectory: 1800 nodes are nearer to 5233 than 600
+    are.
+    """
     stream, times = Stream(0.5, 4.0), airfoil.frame_times(0.25)
     histories = []
     for nodes in (600, 1800, 5233):
         air = setup_of(nodes).air
         frames = airfoil.solve(air, stream, times)[:, np.argsort(air.published)][..., [0, 2, 3, 1]]
-        histories.append(np.array([forces(air.dual, air.is_wall, stream, frame).lift for frame in frames[1:]]))
-    far, near = (np.abs(history - histories[2]).max() / np.abs(histories[2]).max() for history in histories[:2])
+        histories.append(
+            np.array([forces(air.dual, air.is_wall, stream, frame).lift for frame in frames[1:]])
+        )
+    far, near = (
+        np.abs(history - histories[2]).max() / np.abs(histories[2]).max()
+        for history in histories[:2]
+    )
     assert near < far
     assert near < 0.03
 
 
-# ------------------------------------------------------------------------------------------------- what a sample depends on
+# ------------------------------------------------------------------------- what a sample depends on
 
 
 def test_first_frame_is_the_uniform_stream_and_later_ones_are_not(coarse):
@@ -139,15 +168,22 @@ def test_streams_are_in_their_ranges_and_ood_is_faster():
     machs, angles = np.array([one.mach for one in drawn]), np.array([one.degrees for one in drawn])
     assert (machs.min() >= 0.3, machs.max() <= 0.7) == (True, True)
     assert np.abs(angles).max() <= 6.0
-    assert (machs.mean(), angles.mean()) == (pytest.approx(0.5, abs=0.02), pytest.approx(0.0, abs=0.6))
+    assert (machs.mean(), angles.mean()) == (
+        pytest.approx(0.5, abs=0.02),
+        pytest.approx(0.0, abs=0.6),
+    )
     faster = [airfoil.draw(params, 0, "test_ood", index)[0].mach for index in range(100)]
     assert min(faster) >= 0.749
     assert max(faster) <= 0.848
 
 
 def test_sample_does_not_depend_on_its_neighbours_in_the_chunk(coarse):
-    together = [sample.frames.tobytes() for sample in airfoil.generate(coarse, 0, "valid", [0, 1, 2])]
-    alone = [next(airfoil.generate(coarse, 0, "valid", [index])).frames.tobytes() for index in (2, 1, 0)]
+    together = [
+        sample.frames.tobytes() for sample in airfoil.generate(coarse, 0, "valid", [0, 1, 2])
+    ]
+    alone = [
+        next(airfoil.generate(coarse, 0, "valid", [index])).frames.tobytes() for index in (2, 1, 0)
+    ]
     assert together == alone[::-1]
     assert len(set(together)) == 3
 
@@ -155,18 +191,26 @@ def test_sample_does_not_depend_on_its_neighbours_in_the_chunk(coarse):
 def test_seed_split_and_index_each_change_the_sample():
     params = airfoil.Params()
     drawn = [(0, "train", 0), (1, "train", 0), (0, "test", 0), (0, "train", 1)]
-    assert len({airfoil.draw(params, seed, split, index)[0] for seed, split, index in drawn}) == len(drawn)
+    assert len(
+        {airfoil.draw(params, seed, split, index)[0] for seed, split, index in drawn}
+    ) == len(drawn)
 
 
 def test_another_process_and_a_cached_setup_give_the_same_bytes(coarse, tmp_path):
     program = (
-        "import sys, hashlib, gsnobench as gb; from pathlib import Path; from gsnobench_plugins.datasets import airfoil;"
+        "import sys, hashlib, gsnobench as gb; from pathlib import Path; from "
+        "gsnobench_plugins.datasets import airfoil;"
         "made = airfoil.setup(airfoil.Params(interval=0.02), 600, gb.Cache(Path(sys.argv[1])));"
         "sample = next(airfoil.generate(made, 0, 'train', [5]));"
         "print(hashlib.sha256(sample.frames.tobytes()).hexdigest())"
     )
     cached = [
-        subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True).stdout.strip()
+        subprocess.run(
+            [sys.executable, "-c", program, str(tmp_path)],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
         for _ in range(2)  # the second reads what the first wrote
     ]
     fresh = next(airfoil.generate(coarse, 0, "train", [5])).frames
@@ -192,7 +236,9 @@ def test_family_and_single_section_fly_in_the_same_stream():
 
 
 def test_persistence_is_far_from_trivial(coarse):
-    """The score of repeating the last frame, on differences from the free stream: the first pairs are hard, the last easier."""
+    """The score of repeating the last frame, on differences from the free stream: the first pairs
+    are hard, the last easier.
+    """
     frames = airfoil.solve(coarse.air, Stream(0.5, 3.0), airfoil.frame_times(0.25))
     density = frames[..., 0] - 1.0
     scores = np.linalg.norm(np.diff(density, axis=0), axis=1) / np.linalg.norm(density[1:], axis=1)

@@ -1,4 +1,6 @@
-"""The two Burgers datasets: trajectories that decay as they should, errors and costs, and what a sample depends on."""
+"""The two Burgers datasets: trajectories that decay as they should, errors and costs, and what a
+sample depends on.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,7 @@ def relative(found: Array, exact: Array) -> float:
     return math.sqrt(np.sum((found - exact) ** 2) / np.sum(exact**2))
 
 
-# ------------------------------------------------------------------------------------------------------- the trajectories
+# --------------------------------------------------------------------------------- the trajectories
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -72,12 +74,15 @@ def test_the_norm_falls_at_every_frame_to_the_end(make, name):
         frames = frames_of(name, shared, split, 0)
         assert frames.shape == (51, shared.mesh.size, shared.mesh.dim) and np.isfinite(frames).all()
         assert (np.diff(norms(frames, shared.mesh)) < 0).all()
-        assert np.abs(frames).max() <= 1.02 * np.abs(frames[0]).max()  # no component can grow: maximum principle
+        # no component can grow: maximum principle
+        assert np.abs(frames).max() <= 1.02 * np.abs(frames[0]).max()
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_energy_of_lively_flows_falls_at_every_frame(make, name):
-    """On the meshes that are solved on; published nodes miss the thin layer at the wall, where the first of it is lost."""
+    """On the meshes that are solved on; published nodes miss the thin layer at the wall, where the
+    first of it is lost.
+    """
     shared, module = make(name, variant="lively"), MODULES[name]
     for split in ("train", "test_ood"):
         field = module.draw_field(shared, 0, split, 0)
@@ -88,7 +93,11 @@ def test_energy_of_lively_flows_falls_at_every_frame(make, name):
 
 @pytest.mark.parametrize(
     ("name", "nodes", "bar"),
-    [("burgers2d", 450, 5e-3), ("burgers3d", 200, 3e-2), pytest.param("burgers3d", 533, 1e-2, marks=pytest.mark.slow)],
+    [
+        ("burgers2d", 450, 5e-3),
+        ("burgers3d", 200, 3e-2),
+        pytest.param("burgers3d", 533, 1e-2, marks=pytest.mark.slow),
+    ],
 )
 def test_error_against_finer_meshes_is_small(make, name, nodes, bar):
     shared, finer = make(name, nodes), make(name, nodes, refinements=2)
@@ -125,7 +134,9 @@ def test_lively_keeps_about_a_quarter_of_the_norm(make, name):
 def test_values_stay_in_the_range_of_32_bits(make):
     frames = frames_of("burgers2d", make("burgers2d", viscosity=0.3), "test", 0).astype(np.float32)
     inside = ~make("burgers2d").mesh.tags["boundary"]
-    assert (frames[:, inside] != 0).all() and np.abs(frames[:, inside]).min() > np.finfo(np.float32).tiny
+    assert (frames[:, inside] != 0).all() and np.abs(frames[:, inside]).min() > np.finfo(
+        np.float32
+    ).tiny
     assert norms(frames, make("burgers2d").mesh)[-1] < 1e-20
 
 
@@ -134,20 +145,33 @@ def test_fields_too_steep_for_the_mesh_stay_bounded(make):
     assert np.isfinite(frames).all() and np.abs(frames).max() < 1.5 * np.abs(frames[0]).max()
 
 
-# ------------------------------------------------------------------------------------------------- what a sample depends on
+# ------------------------------------------------------------------------- what a sample depends on
 
 
 def test_declarations_are_the_papers_problems():
-    for name, nodes, viscosity, fields in (("burgers2d", 1168, 0.2, ("u", "v")), ("burgers3d", 1867, 0.1, ("u", "v", "w"))):
+    for name, nodes, viscosity, fields in (
+        ("burgers2d", 1168, 0.2, ("u", "v")),
+        ("burgers3d", 1867, 0.1, ("u", "v", "w")),
+    ):
         dataset = MODULES[name].gsnobench_dataset()
-        assert (dataset.name, dataset.dim, dataset.t_in, len(dataset.times), dataset.times[-1]) == (name, len(fields), 5, 51, 1.0)
+        assert (dataset.name, dataset.dim, dataset.t_in, len(dataset.times), dataset.times[-1]) == (
+            name,
+            len(fields),
+            5,
+            51,
+            1.0,
+        )
         assert [(one.name, one.vector, one.boundary) for one in dataset.fields] == [
             (field, "velocity", {"boundary": "dirichlet"}) for field in fields
         ]
         assert dataset.sizes["paper"] == gb.Sizes(600, 200, 200, 100, nodes)
-        assert MODULES[name].Params().viscosity == viscosity > dataset.variants["lively"]["viscosity"]
+        assert (
+            MODULES[name].Params().viscosity == viscosity > dataset.variants["lively"]["viscosity"]
+        )
         assert {sizes.resolution for sizes in dataset.sizes.values()} <= set(dataset.resolutions)
-    assert burgers2d.RESOLUTIONS == (450, 800, 1168, 2300) and {533, 1867} < set(burgers3d.RESOLUTIONS)
+    assert burgers2d.RESOLUTIONS == (450, 800, 1168, 2300) and {533, 1867} < set(
+        burgers3d.RESOLUTIONS
+    )
 
 
 @pytest.mark.parametrize("nodes", [450, 800, 1168, pytest.param(2300, marks=pytest.mark.slow)])
@@ -156,15 +180,22 @@ def test_flowers_have_the_asked_nodes_and_good_angles(nodes):
     assert mesh.size == nodes and min_angle(mesh) >= 25.0
     assert mesh.points.min() >= 0.0 and mesh.points.max() <= 1.0
     distance = np.linalg.norm(mesh.points - 0.5, axis=1)
-    assert distance.min() == pytest.approx(0.12, abs=1e-3) and distance.max() == pytest.approx(0.5, abs=2e-3)
+    assert distance.min() == pytest.approx(0.12, abs=1e-3) and distance.max() == pytest.approx(
+        0.5, abs=2e-3
+    )
 
 
 def test_initial_fields_follow_the_printed_law(make):
-    """Component variance of N(0, 625 (-Laplace + 25)^-2), averaged over the flower; independent components."""
+    """Component variance of N(0, 625 (-Laplace + 25)^-2), averaged over the flower; independent
+    components.
+    """
     flower = make("burgers2d")
     shares = lumped_mass(flower.basis.mesh) / lumped_mass(flower.basis.mesh).sum()
-    drawn = np.stack([burgers2d.draw_field(flower, 0, "train", index) for index in range(400)])  # (400, R, 2)
-    wanted = float(np.sum(625.0 / (flower.basis.values + 25.0) ** 2) / lumped_mass(flower.basis.mesh).sum())
+    # (400, R, 2)
+    drawn = np.stack([burgers2d.draw_field(flower, 0, "train", index) for index in range(400)])
+    wanted = float(
+        np.sum(625.0 / (flower.basis.values + 25.0) ** 2) / lumped_mass(flower.basis.mesh).sum()
+    )
     assert np.mean(drawn**2 @ np.ones(2) / 2, axis=0) @ shares == pytest.approx(wanted, rel=0.1)
     assert abs(np.mean(drawn[:, :, 0] * drawn[:, :, 1], axis=0) @ shares) < 0.1 * wanted
 
@@ -176,7 +207,9 @@ def test_initial_waves_have_the_asked_magnitude_and_frequencies(make):
     for split, size, highest in (("train", 1.0, 9.0), ("test_ood", 1.5, 13.5)):
         for index in range(3):
             waves = burgers3d.draw_field(pyramid, 0, split, index)
-            assert math.sqrt(weights @ np.sum(waves(points.points) ** 2, axis=1)) == pytest.approx(size, rel=0.03)
+            assert math.sqrt(weights @ np.sum(waves(points.points) ** 2, axis=1)) == pytest.approx(
+                size, rel=0.03
+            )
             lengths = np.linalg.norm(waves.vectors, axis=2)
             assert lengths.min() >= highest / 3 and lengths.max() <= highest
 
@@ -200,13 +233,17 @@ def test_the_same_sample_on_two_meshes_is_the_same_flow(make):
     inside = ~coarse.mesh.tags["boundary"]
     for frame in (10, 50):
         assert relative((at_nodes @ found[frame])[inside], exact[frame][inside]) < 0.05
-    assert np.array_equal(burgers2d.draw_field(coarse, 0, "test", 3), burgers2d.draw_field(fine, 0, "test", 3))
+    assert np.array_equal(
+        burgers2d.draw_field(coarse, 0, "test", 3), burgers2d.draw_field(fine, 0, "test", 3)
+    )
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_a_sample_does_not_depend_on_its_chunk(make, name):
     shared = make(name)
-    together = [sample.frames.tobytes() for sample in MODULES[name].generate(shared, 0, "valid", [0, 1, 2])]
+    together = [
+        sample.frames.tobytes() for sample in MODULES[name].generate(shared, 0, "valid", [0, 1, 2])
+    ]
     alone = [frames_of(name, shared, "valid", index).tobytes() for index in (2, 1, 0)]
     assert together == alone[::-1] and len(set(together)) == 3
 
@@ -215,7 +252,9 @@ def test_a_sample_does_not_depend_on_its_chunk(make, name):
 def test_seed_split_and_index_each_change_the_sample(make, name):
     shared = make(name)
     draw = MODULES[name].draw_field
-    drawn = [draw(shared, seed, split, index) for seed in (0, 1) for split in SPLITS for index in (0, 1)]
+    drawn = [
+        draw(shared, seed, split, index) for seed in (0, 1) for split in SPLITS for index in (0, 1)
+    ]
     content = {(one if name == "burgers2d" else one(shared.mesh.points)).tobytes() for one in drawn}
     assert len(content) == len(drawn)
 
@@ -223,7 +262,8 @@ def test_seed_split_and_index_each_change_the_sample(make, name):
 @pytest.mark.parametrize("name", MODULES)
 def test_another_process_and_a_cached_setup_give_the_same_bytes(make, cache, name):
     program = (
-        "import sys, hashlib, gsnobench as gb; from pathlib import Path; from importlib import import_module;"
+        "import sys, hashlib, gsnobench as gb; from pathlib import Path; from importlib import "
+        "import_module;"
         "module = import_module('gsnobench_plugins.datasets.' + sys.argv[2]);"
         "shared = module.setup(module.Params(), int(sys.argv[3]), gb.Cache(Path(sys.argv[1])));"
         "sample = next(module.generate(shared, 0, 'train', [5]));"
@@ -231,11 +271,15 @@ def test_another_process_and_a_cached_setup_give_the_same_bytes(make, cache, nam
     )
     here = hashlib.sha256(frames_of(name, make(name), "train", 5).tobytes()).hexdigest()
     command = [sys.executable, "-c", program, str(cache.folder), name, str(SMALLEST[name])]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == here
+    assert (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == here
+    )
 
 
 def test_out_of_distribution_fields_are_rougher_and_stronger(make):
     flower = make("burgers2d")
     usual, ood = flower.spectra["train"], flower.spectra["test_ood"]
     assert np.sum(ood**2) == pytest.approx(1.25**2 * np.sum(usual**2))
-    assert np.sum(ood**2 * flower.basis.values) / np.sum(ood**2) > 2 * np.sum(usual**2 * flower.basis.values) / np.sum(usual**2)
+    assert np.sum(ood**2 * flower.basis.values) / np.sum(ood**2) > 2 * np.sum(
+        usual**2 * flower.basis.values
+    ) / np.sum(usual**2)

@@ -1,4 +1,6 @@
-"""The car dataset: bodies, points and flow of the default configuration, and what a sample depends on."""
+"""The car dataset: bodies, points and flow of the default configuration, and what a sample depends
+on.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,22 @@ from gsnobench_plugins.solvers.equations.potential_flow import (
     surface_velocity,
     volume_velocity,
 )
-from gsnobench_plugins.solvers.meshing.surface_mesh import enclosed_volume, is_closed, triangle_angles
+from gsnobench_plugins.solvers.meshing.surface_mesh import (
+    enclosed_volume,
+    is_closed,
+    triangle_angles,
+)
 from gsnobench_plugins.solvers.meshing.topology import cell_measures
 from gsnobench_plugins.solvers.methods.random_fields import sample_rng
 from gsnobench_plugins.solvers.methods.surface_distance import winding_number
-from gsnobench_plugins.solvers.shapes.car_body import RANGES, CarShape, body_normals, body_points, draw_shape, level
+from gsnobench_plugins.solvers.shapes.car_body import (
+    RANGES,
+    CarShape,
+    body_normals,
+    body_points,
+    draw_shape,
+    level,
+)
 
 
 def air_of(resolution: int, **knobs: float | int | str) -> car.Air:
@@ -49,7 +62,7 @@ def mesh_of(sample: gb.Sample) -> gb.Mesh:
     return sample.mesh
 
 
-# ---------------------------------------------------------------------------------------------------------- the declaration
+# ---------------------------------------------------------------------------------- the declaration
 
 
 def test_declaration_is_the_papers_problem_and_says_potential_flow():
@@ -60,10 +73,22 @@ def test_declaration_is_the_papers_problem_and_says_potential_flow():
         ("pressure", "surface", None),
         *[(f"velocity_{axis}", "not surface", "velocity") for axis in "xyz"],
     ]
-    assert [one.name for one in dataset.static] == ["signed_distance", "normal_x", "normal_y", "normal_z"]
-    assert dataset.sizes["paper"] == dataset.sizes["workstation"] == gb.Sizes(500, 56, 111, 56, 32186)
+    assert [one.name for one in dataset.static] == [
+        "signed_distance",
+        "normal_x",
+        "normal_y",
+        "normal_z",
+    ]
+    assert (
+        dataset.sizes["paper"] == dataset.sizes["workstation"] == gb.Sizes(500, 56, 111, 56, 32186)
+    )
     assert dataset.sizes["laptop"].train >= 80
-    for text in (dataset.title, dataset.solver, str(car.__doc__), *(one.help for one in dataset.fields)):
+    for text in (
+        dataset.title,
+        dataset.solver,
+        str(car.__doc__),
+        *(one.help for one in dataset.fields),
+    ):
         assert "potential flow" in text.lower()
 
 
@@ -73,27 +98,35 @@ def test_score_of_the_velocity_is_on_what_the_body_changes():
     assert set(task.scored) == {"pressure", "velocity"}
 
 
-# ---------------------------------------------------------------------------------------------------------------- bodies
+# ------------------------------------------------------------------------------------------- bodies
 
 
 def bodies(count: int) -> list[CarShape]:
     """Every fifth is taller than the family, and the first few are its corners."""
-    draws = [shape_of("test_ood" if index % 5 == 4 else "train", index) for index in range(count - 4)]
+    draws = [
+        shape_of("test_ood" if index % 5 == 4 else "train", index) for index in range(count - 4)
+    ]
     ends = [CarShape(**{name: ends[i] for name, ends in RANGES.items()}) for i in (0, 1)]
-    mixed = [CarShape(**{name: ends[(k + i) % 2] for k, (name, ends) in enumerate(RANGES.items())}) for i in (0, 1)]
+    mixed = [
+        CarShape(**{name: ends[(k + i) % 2] for k, (name, ends) in enumerate(RANGES.items())})
+        for i in (0, 1)
+    ]
     return [*ends, *mixed, *draws]
 
 
 def test_two_hundred_bodies_are_watertight_and_have_sound_panels():
     lattice = car.car_lattice(8)
     assert is_closed(lattice.triangles)
-    assert (len(lattice.places) + len(lattice.mirrored), len(lattice.triangles)) == (3586, 7168)  # as in the surface set
+    # as in the surface set
+    assert (len(lattice.places) + len(lattice.mirrored), len(lattice.triangles)) == (3586, 7168)
     for shape in bodies(200):
         half = car.vertices(shape, lattice)
         points = lattice.whole_vectors(half)
         assert np.abs(level(shape, points) - 1).max() < 1e-12
         assert 3.5 < enclosed_volume(points, lattice.triangles) < 14.0  # m^3
-        assert np.isclose(points[:, 0].min(), -shape.length / 2) and np.isclose(points[:, 0].max(), shape.length / 2)
+        assert np.isclose(points[:, 0].min(), -shape.length / 2) and np.isclose(
+            points[:, 0].max(), shape.length / 2
+        )
         assert points[:, 2].min() > 0.9 * shape.ride and points[:, 2].max() < shape.height + 1e-9
         angles = triangle_angles(points, lattice.triangles)
         assert angles.min() > 7.0 and angles.max() < 145.0  # degrees
@@ -106,13 +139,17 @@ def test_two_hundred_bodies_are_watertight_and_have_sound_panels():
 
 @pytest.mark.slow
 def test_two_hundred_bodies_are_solved():
-    """At a coarse panelling: none fails, the air is never faster than thrice the stream, drag vanishes."""
+    """At a coarse panelling: none fails, the air is never faster than thrice the stream, drag
+    vanishes.
+    """
     lattice = car.car_lattice(6)
     for shape in bodies(200):
         half = car.vertices(shape, lattice)
         flow = solve_flow(lattice, half)
         pressure = pressure_coefficient(surface_velocity(flow, half, body_normals(shape, half)))
-        drag, side, _ = force_coefficients(flow.vertices, lattice.triangles, lattice.whole(pressure))
+        drag, side, _ = force_coefficients(
+            flow.vertices, lattice.triangles, lattice.whole(pressure)
+        )
         assert pressure.min() > -8.0 and 0.9 < pressure.max() < 1.0 + 1e-9
         assert abs(drag) < 0.03 and abs(side) < 1e-9
 
@@ -138,16 +175,21 @@ def test_nowhere_beyond_the_clear_level_is_near_the_body():
 
 
 def test_tall_bodies_differ_in_their_height_alone():
-    low, tall = draw_shape(sample_rng(0, "test", 3)), draw_shape(sample_rng(0, "test", 3), tall=True)
+    low, tall = (
+        draw_shape(sample_rng(0, "test", 3)),
+        draw_shape(sample_rng(0, "test", 3), tall=True),
+    )
     assert replace(tall, height=low.height) == low
     heights = [shape_of("test_ood", index).height for index in range(50)]
     assert min(heights) > max(RANGES["height"]) + 0.1
     air = air_of(1000)
-    tops = [mesh_of(sample_of(air, split, 0)).points[:226, 2].max() for split in ("test", "test_ood")]
+    tops = [
+        mesh_of(sample_of(air, split, 0)).points[:226, 2].max() for split in ("test", "test_ood")
+    ]
     assert tops[0] < 1.61 and tops[1] > 1.7
 
 
-# ---------------------------------------------------------------------------------------------------------------- points
+# ------------------------------------------------------------------------------------------- points
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +220,8 @@ def test_distance_and_normals_are_those_of_the_body(cloud):
     assert np.abs(np.linalg.norm(normals, axis=1) - 1).max() < 1e-9
     assert np.abs(normals[surface] - body_normals(shape, mesh.points[surface])).max() < 1e-9
     away, inward = mesh.points[~surface], -distance[~surface, None] * normals[~surface]
-    assert np.abs(level(shape, away + inward) - 1).max() < 0.02  # back to the body, but for the flatness of its panels
+    # back to the body, but for the flatness of its panels
+    assert np.abs(level(shape, away + inward) - 1).max() < 0.02
     dense = car.car_lattice(20)
     vertices = dense.whole_vectors(car.vertices(shape, dense))
     for place, found in zip(away[:200], distance[~surface][:200], strict=True):
@@ -193,12 +236,13 @@ def test_tetrahedra_leave_the_body_open():
     assert np.array_equal(np.unique(mesh.cells), np.arange(mesh.size))
     inside = level(shape, mesh.points[mesh.cells].mean(axis=1)) < 1
     volume = np.abs(cell_measures(mesh.points, mesh.cells))
-    assert volume[inside].sum() < 0.05 * volume[~inside].sum() / 100  # those that only touch the body
+    # those that only touch the body
+    assert volume[inside].sum() < 0.05 * volume[~inside].sum() / 100
     bare = mesh_of(sample_of(air_of(2000), "test", 0))
     assert bare.cells is None and np.array_equal(bare.points, mesh.points)
 
 
-# ------------------------------------------------------------------------------------------------------------------ flow
+# --------------------------------------------------------------------------------------------- flow
 
 
 def test_pressure_is_bernoullis_and_air_speeds_up_over_the_roof(cloud):
@@ -236,7 +280,9 @@ def test_speed_and_density_scale_the_fields():
 
 
 def errors(resolution: int, split: str, index: int, fineness: int) -> tuple[float, float]:
-    """Of surface pressure and of the changed velocity against a finer panelling, at the same points."""
+    """Of surface pressure and of the changed velocity against a finer panelling, at the same
+    points.
+    """
     coarse = sample_of(air_of(resolution), split, index)
     fine = sample_of(air_of(resolution, fineness=fineness), split, index)
     surface = mesh_of(coarse).tags["surface"]
@@ -244,7 +290,9 @@ def errors(resolution: int, split: str, index: int, fineness: int) -> tuple[floa
     assert len(same) > 300
     stream = np.array([20.0, 0.0, 0.0])
     found, exact = (one.frames[0, same, 1:] - stream for one in (coarse, fine))
-    return relative(coarse.frames[0, surface, 0], fine.frames[0, surface, 0]), relative(found, exact)
+    return relative(coarse.frames[0, surface, 0], fine.frames[0, surface, 0]), relative(
+        found, exact
+    )
 
 
 def test_smoke_resolution_is_near_a_finer_panelling():
@@ -259,17 +307,21 @@ def test_default_panelling_is_near_a_finer_one(split, index):
     assert pressure < 0.015 and velocity < 0.004
 
 
-# --------------------------------------------------------------------------------------------------------- reproducibility
+# ---------------------------------------------------------------------------------- reproducibility
 
 
 def test_same_car_at_every_resolution(cloud):
     laptop = sample_of(air_of(4000), "test", 0)
     small, large = mesh_of(laptop), mesh_of(cloud)
     few, many = (mesh.points[~mesh.tags["surface"]] for mesh in (small, large))
-    assert np.array_equal(few, many[: len(few)])  # the points of the air are the first of the larger cloud
+    # the points of the air are the first of the larger cloud
+    assert np.array_equal(few, many[: len(few)])
     first, second = (one.frames[0, ~mesh_of(one).tags["surface"]] for one in (laptop, cloud))
     assert np.array_equal(first, second[: len(few)])
-    shared = {tuple(place): values for place, values in zip(large.points.round(9), cloud.frames[0], strict=True)}
+    shared = {
+        tuple(place): values
+        for place, values in zip(large.points.round(9), cloud.frames[0], strict=True)
+    }
     held = [
         (values, shared[tuple(place)])
         for place, values in zip(small.points.round(9), laptop.frames[0], strict=True)
@@ -282,8 +334,11 @@ def test_same_car_at_every_resolution(cloud):
 def test_resolutions_on_other_panels_are_the_same_car():
     smoke, laptop = sample_of(air_of(2000), "train", 2), sample_of(air_of(4000), "train", 2)
     surface = mesh_of(smoke).tags["surface"][:898]
-    assert surface.all() and np.array_equal(mesh_of(smoke).points[:898], mesh_of(laptop).points[:898])
-    assert 1e-4 < relative(smoke.frames[0, :898, 0], laptop.frames[0, :898, 0]) < 0.08  # solved twice
+    assert surface.all() and np.array_equal(
+        mesh_of(smoke).points[:898], mesh_of(laptop).points[:898]
+    )
+    # solved twice
+    assert 1e-4 < relative(smoke.frames[0, :898, 0], laptop.frames[0, :898, 0]) < 0.08
 
 
 def test_sample_does_not_depend_on_its_neighbours_in_the_chunk():
@@ -300,7 +355,9 @@ def test_another_process_gives_the_same_bytes():
         "sample = next(car.generate(car.setup(car.Params(), 1000, gb.Cache()), 0, 'train', [5]));"
         "print(hashlib.sha256(sample.frames.tobytes() + sample.static.tobytes()).hexdigest())"
     )
-    there = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+    there = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.strip()
     here = next(car.generate(air_of(1000), 0, "train", [5]))
     assert there == hashlib.sha256(here.frames.tobytes() + here.static.tobytes()).hexdigest()
 
@@ -308,5 +365,11 @@ def test_another_process_gives_the_same_bytes():
 def test_seed_split_and_index_each_change_the_body_and_the_points():
     air = air_of(1000)
     drawn = [(0, "train", 0), (1, "train", 0), (0, "test", 0), (0, "train", 1)]
-    meshes = [mesh_of(next(car.generate(air, seed, split, [index]))) for seed, split, index in drawn]
-    assert len({mesh.points[:226].tobytes() for mesh in meshes}) == len({mesh.points[226:].tobytes() for mesh in meshes}) == 4
+    meshes = [
+        mesh_of(next(car.generate(air, seed, split, [index]))) for seed, split, index in drawn
+    ]
+    assert (
+        len({mesh.points[:226].tobytes() for mesh in meshes})
+        == len({mesh.points[226:].tobytes() for mesh in meshes})
+        == 4
+    )

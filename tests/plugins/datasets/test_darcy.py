@@ -1,4 +1,6 @@
-"""Darcy: one field on all meshes, accurate heads that keep the maximum principle, samples independent of their chunk."""
+"""Darcy: one field on all meshes, accurate heads that keep the maximum principle, samples
+independent of their chunk.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
 
 
 def heads(setup: darcy.Setup, split: Split, count: int, seed: int = 1) -> Array:
-    return np.stack([sample.frames[0, :, 0] for sample in darcy.generate(setup, seed, split, range(count))])
+    return np.stack(
+        [sample.frames[0, :, 0] for sample in darcy.generate(setup, seed, split, range(count))]
+    )
 
 
 def relative(one: Array, other: Array) -> Array:
@@ -35,7 +39,11 @@ def test_samples_have_the_declared_shape(make: Make) -> None:
     dataset = darcy.gsnobench_dataset()
     setup = make()
     sample = next(dataset.generate(setup, 0, "train", [0]))
-    assert sample.frames.shape == (1, 298, 1) and sample.static.shape == (298, 1) and sample.scalars.shape == (0,)
+    assert (
+        sample.frames.shape == (1, 298, 1)
+        and sample.static.shape == (298, 1)
+        and sample.scalars.shape == (0,)
+    )
     assert dataset.mesh(setup) is setup.mesh and setup.mesh.size == 298
     assert dataset.fields[0].boundary == {"boundary": "dirichlet"}
     assert dataset.variants["threshold"] == {"psi": "threshold"}
@@ -60,7 +68,12 @@ def test_a_sample_does_not_depend_on_its_chunk(make: Make, psi: str) -> None:
 
 def test_seeds_splits_and_indices_give_different_samples(make: Make) -> None:
     setup = make()
-    samples = [next(darcy.generate(setup, seed, split, [i])) for seed in (0, 1) for split in SPLITS for i in (0, 1)]
+    samples = [
+        next(darcy.generate(setup, seed, split, [i]))
+        for seed in (0, 1)
+        for split in SPLITS
+        for i in (0, 1)
+    ]
     assert len({sample.static.tobytes() for sample in samples}) == len(samples)
 
 
@@ -82,7 +95,8 @@ def test_the_field_is_one_function_on_every_mesh(make: Make) -> None:
         at_nodes = evaluation_matrix(setup.basis.mesh, setup.mesh.points) @ g
         assert np.allclose(np.log(sample.static[:, 0]), at_nodes, atol=1e-12)
     shared = evaluation_matrix(coarse.mesh, fine.mesh.points) @ heads(coarse, "test", 1)[0]
-    assert relative(shared[None], heads(fine, "test", 1))[0] < 0.03  # interpolation of the coarse head is the larger part
+    # interpolation of the coarse head is the larger part
+    assert relative(shared[None], heads(fine, "test", 1))[0] < 0.03
 
 
 def test_the_threshold_has_two_values_and_both_occur(make: Make) -> None:
@@ -94,7 +108,12 @@ def test_the_permeability_has_the_stated_spread(make: Make) -> None:
     setup = make()
     logs = np.log([sample.static[:, 0] for sample in darcy.generate(setup, 0, "train", range(200))])
     assert logs.std() == pytest.approx(setup.deviation, rel=0.15)
-    standard = np.log([sample.static[:, 0] for sample in darcy.generate(make(psi="standardised"), 0, "train", range(200))])
+    standard = np.log(
+        [
+            sample.static[:, 0]
+            for sample in darcy.generate(make(psi="standardised"), 0, "train", range(200))
+        ]
+    )
     assert standard.std() == pytest.approx(1.0, rel=0.15)
 
 
@@ -116,7 +135,10 @@ def test_the_default_head_is_within_three_per_mille_of_a_finer_one(make: Make, p
 
 def test_finite_differences_agree_within_their_own_error(make: Make) -> None:
     exact = heads(make(600, refinements=3), "test", 2)
-    coarse, fine = (relative(heads(make(600, solver="gfdm", refinements=r), "test", 2), exact).max() for r in (0, 1))
+    coarse, fine = (
+        relative(heads(make(600, solver="gfdm", refinements=r), "test", 2), exact).max()
+        for r in (0, 1)
+    )
     assert coarse < 0.02 and fine < 0.5 * coarse
 
 

@@ -1,4 +1,6 @@
-"""The cell dataset: accuracy and cost of the default configuration, good meshes for every void, and what a sample depends on."""
+"""The cell dataset: accuracy and cost of the default configuration, good meshes for every void, and
+what a sample depends on.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def cell_of(resolution: int, **knobs: float | int | str) -> elasticity.Cell:
     return elasticity.setup(elasticity.Params(**knobs), resolution, gb.Cache())
 
 
-def sample_of(cell: elasticity.Cell, split: Split = "test", index: int = 0, seed: int = 0) -> gb.Sample:
+def sample_of(
+    cell: elasticity.Cell, split: Split = "test", index: int = 0, seed: int = 0
+) -> gb.Sample:
     return next(elasticity.generate(cell, seed, split, [index]))
 
 
@@ -49,15 +53,23 @@ def mirrored(void: Void) -> Void:
     return replace(void, cosines=sign * void.cosines, sines=-sign * void.sines)
 
 
-# ---------------------------------------------------------------------------------------------------------- the declaration
+# ---------------------------------------------------------------------------------- the declaration
 
 
 def test_declaration_is_the_papers_problem() -> None:
     dataset = elasticity.gsnobench_dataset()
     assert (dataset.name, dataset.dim, dataset.t_in, dataset.times) == ("elasticity", 2, 0, (0.0,))
-    assert [one.name for one in dataset.fields] == ["stress"] and not dataset.static and not dataset.scalars
+    assert (
+        [one.name for one in dataset.fields] == ["stress"]
+        and not dataset.static
+        and not dataset.scalars
+    )
     assert not dataset.fixed_mesh and not dataset.corresponds
-    assert (dataset.sizes["paper"].train, dataset.sizes["paper"].test, dataset.sizes["paper"].resolution) == (1000, 200, 972)
+    assert (
+        dataset.sizes["paper"].train,
+        dataset.sizes["paper"].test,
+        dataset.sizes["paper"].resolution,
+    ) == (1000, 200, 972)
     assert {sizes.resolution for sizes in dataset.sizes.values()} <= set(dataset.resolutions)
     defaults = elasticity.Params()
     assert (defaults.c1, defaults.c2, defaults.traction) == (1.863e5, 9.79e3, 100.0)
@@ -67,7 +79,11 @@ def test_samples_have_the_declared_shape_and_their_own_mesh() -> None:
     cell = cell_of(120)
     first, second = elasticity.generate(cell, 0, "train", [0, 1])
     for sample in (first, second):
-        assert sample.frames.shape == (1, 120, 1) and sample.static.shape == (120, 0) and sample.scalars.shape == (0,)
+        assert (
+            sample.frames.shape == (1, 120, 1)
+            and sample.static.shape == (120, 0)
+            and sample.scalars.shape == (0,)
+        )
         assert mesh_of(sample).size == 120
         assert set(mesh_of(sample).tags) == set(elasticity.gsnobench_dataset().tags)
         assert (sample.frames > 0).all()
@@ -88,7 +104,10 @@ def test_variant_radii_gives_the_radii_of_the_void() -> None:
 
 @pytest.mark.parametrize(
     ("knobs", "complaint"),
-    [({"void_low": 0.4, "void_high": 0.3}, "void_low: 0.4 is not below"), ({"traction": 1e6}, r"traction: 1e\+06 is too much")],
+    [
+        ({"void_low": 0.4, "void_high": 0.3}, "void_low: 0.4 is not below"),
+        ({"traction": 1e6}, r"traction: 1e\+06 is too much"),
+    ],
 )
 def test_impossible_knobs_are_refused_in_one_line(knobs: dict[str, float], complaint: str) -> None:
     with pytest.raises(gb.ParamError, match=complaint) as caught:
@@ -96,7 +115,7 @@ def test_impossible_knobs_are_refused_in_one_line(knobs: dict[str, float], compl
     assert "\n" not in str(caught.value)
 
 
-# ------------------------------------------------------------------------------------------------------- accuracy and cost
+# -------------------------------------------------------------------------------- accuracy and cost
 
 
 def test_error_at_the_published_mesh_is_within_the_bar() -> None:
@@ -115,7 +134,10 @@ def test_stress_is_of_second_order_everywhere() -> None:
     cell = cell_of(120)
     void = elasticity.draw_void(cell, 0, "test", 2)
     mesh = mesh_cell(void, 120)
-    levels = [replace(cell, params=replace(cell.params, refinements=times, rims=0, gradings=4)) for times in range(4)]
+    levels = [
+        replace(cell, params=replace(cell.params, refinements=times, rims=0, gradings=4))
+        for times in range(4)
+    ]
     values = [elasticity.stress(level, mesh, void) for level in levels]
     steps = [relative(one, values[-1]) for one in values[:-1]]
     assert np.log2(steps[0] / steps[1]) > 1.5 and np.log2(steps[1] / steps[2]) > 1.7
@@ -150,12 +172,18 @@ def test_mirrored_void_has_the_mirrored_stress() -> None:
 
 
 def test_symmetric_void_has_a_symmetric_stress() -> None:
-    """On a mesh that is not symmetric, to the accuracy of the solver; (x, y) and (1 - x, y) are compared by interpolation."""
+    """On a mesh that is not symmetric, to the accuracy of the solver; (x, y) and (1 - x, y) are
+    compared by interpolation.
+    """
     cell = cell_of(450)
     void = elasticity.draw_void(cell, 0, "test", 0)
     even = np.arange(len(void.cosines)) % 2 == 0
-    void = replace(void, cosines=np.where(even, void.cosines, 0.0), sines=np.where(even, 0.0, void.sines))
-    assert mirrored(void).cosines == pytest.approx(void.cosines) and mirrored(void).sines == pytest.approx(void.sines)
+    void = replace(
+        void, cosines=np.where(even, void.cosines, 0.0), sines=np.where(even, 0.0, void.sines)
+    )
+    assert mirrored(void).cosines == pytest.approx(void.cosines) and mirrored(
+        void
+    ).sines == pytest.approx(void.sines)
     mesh = mesh_cell(void, 450)
     fine = refine_cell(mesh, void, times=1)
     space = bent_space(fine, void)
@@ -168,26 +196,35 @@ def test_symmetric_void_has_a_symmetric_stress() -> None:
 
 
 def test_traction_of_the_default_is_linear_and_that_of_stretched_is_not() -> None:
-    small, ten, large = (sample_of(cell_of(120, traction=traction)).frames / traction for traction in (100.0, 1000.0, 3e4))
+    small, ten, large = (
+        sample_of(cell_of(120, traction=traction)).frames / traction
+        for traction in (100.0, 1000.0, 3e4)
+    )
     assert relative(ten, small) < 0.02
     assert relative(large, small) > 0.05
 
 
-# ---------------------------------------------------------------------------------------------------------------- the voids
+# ---------------------------------------------------------------------------------------- the voids
 
 
 def check_geometry(void: Void, nodes: int) -> tuple[float, float]:
-    """Smallest angles of the published mesh and of the one refined once, whose nodes lie on the void where they should."""
+    """Smallest angles of the published mesh and of the one refined once, whose nodes lie on the
+    void where they should.
+    """
     mesh = mesh_cell(void, nodes)
     fine = refine_cell(mesh, void, times=1, rims=1)
     assert mesh.size == nodes and np.array_equal(fine.points[:nodes], mesh.points)
     for one in (mesh, fine):
         at = one.points[one.tags["void"]]
-        assert np.abs(np.linalg.norm(at - void.centre, axis=1) - void.radius(void.angle(at))).max() < 1e-12
+        assert (
+            np.abs(np.linalg.norm(at - void.centre, axis=1) - void.radius(void.angle(at))).max()
+            < 1e-12
+        )
         assert (cell_measures(one.points, cells_of(one)) > 0).all()
     corner = (mesh.points[:, 0] % 1.0 == 0.0) & (mesh.points[:, 1] % 1.0 == 0.0)
     assert corner.sum() == 4
-    bent_space(refine_cell(fine, void, times=0, gradings=3), void)  # raises if a bent cell is folded
+    # raises if a bent cell is folded
+    bent_space(refine_cell(fine, void, times=0, gradings=3), void)
     return min_angle(mesh), min_angle(fine)
 
 
@@ -195,7 +232,12 @@ def check_geometry(void: Void, nodes: int) -> tuple[float, float]:
 @pytest.mark.parametrize("split", ["test", "test_ood"])
 def test_meshes_are_good_for_many_voids(resolution: int, split: Split) -> None:
     cell = cell_of(resolution)
-    angles = np.array([check_geometry(elasticity.draw_void(cell, 1, split, index), resolution) for index in range(3)])
+    angles = np.array(
+        [
+            check_geometry(elasticity.draw_void(cell, 1, split, index), resolution)
+            for index in range(3)
+        ]
+    )
     assert angles[:, 0].min() >= 25.0 and angles[:, 1].min() >= 12.0
 
 
@@ -220,7 +262,9 @@ def test_two_hundred_draws_are_solved(split: Split, first: int) -> None:
 
 
 def test_radii_follow_the_law() -> None:
-    """g has the stated variance; the radius stays between its limits; more modes refine the same void."""
+    """g has the stated variance; the radius stays between its limits; more modes refine the same
+    void.
+    """
     angle = np.linspace(0.0, 2 * np.pi, 64, endpoint=False)
     voids = [VoidLaw().draw(sample_rng(0, "train", index)) for index in range(2000)]
     radius = np.stack([void.radius(angle) for void in voids])
@@ -231,7 +275,9 @@ def test_radii_follow_the_law() -> None:
     assert field.std() == pytest.approx(np.sqrt(variance), rel=0.03)
     assert abs(field.mean()) < 0.05
     rough = VoidLaw(modes=8).draw(sample_rng(0, "train", 0))
-    assert np.array_equal(rough.cosines[:6], voids[0].cosines) and np.array_equal(rough.sines[:6], voids[0].sines)
+    assert np.array_equal(rough.cosines[:6], voids[0].cosines) and np.array_equal(
+        rough.sines[:6], voids[0].sines
+    )
 
 
 def test_halfway_is_on_the_curve_and_as_far_from_both_ends() -> None:
@@ -239,9 +285,15 @@ def test_halfway_is_on_the_curve_and_as_far_from_both_ends() -> None:
     angle = np.linspace(-3.0, 3.4, 30)  # across the cut at pi
     ends = void.points(angle)
     middle = void.halfway(ends[:-1], ends[1:])
-    assert np.linalg.norm(middle - void.centre, axis=1) == pytest.approx(void.radius(void.angle(middle)), abs=1e-14)
-    assert np.linalg.norm(middle - ends[:-1], axis=1) == pytest.approx(np.linalg.norm(middle - ends[1:], axis=1), abs=1e-9)
-    assert (np.linalg.norm(middle - ends[1:], axis=1) < np.linalg.norm(ends[1:] - ends[:-1], axis=1)).all()
+    assert np.linalg.norm(middle - void.centre, axis=1) == pytest.approx(
+        void.radius(void.angle(middle)), abs=1e-14
+    )
+    assert np.linalg.norm(middle - ends[:-1], axis=1) == pytest.approx(
+        np.linalg.norm(middle - ends[1:], axis=1), abs=1e-9
+    )
+    assert (
+        np.linalg.norm(middle - ends[1:], axis=1) < np.linalg.norm(ends[1:] - ends[:-1], axis=1)
+    ).all()
 
 
 def test_ood_voids_are_larger() -> None:
@@ -252,7 +304,7 @@ def test_ood_voids_are_larger() -> None:
     assert sample_of(cell, "test_ood").frames.mean() > sample_of(cell, "test").frames.mean()
 
 
-# ------------------------------------------------------------------------------------------------- what a sample depends on
+# ------------------------------------------------------------------------- what a sample depends on
 
 
 def test_same_sample_on_two_meshes_is_the_same_void_and_stress() -> None:
@@ -260,13 +312,19 @@ def test_same_sample_on_two_meshes_is_the_same_void_and_stress() -> None:
     inside = is_inside(mesh_of(coarse))
     seen = evaluation_matrix(mesh_of(fine), mesh_of(coarse).points[inside]) @ fine.frames[0, :, 0]
     assert relative(seen, coarse.frames[0, inside, 0]) < 0.03  # most of it is the interpolation
-    away = evaluation_matrix(mesh_of(fine), mesh_of(coarse).points[inside]) @ sample_of(cell_of(972), index=4).frames[0, :, 0]
+    away = (
+        evaluation_matrix(mesh_of(fine), mesh_of(coarse).points[inside])
+        @ sample_of(cell_of(972), index=4).frames[0, :, 0]
+    )
     assert relative(away, coarse.frames[0, inside, 0]) > 0.2
 
 
 def test_sample_does_not_depend_on_its_neighbours_in_the_chunk() -> None:
     cell = cell_of(120)
-    together = [(sample.frames.tobytes(), mesh_of(sample).key) for sample in elasticity.generate(cell, 0, "valid", [0, 1, 2])]
+    together = [
+        (sample.frames.tobytes(), mesh_of(sample).key)
+        for sample in elasticity.generate(cell, 0, "valid", [0, 1, 2])
+    ]
     alone = [sample_of(cell_of(120), "valid", index) for index in (2, 1, 0)]
     assert together == [(sample.frames.tobytes(), mesh_of(sample).key) for sample in alone[::-1]]
     assert len(set(together)) == 3
@@ -274,8 +332,15 @@ def test_sample_does_not_depend_on_its_neighbours_in_the_chunk() -> None:
 
 def test_seed_split_and_index_each_change_the_sample() -> None:
     cell = cell_of(120)
-    drawn: list[tuple[int, Split, int]] = [(0, "train", 0), (1, "train", 0), (0, "test", 0), (0, "train", 1)]
-    assert len({mesh_of(sample_of(cell, split, index, seed)).key for seed, split, index in drawn}) == len(drawn)
+    drawn: list[tuple[int, Split, int]] = [
+        (0, "train", 0),
+        (1, "train", 0),
+        (0, "test", 0),
+        (0, "train", 1),
+    ]
+    assert len(
+        {mesh_of(sample_of(cell, split, index, seed)).key for seed, split, index in drawn}
+    ) == len(drawn)
 
 
 def test_another_process_gives_the_same_bytes() -> None:
@@ -284,6 +349,10 @@ def test_another_process_gives_the_same_bytes() -> None:
         "s = next(e.generate(e.setup(e.Params(), 120, gb.Cache()), 0, 'train', [5]));"
         "print(hashlib.sha256(s.frames.tobytes() + s.mesh.points.tobytes()).hexdigest())"
     )
-    there = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+    there = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.strip()
     here = sample_of(cell_of(120), "train", 5)
-    assert there == hashlib.sha256(here.frames.tobytes() + mesh_of(here).points.tobytes()).hexdigest()
+    assert (
+        there == hashlib.sha256(here.frames.tobytes() + mesh_of(here).points.tobytes()).hexdigest()
+    )

@@ -1,4 +1,6 @@
-"""Navier-Stokes in the ellipse: cost and error of the default configuration, and what a sample depends on."""
+"""Navier-Stokes in the ellipse: cost and error of the default configuration, and what a sample
+depends on.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def relative(found: Array, exact: Array, weights: Array | float = 1.0) -> float:
     return float(np.sqrt(np.sum(weights * (found - exact) ** 2) / np.sum(weights * exact**2)))
 
 
-# ---------------------------------------------------------------------------------------------------------- the declaration
+# ---------------------------------------------------------------------------------- the declaration
 
 
 def test_declaration_is_the_papers_problem():
@@ -52,14 +54,21 @@ def test_declaration_is_the_papers_problem():
     assert dataset.resolutions == (450, 972, 1244, 1903)
     assert nse.Params().nu == 1e-3
     points = np.array([[0.3, 0.6]])
-    assert nse.force(points, 0.1)[0] == pytest.approx(0.1 * (np.sin(2 * np.pi * 0.9) + np.cos(-2 * np.pi * 0.3)))
+    assert nse.force(points, 0.1)[0] == pytest.approx(
+        0.1 * (np.sin(2 * np.pi * 0.9) + np.cos(-2 * np.pi * 0.3))
+    )
 
 
 def test_printed_law_is_a_variant_and_knobs_of_time_reach_the_task():
     dataset = nse.gsnobench_dataset()
     assert prepare.resolve(dataset, "nse_printed", track="laptop").data["vorticity_std"] == 0.0
-    assert prepare.resolve(dataset, "nse", track="laptop", knobs={"vorticity_std": 0.0}).id == "nse_printed@5-46"
-    assert prepare.resolve(dataset, "nse", track="laptop", knobs={"duration": 20.0}).times[-1] == 20.0
+    assert (
+        prepare.resolve(dataset, "nse", track="laptop", knobs={"vorticity_std": 0.0}).id
+        == "nse_printed@5-46"
+    )
+    assert (
+        prepare.resolve(dataset, "nse", track="laptop", knobs={"duration": 20.0}).times[-1] == 20.0
+    )
 
 
 @pytest.mark.parametrize("nodes", [450, 972, 1244])
@@ -78,7 +87,7 @@ def test_meshes_have_the_published_counts_good_angles_and_nodes_on_the_outline(m
     assert lumped_mass(fine).sum() == pytest.approx(area, rel=2e-3)
 
 
-# ------------------------------------------------------------------------------------------------------- accuracy
+# ----------------------------------------------------------------------------------------- accuracy
 
 
 def test_error_of_the_default_is_small_after_two_seconds(make):
@@ -91,11 +100,14 @@ def test_error_of_the_default_is_small_after_two_seconds(make):
 def test_error_at_the_published_mesh_is_within_the_bar(make):
     """0.5 % at t = 5 s against edges of half the length."""
     default, fine = make(1244, duration=5.0), make(1244, duration=5.0, pieces=4)
-    errors = [relative(frames(default, "test", index)[-1], frames(fine, "test", index)[-1]) for index in range(2)]
+    errors = [
+        relative(frames(default, "test", index)[-1], frames(fine, "test", index)[-1])
+        for index in range(2)
+    ]
     assert np.mean(errors) < 0.005
 
 
-# ------------------------------------------------------------------------------------------------- what a sample depends on
+# ------------------------------------------------------------------------- what a sample depends on
 
 
 def test_first_frame_is_the_drawn_field(make):
@@ -131,7 +143,8 @@ def test_same_sample_on_two_meshes_is_the_same_flow(make):
     for setup in (coarse, fine):
         *_, state = setup.flow.march(setup.at_points @ drawn, nse.frame_times(2.0))
         mesh = nse.refined(setup.mesh, setup.params.pieces)
-        place = cKDTree(setup.points).query(mesh.points)[1]  # the solver numbers the nodes in its own order
+        # the solver numbers the nodes in its own order
+        place = cKDTree(setup.points).query(mesh.points)[1]
         ends.append((mesh, state[place]))
     (mesh, value), (finer, exact) = ends
     assert 1e-6 < relative(evaluation_matrix(mesh, finer.points) @ value, exact) < 0.003
@@ -140,26 +153,40 @@ def test_same_sample_on_two_meshes_is_the_same_flow(make):
 def test_sample_does_not_depend_on_its_neighbours_in_the_chunk(make):
     setup = make(**QUICK)
     together = [sample.frames.tobytes() for sample in nse.generate(setup, 0, "valid", [0, 1, 2])]
-    alone = [next(nse.generate(make(**QUICK), 0, "valid", [index])).frames.tobytes() for index in (2, 1, 0)]
+    alone = [
+        next(nse.generate(make(**QUICK), 0, "valid", [index])).frames.tobytes()
+        for index in (2, 1, 0)
+    ]
     assert together == alone[::-1]
     assert len(set(together)) == 3
 
 
 def test_seed_split_and_index_each_change_the_sample(make):
     setup = make(**QUICK)
-    drawn = [nse.draw_field(setup, seed, split, index) for seed in (0, 1) for split in SPLITS for index in (0, 1)]
+    drawn = [
+        nse.draw_field(setup, seed, split, index)
+        for seed in (0, 1)
+        for split in SPLITS
+        for index in (0, 1)
+    ]
     assert len({field.tobytes() for field in drawn}) == len(drawn)
 
 
 def test_another_process_and_a_cached_setup_give_the_same_bytes(make, tmp_path):
     program = (
-        "import sys, hashlib, gsnobench as gb; from pathlib import Path; from gsnobench_plugins.datasets import nse;"
+        "import sys, hashlib, gsnobench as gb; from pathlib import Path; from "
+        "gsnobench_plugins.datasets import nse;"
         "setup = nse.setup(nse.Params(duration=1.0, pieces=1), 450, gb.Cache(Path(sys.argv[1])));"
         "sample = next(nse.generate(setup, 0, 'train', [5]));"
         "print(hashlib.sha256(sample.frames.tobytes()).hexdigest())"
     )
     found = [
-        subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True).stdout.strip()
+        subprocess.run(
+            [sys.executable, "-c", program, str(tmp_path)],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
         for _ in range(2)  # the second reads what the first wrote
     ]
     here = next(nse.generate(make(**QUICK), 0, "train", [5])).frames
@@ -175,7 +202,7 @@ def test_flow_that_leaves_the_finite_numbers_is_one_line(make):
     assert "\n" not in str(caught.value)
 
 
-# ---------------------------------------------------------------------------------------------------------------------- time
+# --------------------------------------------------------------------------------------------- time
 
 
 def test_total_vorticity_changes_by_the_force_alone(make):
@@ -189,7 +216,9 @@ def test_total_vorticity_changes_by_the_force_alone(make):
 def test_halving_the_step_changes_nothing_that_counts(make):
     setup = make(duration=5.0)
     initial = setup.at_points @ nse.draw_field(setup, 0, "test", 0)
-    (*_, usual), (*_, halved) = (setup.flow.march(initial, nse.frame_times(5.0), step=step) for step in (2.4, 1.2))
+    (*_, usual), (*_, halved) = (
+        setup.flow.march(initial, nse.frame_times(5.0), step=step) for step in (2.4, 1.2)
+    )
     assert 0.0 < relative(usual, halved) < 1e-5
 
 

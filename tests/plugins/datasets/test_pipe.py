@@ -1,4 +1,6 @@
-"""The pipe dataset: geometry, accuracy of the default configuration, convergence, what a sample depends on."""
+"""The pipe dataset: geometry, accuracy of the default configuration, convergence, what a sample
+depends on.
+"""
 
 from __future__ import annotations
 
@@ -41,19 +43,26 @@ def cell_areas(mesh: gb.Mesh) -> Array:
     return 0.5 * ((b - a)[:, 0] * (c - a)[:, 1] - (b - a)[:, 1] * (c - a)[:, 0])
 
 
-# ---------------------------------------------------------------------------------------------------------- the declaration
+# ---------------------------------------------------------------------------------- the declaration
 
 
 def test_declaration_is_the_papers_problem():
     dataset = pipe.gsnobench_dataset()
-    assert [one.name for one in dataset.fields] == ["velocity_x"] and dataset.fields[0].boundary == {"wall": "dirichlet"}
+    assert [one.name for one in dataset.fields] == ["velocity_x"] and dataset.fields[
+        0
+    ].boundary == {"wall": "dirichlet"}
     assert (dataset.t_in, dataset.times, dataset.static, dataset.scalars) == (0, (0.0,), (), ())
     assert not dataset.fixed_mesh and dataset.corresponds
     paper = dataset.sizes["paper"]
     assert (paper.train, paper.test, paper.resolution) == (1000, 200, 4225)
     assert dataset.resolutions == (1089, 4225, 16641)
     defaults = pipe.Params()
-    assert (defaults.viscosity, defaults.height, defaults.slope, defaults.linear_solver) == (0.005, 2.0, 1.0, "superlu")
+    assert (defaults.viscosity, defaults.height, defaults.slope, defaults.linear_solver) == (
+        0.005,
+        2.0,
+        1.0,
+        "superlu",
+    )
 
 
 @pytest.mark.parametrize("side", [33, 65, 129])
@@ -61,7 +70,9 @@ def test_meshes_have_the_published_counts_and_tags(side):
     mesh = pipe.straight_mesh(side)
     assert mesh.size == side**2 and len(mesh.cells) == 2 * (side - 1) ** 2
     x, y = mesh.points.T
-    assert np.array_equal(mesh.tags["inlet"], x == 0.0) and np.array_equal(mesh.tags["outlet"], x == pipe.LENGTH)
+    assert np.array_equal(mesh.tags["inlet"], x == 0.0) and np.array_equal(
+        mesh.tags["outlet"], x == pipe.LENGTH
+    )
     assert np.array_equal(mesh.tags["wall"], np.abs(y) == 0.5)
 
 
@@ -74,7 +85,7 @@ def test_output_nodes_must_be_solver_nodes():
         setup_of(4000)
 
 
-# ---------------------------------------------------------------------------------------------------------------- geometry
+# ----------------------------------------------------------------------------------------- geometry
 
 
 def test_no_pipe_folds_and_all_have_the_same_areas():
@@ -83,7 +94,9 @@ def test_no_pipe_folds_and_all_have_the_same_areas():
     for split in SPLITS:
         for index in range(50):
             line = pipe.draw_centreline(pipe.Params(), 0, split, index)
-            points = straight.points + np.stack([np.zeros(straight.size), line(straight.points[:, 0])], axis=1)
+            points = straight.points + np.stack(
+                [np.zeros(straight.size), line(straight.points[:, 0])], axis=1
+            )
             assert np.allclose(cell_areas(gb.Mesh(points, straight.cells)), area, rtol=1e-10)
 
 
@@ -91,7 +104,10 @@ def test_centrelines_pass_the_drawn_control_nodes_and_keep_to_their_ranges():
     nodes = np.linspace(0.0, pipe.LENGTH, 5)
     for split, wider in (("train", 1.0), ("test_ood", pipe.STEEPER)):
         lines = [pipe.draw_centreline(pipe.Params(), 0, split, index) for index in range(200)]
-        heights, slopes = np.array([line(nodes) for line in lines]), np.array([line(nodes, 1) for line in lines])
+        heights, slopes = (
+            np.array([line(nodes) for line in lines]),
+            np.array([line(nodes, 1) for line in lines]),
+        )
         for values, most in ((heights, 2.0 * wider), (slopes, 1.0 * wider)):
             assert 0.97 * most < values.max() <= most and 0.97 * most < -values.min() <= most
             assert values.std() == pytest.approx(most / np.sqrt(3.0), rel=0.08)
@@ -100,7 +116,7 @@ def test_centrelines_pass_the_drawn_control_nodes_and_keep_to_their_ranges():
         assert bent.max() < 0.6 * wider  # slopes are continuous
 
 
-# ------------------------------------------------------------------------------------------------------- accuracy and cost
+# -------------------------------------------------------------------------------- accuracy and cost
 
 
 def test_a_straight_pipe_has_poiseuille_flow(small):
@@ -135,7 +151,10 @@ def test_error_at_the_papers_mesh_is_within_the_bar():
 def test_the_small_mesh_is_nearly_as_accurate(small):
     large = setup_of(65**2)
     for index in range(3):
-        assert relative(velocity(small, "test", index), velocity(large, "test", index)[::2, ::2]) < 0.008
+        assert (
+            relative(velocity(small, "test", index), velocity(large, "test", index)[::2, ::2])
+            < 0.008
+        )
 
 
 def test_a_pipe_whose_bubble_opens_at_the_outlet_has_its_flow_too(small):
@@ -155,13 +174,17 @@ def test_two_hundred_draws_all_converge(small, split, count):
         assert sample.frames.max() < 6.0
 
 
-# ------------------------------------------------------------------------------------------------- what a sample depends on
+# ------------------------------------------------------------------------- what a sample depends on
 
 
 def test_a_sample_has_its_own_mesh_and_keeps_its_boundary_values(small):
     for split in SPLITS:
         sample = sample_of(small, split, 0)
-        assert sample.frames.shape == (1, 1089, 1) and sample.static.shape == (1089, 0) and sample.scalars.shape == (0,)
+        assert (
+            sample.frames.shape == (1, 1089, 1)
+            and sample.static.shape == (1089, 0)
+            and sample.scalars.shape == (0,)
+        )
         mesh, u = sample.mesh, sample.frames[0, :, 0]
         assert mesh is not None and (u[mesh.tags["wall"]] == 0.0).all()
         line = pipe.draw_centreline(small.params, 0, split, 0)
@@ -189,6 +212,8 @@ def test_seeds_splits_and_indices_give_different_pipes():
 
 def test_a_viscosity_without_a_steady_flow_is_one_line_that_names_the_sample():
     setup = setup_of(33**2, viscosity=0.0025, height=4.0, slope=4.0, along=16)
-    with pytest.raises(gb.DataError, match="pipe: train sample 0 of seed 0 .*raise data.viscosity") as caught:
+    with pytest.raises(
+        gb.DataError, match="pipe: train sample 0 of seed 0 .*raise data.viscosity"
+    ) as caught:
         sample_of(setup, "train", 0)
     assert "\n" not in str(caught.value)

@@ -38,7 +38,7 @@ def relative(found: Array, exact: Array) -> float:
     return math.sqrt(np.sum((found - exact) ** 2) / np.sum(exact**2))
 
 
-# ---------------------------------------------------------------------------------------------------------- the declaration
+# ---------------------------------------------------------------------------------- the declaration
 
 
 def test_declaration_is_the_papers_problem():
@@ -49,11 +49,18 @@ def test_declaration_is_the_papers_problem():
     assert dataset.sizes["paper"] == gb.Sizes(600, 200, 200, 100, 1830)
     assert set(dataset.resolutions) >= {450, 1000, 1830, 3663}
     defaults = swe.Params()
-    assert (defaults.gravity, defaults.base, defaults.amplitude, defaults.sigma) == (8.81, 5.0, 1.0, 20.0)
+    assert (defaults.gravity, defaults.base, defaults.amplitude, defaults.sigma) == (
+        8.81,
+        5.0,
+        1.0,
+        20.0,
+    )
 
 
 def test_knobs_of_time_and_depth_reach_the_task():
-    task = prepare.resolve(swe.gsnobench_dataset(), "swe", track="laptop", knobs={"duration": 10.0, "base": 8.0})
+    task = prepare.resolve(
+        swe.gsnobench_dataset(), "swe", track="laptop", knobs={"duration": 10.0, "base": 8.0}
+    )
     assert (task.id, task.times[-1], task.fields[0].reference) == ("swe@5-46", 10.0, 8.0)
     assert prepare.resolve(swe.gsnobench_dataset(), "swe", track="laptop").times[-1] == 30.0
 
@@ -76,16 +83,19 @@ def _cross(a: Array, b: Array, c: Array, d: Array) -> bool:
     return side(a, b, c) * side(a, b, d) < 0 and side(c, d, a) * side(c, d, b) < 0
 
 
-# ------------------------------------------------------------------------------------------------------- accuracy and cost
+# -------------------------------------------------------------------------------- accuracy and cost
 
 
 def test_error_and_cost_at_the_published_mesh_are_within_the_bars():
-    """1 % of h - base at t = 10 s against edges of half the length, at 0.8 CPU-seconds for the 30 s of a sample."""
+    """1 % of h - base at t = 10 s against edges of half the length, at 0.8 CPU-seconds for the 30 s
+    of a sample.
+    """
     lake = lake_of(1830)
     short = replace(lake, params=replace(lake.params, duration=10.0))
     fine = lake_of(1830, duration=10.0, pieces=2 * lake.pieces)
     assert len(fine.points) > 3.9 * len(lake.points)
-    assert relative(heights(short, "test", 1)[-1], heights(fine, "test", 1)[-1]) < 0.01  # a bump between two shores: a hard one
+    # a bump between two shores: a hard one
+    assert relative(heights(short, "test", 1)[-1], heights(fine, "test", 1)[-1]) < 0.01
     seconds = []
     for _ in range(2):
         began = time.process_time()
@@ -99,7 +109,10 @@ def test_error_and_cost_at_the_published_mesh_are_within_the_bars():
 def test_error_stays_small_against_a_much_finer_mesh(resolution):
     lake = lake_of(resolution, duration=10.0)
     fine = lake_of(resolution, duration=10.0, pieces=round(2.7 * lake.pieces))
-    errors = [relative(heights(lake, "test", index)[-1], heights(fine, "test", index)[-1]) for index in range(6)]
+    errors = [
+        relative(heights(lake, "test", index)[-1], heights(fine, "test", index)[-1])
+        for index in range(6)
+    ]
     assert np.mean(errors) < 0.01
 
 
@@ -121,7 +134,7 @@ def test_lake_at_rest_and_mass_on_the_real_mesh():
     assert eta.min() > -lake.params.base
 
 
-# ------------------------------------------------------------------------------------------------- what a sample depends on
+# ------------------------------------------------------------------------- what a sample depends on
 
 
 def test_first_frame_is_the_bump_itself():
@@ -133,7 +146,9 @@ def test_first_frame_is_the_bump_itself():
 
 def test_centres_are_uniform_in_the_lake():
     loops = (lake_union_outline(),)
-    centres = np.array([swe.draw_centre(loops, sample_rng(0, "train", index)) for index in range(600)])
+    centres = np.array(
+        [swe.draw_centre(loops, sample_rng(0, "train", index)) for index in range(600)]
+    )
     assert contains(loops, centres).all()
     south = contains([np.array([[0, 0], [200, 0], [200, 150], [0, 150.0]])], centres).mean()
     grid = np.stack(np.meshgrid(np.arange(0.5, 200), np.arange(0.5, 300)), axis=-1).reshape(-1, 2)
@@ -143,7 +158,8 @@ def test_centres_are_uniform_in_the_lake():
 
 def test_same_sample_on_two_meshes_is_the_same_wave():
     coarse, fine = lake_of(450, duration=10.0), lake_of(1000, duration=10.0)
-    apart = np.linalg.norm(coarse.mesh.points[:, None] - fine.mesh.points[None], axis=-1)  # (450, 1000)
+    # (450, 1000)
+    apart = np.linalg.norm(coarse.mesh.points[:, None] - fine.mesh.points[None], axis=-1)
     here, there = np.nonzero(apart < 1e-9)
     assert len(here) > 20  # most corners of the outline are nodes of both
     found = [heights(coarse, "test", 1)[:, here], heights(fine, "test", 1)[:, there]]
@@ -162,19 +178,28 @@ def test_sample_does_not_depend_on_its_neighbours_in_the_chunk():
 def test_seed_split_and_index_each_change_the_sample():
     lake = lake_of(120, **QUICK)
     drawn = [(0, "train", 0), (1, "train", 0), (0, "test", 0), (0, "train", 1)]
-    first = {next(swe.generate(lake, seed, split, [index])).frames[0].tobytes() for seed, split, index in drawn}
+    first = {
+        next(swe.generate(lake, seed, split, [index])).frames[0].tobytes()
+        for seed, split, index in drawn
+    }
     assert len(first) == len(drawn)
 
 
 def test_another_process_and_a_cached_setup_give_the_same_bytes(tmp_path):
     program = (
-        "import sys, hashlib, gsnobench as gb; from pathlib import Path; from gsnobench_plugins.datasets import swe;"
+        "import sys, hashlib, gsnobench as gb; from pathlib import Path; from "
+        "gsnobench_plugins.datasets import swe;"
         "lake = swe.setup(swe.Params(duration=3.0, pieces=2), 120, gb.Cache(Path(sys.argv[1])));"
         "sample = next(swe.generate(lake, 0, 'train', [5]));"
         "print(hashlib.sha256(sample.frames.tobytes()).hexdigest())"
     )
     cached = [
-        subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True).stdout.strip()
+        subprocess.run(
+            [sys.executable, "-c", program, str(tmp_path)],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
         for _ in range(2)  # the second reads what the first wrote
     ]
     fresh = next(swe.generate(lake_of(120, **QUICK), 0, "train", [5])).frames
@@ -186,7 +211,12 @@ def test_ood_bump_is_higher_and_narrower():
     lake = lake_of(450, **QUICK)
     first = heights(lake, "test_ood", 0)[0]
     centre = swe.draw_centre(lake.loops, sample_rng(0, "test_ood", 0))
-    assert np.abs(first - 1.5 * np.exp(-np.sum((lake.mesh.points - centre) ** 2, axis=1) / (2 * 15.0**2))).max() < 1e-14
+    assert (
+        np.abs(
+            first - 1.5 * np.exp(-np.sum((lake.mesh.points - centre) ** 2, axis=1) / (2 * 15.0**2))
+        ).max()
+        < 1e-14
+    )
 
 
 def test_too_high_a_bump_is_refused():
@@ -194,7 +224,7 @@ def test_too_high_a_bump_is_refused():
         lake_of(120, amplitude=3.0)
 
 
-# ------------------------------------------------------------------------------------------------------------ the user's lake
+# ---------------------------------------------------------------------------------- the user's lake
 
 
 def write(path: Path, document: object) -> str:
@@ -208,7 +238,10 @@ def ring(x: float, y: float, width: float, height: float) -> list[list[float]]:
 
 def test_geojson_polygon_with_a_hole_becomes_the_lake(tmp_path):
     polygon = {"type": "Polygon", "coordinates": [ring(-10, 5, 40, 20), ring(0, 10, 8, 8)]}
-    document = {"type": "FeatureCollection", "features": [{"type": "Feature", "properties": {}, "geometry": polygon}]}
+    document = {
+        "type": "FeatureCollection",
+        "features": [{"type": "Feature", "properties": {}, "geometry": polygon}],
+    }
     path = write(tmp_path / "lake.geojson", document)
     lake = lake_of(450, geojson=path, coordinates="plane", extent=200.0, **QUICK)
     assert np.ptp(lake.mesh.points, axis=0).tolist() == [200.0, 100.0]
@@ -220,7 +253,9 @@ def test_geojson_polygon_with_a_hole_becomes_the_lake(tmp_path):
 
 
 def test_degrees_are_projected_in_the_middle_of_the_polygon(tmp_path):
-    path = write(tmp_path / "lake.geojson", {"type": "Polygon", "coordinates": [ring(10, 59.9, 0.2, 0.2)]})
+    path = write(
+        tmp_path / "lake.geojson", {"type": "Polygon", "coordinates": [ring(10, 59.9, 0.2, 0.2)]}
+    )
     (outline,) = read_outline(path, coordinates="degrees", extent=300.0)
     assert np.ptp(outline, axis=0) == pytest.approx([150.0, 300.0], rel=1e-9)  # cos 60 degrees
 
@@ -229,7 +264,10 @@ def test_degrees_are_projected_in_the_middle_of_the_polygon(tmp_path):
     ("document", "complaint"),
     [
         ({"type": "Point", "coordinates": [0, 0]}, "holds 0 polygons"),
-        ({"type": "MultiPolygon", "coordinates": [[ring(0, 0, 1, 1)], [ring(2, 0, 1, 1)]]}, "holds 2 polygons"),
+        (
+            {"type": "MultiPolygon", "coordinates": [[ring(0, 0, 1, 1)], [ring(2, 0, 1, 1)]]},
+            "holds 2 polygons",
+        ),
         ({"type": "Polygon", "coordinates": [[[0, 0], [1, 1]]]}, "a ring has 2 points"),
         ({"type": "Polygon", "coordinates": [["north"]]}, "not a list of coordinate pairs"),
         ({"type": "Polygon", "coordinates": [ring(1000, 2000, 50, 50)]}, "are no degrees"),
@@ -237,7 +275,9 @@ def test_degrees_are_projected_in_the_middle_of_the_polygon(tmp_path):
 )
 def test_wrong_geojson_is_one_line(tmp_path, document, complaint):
     with pytest.raises(gb.DataError, match=complaint) as caught:
-        read_outline(write(tmp_path / "lake.geojson", document), coordinates="degrees", extent=300.0)
+        read_outline(
+            write(tmp_path / "lake.geojson", document), coordinates="degrees", extent=300.0
+        )
     assert "\n" not in str(caught.value)
 
 

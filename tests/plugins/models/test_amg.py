@@ -1,4 +1,6 @@
-"""AMG: its counts, its samples and graphs, both attentions against the formulas, its symmetries, and that it learns."""
+"""AMG: its counts, its samples and graphs, both attentions against the formulas, its symmetries,
+and that it learns.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,33 @@ from gsnobench.training.normaliser import fit_normaliser
 from gsnobench_plugins.models.amg import graph as amg_graph
 from gsnobench_plugins.models.amg import model as amg
 from gsnobench_plugins.models.amg.graph import Graph, Sites
-from gsnobench_plugins.models.amg.model import Amg, GraphAttention, NodeNorm, Params, PhysicsAttention
+from gsnobench_plugins.models.amg.model import (
+    Amg,
+    GraphAttention,
+    NodeNorm,
+    Params,
+    PhysicsAttention,
+)
 
 MODEL = amg.gsnobench_model()
-SMALL: dict[str, Any] = {"width": 16, "layers": 2, "heads": 2, "states": 5, "local_nodes": 30, "global_ratio": 0.4}
+SMALL: dict[str, Any] = {
+    "width": 16,
+    "layers": 2,
+    "heads": 2,
+    "states": 5,
+    "local_nodes": 30,
+    "global_ratio": 0.4,
+}
 VARIED: dict[str, Any] = {"fixed_mesh": False, "corresponds": False}
 
 
-def make_task(dim: int = 2, static: int = 1, fields: int = 1, scalars: int = 0, **changes: Any) -> gb.Task:
-    u, a, p = (tuple(gb.Field(f"{letter}{i}") for i in range(n)) for letter, n in (("u", fields), ("a", static), ("p", scalars)))
+def make_task(
+    dim: int = 2, static: int = 1, fields: int = 1, scalars: int = 0, **changes: Any
+) -> gb.Task:
+    u, a, p = (
+        tuple(gb.Field(f"{letter}{i}") for i in range(n))
+        for letter, n in (("u", fields), ("a", static), ("p", scalars))
+    )
     return gb.Task("t", "t", u, dim=dim, static=a, scalars=p, **changes)
 
 
@@ -39,7 +59,10 @@ def cloud(size: int, dim: int = 2, seed: int = 0) -> gb.Mesh:
 def samples(task: gb.Task, meshes: tuple[gb.Mesh, ...], count: int = 3) -> gb.Samples:
     draw, nodes = np.random.default_rng(1), max(mesh.size for mesh in meshes)
     frames = draw.normal(size=(count, task.t_in + task.t_out, nodes, len(task.fields)))
-    static, scalars = draw.normal(size=(count, nodes, len(task.static))), draw.normal(size=(count, len(task.scalars)))
+    static, scalars = (
+        draw.normal(size=(count, nodes, len(task.static))),
+        draw.normal(size=(count, len(task.scalars))),
+    )
     return gb.Samples(task, meshes, frames.astype("f4"), static.astype("f4"), scalars.astype("f4"))
 
 
@@ -48,7 +71,10 @@ def load(data: gb.Samples, params: Params, like: gb.Samples | None = None) -> Lo
         data,
         task=data.task,
         normaliser=fit_normaliser(like or data, MODEL.presets["compact"]),
-        geometries=[compute_geometry(MODEL, params, data.task, mesh, reference={}, cache=Cache()) for mesh in data.meshes],
+        geometries=[
+            compute_geometry(MODEL, params, data.task, mesh, reference={}, cache=Cache())
+            for mesh in data.meshes
+        ],
         device="cpu",
         impose_boundary=False,
     )
@@ -71,18 +97,25 @@ def make(task: gb.Task, *meshes: gb.Mesh, **knobs: Any) -> tuple[Amg, gb.Batch]:
 
 
 def count(task: gb.Task, preset: str = "paper", **knobs: Any) -> int:
-    return sum(one.numel() for one in Amg(task, Params.make(MODEL.presets[preset].model, knobs)).parameters())
+    return sum(
+        one.numel()
+        for one in Amg(task, Params.make(MODEL.presets[preset].model, knobs)).parameters()
+    )
 
 
 def test_parameters_are_those_of_the_published_sizes() -> None:
-    idle = 2 * 256 * 3  # the authors' blocks also build a layer norm that they never use; it is left out here
+    # the authors' blocks also build a layer norm that they never use; it is left out here
+    idle = 2 * 256 * 3
     assert count(make_task()) == 14_062_457 - idle == 14_060_921
     assert count(make_task(static=0, fields=4, t_in=1)) == 14_064_764 - idle
     assert count(make_task(static=0, t_in=5, t_out=46)) == 14_076_070 - idle
     assert count(make_task(dim=3, static=4, fields=4)) == 14_065_276 - idle
     assert count(make_task(), "official") == 3_541_497 - idle // 2
     assert count(make_task(dim=3, static=4, fields=4), "official", heads=4) == 2_154_352 - idle // 2
-    assert max(count(make_task(), "compact"), count(make_task(static=0, t_in=5, t_out=46), "compact")) <= 300_000
+    assert (
+        max(count(make_task(), "compact"), count(make_task(static=0, t_in=5, t_out=46), "compact"))
+        <= 300_000
+    )
 
 
 @pytest.mark.parametrize("dim", [2, 3])
@@ -93,7 +126,9 @@ def test_farthest_points_begin_at_the_centroid_and_close_in(dim: int) -> None:
     assert chosen[0] == np.argmin(np.linalg.norm(points - points.mean(0), axis=1))
     table = np.linalg.norm(points[chosen][:, None] - points[chosen], axis=2)
     spacing = [table[turn, :turn].min() for turn in range(1, 50)]
-    assert all(later <= earlier + 1e-12 for earlier, later in zip(spacing, spacing[1:], strict=False))
+    assert all(
+        later <= earlier + 1e-12 for earlier, later in zip(spacing, spacing[1:], strict=False)
+    )
     for turn in (1, 7, 30, 45):  # no other point was farther
         assert np.isclose(spacing[turn - 1], table[turn:, :turn].min(1).max())
 
@@ -102,11 +137,15 @@ def test_geometry_follows_the_nodes_when_they_are_renumbered_even_on_a_lattice()
     axis = np.linspace(0, 1, 7)  # full of equal distances
     mesh = gb.Mesh(np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2))
     order = np.random.default_rng(0).permutation(mesh.size)
-    mine, turned = (amg.geometry(one, make_task(), Params(), {}) for one in (mesh, gb.Mesh(mesh.points[order])))
+    mine, turned = (
+        amg.geometry(one, make_task(), Params(), {}) for one in (mesh, gb.Mesh(mesh.points[order]))
+    )
     assert len(mine["farthest"].value) == 37 and mine["is_local"].value.shape == (49,)
     assert np.array_equal(order[turned["farthest"].value], mine["farthest"].value)
     assert np.array_equal(turned["rank"].value, mine["rank"].value[order])
-    assert np.array_equal(turned["detail"].value.toarray(), mine["detail"].value.toarray()[order][:, order])
+    assert np.array_equal(
+        turned["detail"].value.toarray(), mine["detail"].value.toarray()[order][:, order]
+    )
 
 
 def test_detail_is_what_three_coarse_nodes_cannot_tell() -> None:
@@ -119,7 +158,9 @@ def test_detail_is_what_three_coarse_nodes_cannot_tell() -> None:
     node = next(i for i in range(80) if i not in coarse)
     square = ((points[coarse] - points[node]) ** 2).sum(1)
     three = np.argsort(square)[:3]
-    assert (detail @ x)[node] == pytest.approx(x[node] - np.average(x[coarse][three], weights=1 / square[three]))
+    assert (detail @ x)[node] == pytest.approx(
+        x[node] - np.average(x[coarse][three], weights=1 / square[three])
+    )
     assert 0 < np.abs(detail @ points[:, 0]).mean() < 0.1  # affine: small, not zero
 
 
@@ -127,13 +168,15 @@ def test_local_graph_joins_the_roughest_nodes_to_their_nearest() -> None:
     _, batch = make(make_task())
     x = torch.randn(3, 60, 16, generator=torch.Generator().manual_seed(0))
     graph = Sites.of(batch).local_graph(x, 6, "place")
-    assert graph.nodes.shape == (90,) and graph.near.shape == (90, 7)  # 6 * 30 edges and self loops a sample
+    # 6 * 30 edges and self loops a sample
+    assert graph.nodes.shape == (90,) and graph.near.shape == (90, 7)
     detail = batch.apply("detail", x).abs().sum(-1)
     for sample in range(3):
         nodes = graph.nodes.view(3, 30)[sample] - 60 * sample
         assert set(nodes.tolist()) == set(detail[sample].topk(30).indices.tolist())
         place = batch.geometry["place"][0, nodes]
-        expected = torch.cdist(place, place).topk(7, largest=False).indices  # the node itself comes first
+        # the node itself comes first
+        expected = torch.cdist(place, place).topk(7, largest=False).indices
         assert torch.equal(graph.near.view(3, 30, 7)[sample] - 30 * sample, expected)
 
 
@@ -150,22 +193,33 @@ def test_global_graph_joins_farthest_points_by_the_cosine_of_their_features() ->
 
 def test_neighbours_are_the_same_in_pieces_and_the_first_of_equals_comes_first() -> None:
     draw = torch.Generator().manual_seed(0)
-    x = torch.randint(0, 12, (1, 700, 2), generator=draw).float()  # many equal distances, three pieces
-    found, is_missing = amg_graph.neighbours(amg_graph.close(x), 1, 700, k=5, is_real=None, device=x.device)
+    # many equal distances, three pieces
+    x = torch.randint(0, 12, (1, 700, 2), generator=draw).float()
+    found, is_missing = amg_graph.neighbours(
+        amg_graph.close(x), 1, 700, k=5, is_real=None, device=x.device
+    )
     table = torch.cdist(x.double(), x.double()).square().round()[0].fill_diagonal_(1e9)
     expected = table.sort(dim=1, stable=True).indices[:, :5]
     is_apart = (table.gather(1, expected) > 0).all(1)  # coincident places have no order
-    assert torch.equal(found[0][is_apart], expected[is_apart]) and is_apart.any() and not is_missing.any()
+    assert (
+        torch.equal(found[0][is_apart], expected[is_apart])
+        and is_apart.any()
+        and not is_missing.any()
+    )
 
 
-def literal_edges(x: Tensor, weight: Tensor, bias: Tensor, score: Tensor, edges: list[list[int]]) -> Tensor:
+def literal_edges(
+    x: Tensor, weight: Tensor, bias: Tensor, score: Tensor, edges: list[list[int]]
+) -> Tensor:
     """GATv2 node by node and edge by edge; bias (H, 2, d)."""
     rows = []
     for node, near in enumerate(edges):
         heads = []
         for (heard, hearing), (b, c), a in zip(weight, bias, score, strict=True):
             source = [heard @ x[j] + b for j in near]
-            logits = torch.stack([functional.leaky_relu(s + hearing @ x[node] + c, 0.2) @ a for s in source])
+            logits = torch.stack(
+                [functional.leaky_relu(s + hearing @ x[node] + c, 0.2) @ a for s in source]
+            )
             heads.append(sum(share * s for share, s in zip(logits.softmax(0), source, strict=True)))
         rows.append(torch.stack(heads).mean(0))
     return torch.stack(rows)
@@ -184,7 +238,8 @@ def attention(width: int = 6, heads: int = 3) -> GraphAttention:
 def test_graph_attention_and_its_gradients_are_those_of_the_edge_list(
     monkeypatch: pytest.MonkeyPatch, cache: int, kind: torch.dtype, tolerance: float
 ) -> None:
-    monkeypatch.setattr(amg_graph, "IN_CACHE", cache)  # edges are worked off four at a time, or all at once
+    # edges are worked off four at a time, or all at once
+    monkeypatch.setattr(amg_graph, "IN_CACHE", cache)
     module, x = attention().to(kind), torch.randn(1, 12, 6, dtype=kind, requires_grad=True)
     nodes = torch.tensor([7, 2, 9, 4, 0])
     near = torch.tensor([[0, 1, 2], [1, 0, 4], [2, 3, 0], [3, 1, 0], [4, 0, 0]])
@@ -192,8 +247,12 @@ def test_graph_attention_and_its_gradients_are_those_of_the_edge_list(
     is_missing[4, 2] = True
     edges = [[node] for node in range(12)]
     for row, node in enumerate(nodes.tolist()):
-        edges[node] = [int(nodes[j]) for j, gone in zip(near[row], is_missing[row], strict=True) if not gone]
-    wanted = literal_edges(x[0], module.weight, module.bias, module.score, edges)[None] + module.shift
+        edges[node] = [
+            int(nodes[j]) for j, gone in zip(near[row], is_missing[row], strict=True) if not gone
+        ]
+    wanted = (
+        literal_edges(x[0], module.weight, module.bias, module.score, edges)[None] + module.shift
+    )
     found = module(x, Graph(nodes, near, is_missing))
     torch.testing.assert_close(found, wanted, rtol=0, atol=tolerance)
     above, inputs = torch.randn_like(found), [x, *module.parameters()]
@@ -205,11 +264,18 @@ def test_a_node_outside_the_sample_hears_itself_alone_and_shares_sum_to_one() ->
     module = attention()
     graph = Graph(torch.tensor([1, 3]), torch.tensor([[0, 1], [1, 0]]), None)
     x = torch.randn(1, 6, 6, dtype=torch.float64)
-    own = torch.stack([x @ heard.mT + b for heard, b in zip(module.weight[:, 0], module.bias[:, 0], strict=True)]).mean(0)
+    own = torch.stack(
+        [x @ heard.mT + b for heard, b in zip(module.weight[:, 0], module.bias[:, 0], strict=True)]
+    ).mean(0)
     found, outside = module(x, graph), [0, 2, 4, 5]
-    torch.testing.assert_close(found[:, outside], own[:, outside] + module.shift, rtol=0, atol=1e-13)
-    alike_nodes = x[:, :1].expand_as(x).contiguous()  # all say the same, so only the sum of the shares matters
-    torch.testing.assert_close(module(alike_nodes, graph), (own[:, :1] + module.shift).expand_as(x), rtol=0, atol=1e-13)
+    torch.testing.assert_close(
+        found[:, outside], own[:, outside] + module.shift, rtol=0, atol=1e-13
+    )
+    # all say the same, so only the sum of the shares matters
+    alike_nodes = x[:, :1].expand_as(x).contiguous()
+    torch.testing.assert_close(
+        module(alike_nodes, graph), (own[:, :1] + module.shift).expand_as(x), rtol=0, atol=1e-13
+    )
 
 
 def test_physics_attention_is_the_formula_and_its_shares_sum_to_one() -> None:
@@ -239,10 +305,14 @@ def test_node_norm_is_batch_norm_of_the_real_nodes() -> None:
         rows = x[mask] if real is not None else x.flatten(0, 1)
         for _ in range(2):
             found, wanted = mine(x, None if real is None else real[..., None].float()), theirs(rows)
-        torch.testing.assert_close(found[mask] if real is not None else found.flatten(0, 1), wanted, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            found[mask] if real is not None else found.flatten(0, 1), wanted, rtol=1e-4, atol=1e-5
+        )
         torch.testing.assert_close(mine.mean, theirs.running_mean)
         torch.testing.assert_close(mine.variance, theirs.running_var)
-        torch.testing.assert_close(mine.eval()(x, None).flatten(0, 1), theirs.eval()(x.flatten(0, 1)), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            mine.eval()(x, None).flatten(0, 1), theirs.eval()(x.flatten(0, 1)), rtol=1e-4, atol=1e-5
+        )
 
 
 def test_recomputing_blocks_changes_nothing_and_counts_statistics_once() -> None:
@@ -257,10 +327,18 @@ def test_recomputing_blocks_changes_nothing_and_counts_statistics_once() -> None
 
 @pytest.mark.parametrize("space", ["place", "features"])
 def test_every_parameter_gets_a_gradient(space: str) -> None:
-    for task in (make_task(), make_task(dim=3, static=0, scalars=2, t_in=2, t_out=3), make_task(static=0)):
+    for task in (
+        make_task(),
+        make_task(dim=3, static=0, scalars=2, t_in=2, t_out=3),
+        make_task(static=0),
+    ):
         module, batch = make(task, cloud(60, task.dim), local_space=space)
         module.train()(batch).square().sum().backward()
-        idle = [name for name, one in module.named_parameters() if one.grad is None or not one.grad.abs().sum() > 0]
+        idle = [
+            name
+            for name, one in module.named_parameters()
+            if one.grad is None or not one.grad.abs().sum() > 0
+        ]
         assert not idle, idle
 
 
@@ -275,15 +353,21 @@ def test_renumbered_nodes_give_renumbered_values_with_the_geometry_made_anew() -
     module, _ = make(make_task())
     data = samples(make_task(), (cloud(60),))
     order = np.random.default_rng(0).permutation(60)
-    moved = replace(data, meshes=(gb.Mesh(data.meshes[0].points[order]),), static=data.static[:, order])
+    moved = replace(
+        data, meshes=(gb.Mesh(data.meshes[0].points[order]),), static=data.static[:, order]
+    )
     with torch.no_grad():
-        mine, turned = (module(everything(load(one, module.params, data))[0]) for one in (data, moved))
+        mine, turned = (
+            module(everything(load(one, module.params, data))[0]) for one in (data, moved)
+        )
         again = module(everything(load(data, module.params))[0])
     assert torch.equal(again, mine)
     torch.testing.assert_close(turned, mine[:, :, torch.from_numpy(order)], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("knobs", [{}, {"local_share": 0.3, "local_space": "features"}], ids=["count", "share"])
+@pytest.mark.parametrize(
+    "knobs", [{}, {"local_share": 0.3, "local_space": "features"}], ids=["count", "share"]
+)
 @pytest.mark.parametrize("dim", [2, 3])
 def test_neither_padding_nor_companions_are_seen(dim: int, knobs: dict[str, Any]) -> None:
     task, sizes = make_task(dim, scalars=1, **VARIED), (25, 60, 5)  # 5 nodes: fewer than neighbours
@@ -300,7 +384,9 @@ def test_neither_padding_nor_companions_are_seen(dim: int, knobs: dict[str, Any]
             torch.testing.assert_close(together[[index], :, :size], alone, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("task", [make_task(), make_task(static=0, t_in=2, t_out=3, **VARIED)], ids=["fixed", "ragged"])
+@pytest.mark.parametrize(
+    "task", [make_task(), make_task(static=0, t_in=2, t_out=3, **VARIED)], ids=["fixed", "ragged"]
+)
 @pytest.mark.parametrize("preset", MODEL.presets)
 def test_nothing_is_made_on_a_default_device(task: gb.Task, preset: str) -> None:
     meshes = (cloud(60),) if task.fixed_mesh else (cloud(40), cloud(60), cloud(50))
@@ -348,4 +434,6 @@ def test_it_learns_an_operator_and_answers_on_another_mesh() -> None:
         batch, truth = everything(loader)
         with torch.no_grad():
             error = relative(loader.finish(module.eval()(batch), torch.arange(16)), truth)
-        assert float(error) < 0.5 * float(relative(truth.mean(0, keepdim=True).expand_as(truth), truth))
+        assert float(error) < 0.5 * float(
+            relative(truth.mean(0, keepdim=True).expand_as(truth), truth)
+        )

@@ -1,4 +1,6 @@
-"""DeepONet: its counts, the Cartesian form against rows, what branch and trunk may see, sensors on other meshes and shapes."""
+"""DeepONet: its counts, the Cartesian form against rows, what branch and trunk may see, sensors on
+other meshes and shapes.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,12 @@ MODEL = deeponet.gsnobench_model()
 FIXED = {"static": (gb.Field("a"),)}
 UNSTEADY = {"t_in": 2, "t_out": 3, "fields": (gb.Field("u"), gb.Field("v"))}
 DEFORMED = {"fixed_mesh": False}
-RAGGED = {"static": (gb.Field("a"),), "scalars": (gb.Field("s"),), "fixed_mesh": False, "corresponds": False}
+RAGGED = {
+    "static": (gb.Field("a"),),
+    "scalars": (gb.Field("s"),),
+    "fixed_mesh": False,
+    "corresponds": False,
+}
 SMALL = {"width": 16, "basis": 10, "sensors": 36}
 
 
@@ -34,12 +41,24 @@ def deformed(mesh: gb.Mesh, amount: float) -> gb.Mesh:
 def samples(meshes: tuple[gb.Mesh, ...], count: int, shape: Mapping[str, Any]) -> gb.Samples:
     """Random numbers: the rules below hold for any."""
     nodes = max(mesh.size for mesh in meshes)
-    task = gb.Task("t", "t", **{"fields": (gb.Field("u"),), "dim": 2, "tags": ("boundary",), "resolution": nodes, **shape})
+    task = gb.Task(
+        "t",
+        "t",
+        **{
+            "fields": (gb.Field("u"),),
+            "dim": 2,
+            "tags": ("boundary",),
+            "resolution": nodes,
+            **shape,
+        },
+    )
     draw = np.random.default_rng(0)
     return gb.Samples(
         task=task,
         meshes=meshes,
-        frames=draw.standard_normal((count, task.t_in + task.t_out, nodes, len(task.fields))).astype(np.float32),
+        frames=draw.standard_normal(
+            (count, task.t_in + task.t_out, nodes, len(task.fields))
+        ).astype(np.float32),
         static=draw.standard_normal((count, nodes, len(task.static))).astype(np.float32),
         scalars=draw.standard_normal((count, len(task.scalars))).astype(np.float32),
     )
@@ -52,7 +71,10 @@ def load(data: gb.Samples, params: deeponet.Params, train: gb.Samples | None = N
         data,
         task=data.task,
         normaliser=fit_normaliser(train, MODEL.presets["paper"]),
-        geometries=[compute_geometry(MODEL, params, data.task, mesh, reference=reference, cache=Cache()) for mesh in data.meshes],
+        geometries=[
+            compute_geometry(MODEL, params, data.task, mesh, reference=reference, cache=Cache())
+            for mesh in data.meshes
+        ],
         device="cpu",
         impose_boundary=False,
     )
@@ -60,10 +82,14 @@ def load(data: gb.Samples, params: deeponet.Params, train: gb.Samples | None = N
 
 def all_of(loader: Loader) -> gb.Batch:
     count = len(loader)
-    return loader.batch(torch.arange(count), torch.zeros(count, dtype=torch.long), loader.task.t_out)[0]
+    return loader.batch(
+        torch.arange(count), torch.zeros(count, dtype=torch.long), loader.task.t_out
+    )[0]
 
 
-def make(shape: Mapping[str, Any], *meshes: gb.Mesh, count: int = 3, **knobs: Any) -> tuple[deeponet.DeepONet, gb.Batch]:
+def make(
+    shape: Mapping[str, Any], *meshes: gb.Mesh, count: int = 3, **knobs: Any
+) -> tuple[deeponet.DeepONet, gb.Batch]:
     params = deeponet.Params.make({**SMALL, **knobs})
     data = samples(meshes or (square(5),), count, shape)
     return build(data.task, params), all_of(load(data, params))
@@ -85,10 +111,12 @@ def count_parameters(task: gb.Task, preset: str) -> int:
 
 
 def darcy_task(nodes: int) -> gb.Task:
-    return gb.Task("darcy", "darcy", (gb.Field("u"),), dim=2, static=(gb.Field("a"),), resolution=nodes)
+    return gb.Task(
+        "darcy", "darcy", (gb.Field("u"),), dim=2, static=(gb.Field("a"),), resolution=nodes
+    )
 
 
-# --------------------------------------------------------------------------------------------------------------- counts
+# ------------------------------------------------------------------------------------------- counts
 
 
 def test_parameters_are_those_of_the_sheet() -> None:
@@ -103,7 +131,11 @@ def test_every_parameter_gets_a_gradient() -> None:
     for shape in (FIXED, UNSTEADY, RAGGED):
         module, batch = make(shape, *([square(5), square(6), square(4)] if shape is RAGGED else []))
         module(batch).square().sum().backward()
-        idle = [name for name, one in module.named_parameters() if one.grad is None or not one.grad.abs().sum() > 0]
+        idle = [
+            name
+            for name, one in module.named_parameters()
+            if one.grad is None or not one.grad.abs().sum() > 0
+        ]
         assert not idle, (shape, idle)
 
 
@@ -112,14 +144,20 @@ def test_a_task_without_a_node_count_is_an_error() -> None:
         deeponet.DeepONet(darcy_task(0), deeponet.Params())
 
 
-# -------------------------------------------------------------------------------------------------------------- formula
+# ------------------------------------------------------------------------------------------ formula
 
 
 @pytest.mark.parametrize("activated", [True, False])
-@pytest.mark.parametrize("shape", [FIXED, UNSTEADY, DEFORMED], ids=["steady", "unsteady", "deformed"])
+@pytest.mark.parametrize(
+    "shape", [FIXED, UNSTEADY, DEFORMED], ids=["steady", "unsteady", "deformed"]
+)
 def test_cartesian_form_is_the_row_by_row_form(shape: Mapping[str, Any], activated: bool) -> None:
     """One row = one sample and one point in space and time, as in the authors' first code."""
-    meshes = tuple(deformed(square(5), amount) for amount in (0.1, 0.2, 0.3)) if shape is DEFORMED else ()
+    meshes = (
+        tuple(deformed(square(5), amount) for amount in (0.1, 0.2, 0.3))
+        if shape is DEFORMED
+        else ()
+    )
     module, batch = make(shape, *meshes, activated_basis=activated)
     found = module(batch)
     B, T, N, C = found.shape
@@ -129,7 +167,9 @@ def test_cartesian_form_is_the_row_by_row_form(shape: Mapping[str, Any], activat
         clock = [torch.tensor([t / (T - 1)])] if T > 1 else []
         row = module.trunk.rest(module.trunk.first(torch.cat([points[b, n], *clock])))  # (p,)
         weights = module.branch(readings[b]).reshape(C, -1)  # (C, p)
-        torch.testing.assert_close(found[b, t, n], (weights * row).sum(-1) + module.offset, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            found[b, t, n], (weights * row).sum(-1) + module.offset, rtol=1e-4, atol=1e-5
+        )
     assert bool((row >= 0).all()) is activated
 
 
@@ -164,7 +204,7 @@ def test_exchanged_sensors_change_the_answer() -> None:
     assert float((turned - module(batch)).abs().max()) > 1e-2
 
 
-# ------------------------------------------------------------------------------------------------- batches and devices
+# ------------------------------------------------------------------------------ batches and devices
 
 
 @pytest.mark.parametrize("shape", [UNSTEADY, RAGGED], ids=["unsteady", "ragged"])
@@ -179,18 +219,24 @@ def test_samples_and_padding_do_not_leak(shape: Mapping[str, Any]) -> None:
     static = both.static.clone()
     static[0, nodes:] = 1e3
     torch.testing.assert_close(
-        module(replace(both, static=static))[0, :, :nodes], module(alone)[0, :, :nodes], rtol=1e-4, atol=1e-5
+        module(replace(both, static=static))[0, :, :nodes],
+        module(alone)[0, :, :nodes],
+        rtol=1e-4,
+        atol=1e-5,
     )
 
 
 @pytest.mark.parametrize("preset", MODEL.presets)
 def test_nothing_is_made_on_a_default_device(preset: str) -> None:
     module, batch = make(UNSTEADY, **{**MODEL.presets[preset].model, **SMALL})
-    moved = {name: getattr(batch, name).to("meta") for name in ("window", "static", "scalars", "points", "tags")}
+    moved = {
+        name: getattr(batch, name).to("meta")
+        for name in ("window", "static", "scalars", "points", "tags")
+    }
     assert module.to("meta")(replace(batch, **moved)).shape == (3, 3, 25, 2)
 
 
-# --------------------------------------------------------------------------------------------------------------- sensors
+# ------------------------------------------------------------------------------------------ sensors
 
 
 def test_nodes_of_the_training_mesh_are_the_sensors() -> None:
@@ -204,7 +250,9 @@ def test_another_mesh_is_read_at_the_training_sensors() -> None:
     train, other = samples((coarse,), 3, FIXED), samples((fine,), 3, FIXED)
     batch = all_of(load(other, params, train))
     onto = torch.from_numpy(interpolation(fine, coarse.points).toarray()).float()  # (25, 81)
-    torch.testing.assert_close(deeponet.sensed(batch), batch.static[..., 0] @ onto.T, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        deeponet.sensed(batch), batch.static[..., 0] @ onto.T, rtol=1e-4, atol=1e-5
+    )
     assert build(train.task, params)(batch).shape == (3, 1, 81, 1)
 
 
@@ -220,7 +268,9 @@ def test_a_deformed_mesh_is_read_by_its_node_positions() -> None:
 def test_a_shape_with_other_nodes_is_read_almost_as_the_same_shape() -> None:
     params = deeponet.Params.make(SMALL)
     train = samples(tuple(deformed(square(5), amount) for amount in (0.0, 0.2, 0.4)), 3, DEFORMED)
-    finer = samples(tuple(deformed(square(9, seed=2), amount) for amount in (0.0, 0.2, 0.4)), 3, DEFORMED)
+    finer = samples(
+        tuple(deformed(square(9, seed=2), amount) for amount in (0.0, 0.2, 0.4)), 3, DEFORMED
+    )
     known, guessed = (deeponet.sensed(all_of(load(data, params, train))) for data in (train, finer))
     assert float((known - guessed).norm() / known.norm()) < 0.05
 
@@ -228,9 +278,13 @@ def test_a_shape_with_other_nodes_is_read_almost_as_the_same_shape() -> None:
 def test_signed_distance_of_a_square_with_and_without_cells() -> None:
     mesh = square(11)
     probes = np.array([[0.5, 0.4], [0.2, 0.5], [1.5, 0.5], [-0.3, -0.4]])
-    np.testing.assert_allclose(deeponet.signed_distance(mesh, probes), [-0.4, -0.2, 0.5, 0.5], atol=1e-12)
+    np.testing.assert_allclose(
+        deeponet.signed_distance(mesh, probes), [-0.4, -0.2, 0.5, 0.5], atol=1e-12
+    )
     cloud = replace(mesh, cells=None)
-    np.testing.assert_allclose(deeponet.signed_distance(cloud, probes), [0.4, 0.2, 0.5, 0.5], atol=0.02)
+    np.testing.assert_allclose(
+        deeponet.signed_distance(cloud, probes), [0.4, 0.2, 0.5, 0.5], atol=0.02
+    )
 
 
 def test_geometries_without_common_nodes_are_read_on_a_grid() -> None:
@@ -240,7 +294,7 @@ def test_geometries_without_common_nodes_are_read_on_a_grid() -> None:
     assert torch.isfinite(module(batch)).all()
 
 
-# -------------------------------------------------------------------------------------------------------------- learning
+# ----------------------------------------------------------------------------------------- learning
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -250,11 +304,17 @@ def test_eight_unrelated_pairs_are_memorised(seed: int) -> None:
 
     def fields() -> np.ndarray:
         waves = draw.integers(1, 4, (8, 4, 2)) * np.pi
-        return np.einsum("sk,snk->sn", draw.normal(size=(8, 4)), np.sin(np.einsum("skd,nd->snk", waves, points) + 1))
+        return np.einsum(
+            "sk,snk->sn",
+            draw.normal(size=(8, 4)),
+            np.sin(np.einsum("skd,nd->snk", waves, points) + 1),
+        )
 
     task = darcy_task(300)
     frames, static = (fields()[..., None].astype(np.float32) for _ in range(2))
-    data = gb.Samples(task, (gb.Mesh(points),), frames[:, None], static, np.zeros((8, 0), np.float32))
+    data = gb.Samples(
+        task, (gb.Mesh(points),), frames[:, None], static, np.zeros((8, 0), np.float32)
+    )
     batch = all_of(load(data, deeponet.Params()))
     torch.manual_seed(seed)
     module = deeponet.DeepONet(task, deeponet.Params())
@@ -262,7 +322,9 @@ def test_eight_unrelated_pairs_are_memorised(seed: int) -> None:
     optimiser = torch.optim.Adam(module.parameters(), lr=1e-3, fused=True)
     for _ in range(500):
         optimiser.zero_grad()
-        loss = ((module(batch) - target).flatten(1).norm(dim=1) / target.flatten(1).norm(dim=1)).mean()
+        loss = (
+            (module(batch) - target).flatten(1).norm(dim=1) / target.flatten(1).norm(dim=1)
+        ).mean()
         loss.backward()
         optimiser.step()
     assert float(loss.detach()) < 0.1
@@ -288,6 +350,8 @@ def test_real_operator_is_learned_and_moves_to_another_mesh() -> None:
         loader = load(data, params, coarse["train"])
         batch, truth = loader.batch(torch.arange(16), torch.zeros(16, dtype=torch.long), 1)
         with torch.no_grad():
-            gap = (loader.finish(module(batch), torch.arange(16)) - truth).flatten(1).norm(dim=1) / truth.flatten(1).norm(dim=1)
+            gap = (loader.finish(module(batch), torch.arange(16)) - truth).flatten(1).norm(
+                dim=1
+            ) / truth.flatten(1).norm(dim=1)
         mean = (truth - truth.mean(0)).flatten(1).norm(dim=1) / truth.flatten(1).norm(dim=1)
         assert float(gap.mean()) < 0.6 * float(mean.mean())

@@ -8,7 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from toy_floors import floor, heat, make_samples, make_task, moving, plane_mesh, relative, shapes, steady, train, wave
+from toy_floors import (
+    floor,
+    heat,
+    make_samples,
+    make_task,
+    moving,
+    plane_mesh,
+    relative,
+    shapes,
+    steady,
+    train,
+    wave,
+)
 
 import gsnobench as gb
 from gsnobench.data import Array, Mesh, Samples
@@ -20,7 +32,7 @@ from gsnobench_plugins.models.floors import nearest, ridge
 FLOORS = ("mean", "persistence", "pod", "ridge", "modal", "nearest")
 
 
-# ---------------------------------------------------------------------------------------------------- mean, persistence
+# -------------------------------------------------------------------------------- mean, persistence
 
 
 def test_mean_is_the_training_mean_at_every_node_and_frame() -> None:
@@ -36,7 +48,9 @@ def test_mean_pools_support_nodes_where_nodes_do_not_correspond() -> None:
     guess = train("mean", known, known)(known)
     frames, meshes = np.asarray(known.frames), known.meshes
     u = np.concatenate([frames[i, 0, : mesh.size, 0] for i, mesh in enumerate(meshes)]).mean() - 1.0
-    w = np.concatenate([frames[i, 0, : mesh.size, 1][mesh.tags["wall"]] for i, mesh in enumerate(meshes)]).mean()
+    w = np.concatenate(
+        [frames[i, 0, : mesh.size, 1][mesh.tags["wall"]] for i, mesh in enumerate(meshes)]
+    ).mean()
     np.testing.assert_allclose(guess, np.broadcast_to([u, w], guess.shape), rtol=1e-5)
 
 
@@ -44,7 +58,9 @@ def test_mean_takes_every_evaluated_window() -> None:
     known = moving(plane_mesh(), 4, 0, heat, t_in=1, t_out=5)
     known = replace(known, task=replace(known.task, t_out=1, starts=(0, 2)))
     centred = np.asarray(known.frames) - [5.0, 0.0]
-    np.testing.assert_allclose(train("mean", known, known)(known)[0, 0], centred[:, [1, 3]].mean((0, 1)), atol=1e-6)
+    np.testing.assert_allclose(
+        train("mean", known, known)(known)[0, 0], centred[:, [1, 3]].mean((0, 1)), atol=1e-6
+    )
 
 
 def test_persistence_repeats_the_last_known_frame() -> None:
@@ -54,7 +70,7 @@ def test_persistence_repeats_the_last_known_frame() -> None:
     np.testing.assert_allclose(guess, np.repeat(last, 8, axis=1), atol=1e-5)
 
 
-# --------------------------------------------------------------------------------------------------------------- pod, ridge
+# --------------------------------------------------------------------------------------- pod, ridge
 
 
 def low_rank(count: int, seed: int) -> Samples:
@@ -62,7 +78,9 @@ def low_rank(count: int, seed: int) -> Samples:
     mesh, mixed = plane_mesh(), np.random.default_rng(7)
     before, after = mixed.normal(size=(6, 2, mesh.size, 1)), mixed.normal(size=(6, 4, mesh.size, 1))
     code = np.random.default_rng(seed).normal(size=(count, 6))
-    frames = np.concatenate([np.tensordot(code, before, 1), np.tensordot(code, after, 1) + 3.0], axis=1)
+    frames = np.concatenate(
+        [np.tensordot(code, before, 1), np.tensordot(code, after, 1) + 3.0], axis=1
+    )
     return make_samples(make_task(t_in=2, t_out=4), mesh, frames)
 
 
@@ -71,7 +89,8 @@ def test_linear_maps_of_low_rank_are_learnt_exactly(name: str) -> None:
     test = low_rank(10, 3)
     knobs = {"energy": 1.0} if name == "pod" else {"kernel": "linear"}
     guess = train(name, low_rank(40, 1), low_rank(10, 2), **knobs)(test)
-    limit = 1e-4 if name == "pod" else 2e-2  # ridge also has x^2 among its features, which only 40 samples must rule out
+    # ridge also has x^2 among its features, which only 40 samples must rule out
+    limit = 1e-4 if name == "pod" else 2e-2
     assert relative(guess, np.asarray(test.frames)[:, 2:]) < limit
 
 
@@ -94,14 +113,17 @@ def harmonic(x: Array) -> Array:
 @pytest.mark.parametrize("transform", [np.positive, np.reciprocal, np.log])
 def test_ridge_recovers_a_map_that_is_linear_in_a_transform_of_x(transform: Any) -> None:
     mesh = plane_mesh()
-    known, valid, test = (steady(mesh, lambda x: smoothed(transform(x)), *one) for one in ((150, 1), (30, 2), (30, 3)))
+    known, valid, test = (
+        steady(mesh, lambda x: smoothed(transform(x)), *one) for one in ((150, 1), (30, 2), (30, 3))
+    )
     guess = train("ridge", known, valid, kernel="linear")(test)
     assert relative(guess, np.asarray(test.frames)) < 2e-3
 
 
 def test_ridge_takes_logarithms_of_positive_channels_only() -> None:
     known = steady(plane_mesh(), harmonic, 20, 1)
-    assert train("ridge", known, known).module.positive.tolist() == [2]  # after two constant coordinates
+    # after two constant coordinates
+    assert train("ridge", known, known).module.positive.tolist() == [2]
     signed = replace(known, static=np.asarray(known.static) - 1.0)
     module = train("ridge", signed, signed).module
     assert module.positive.tolist() == [] and module.other.tolist() == [2]
@@ -109,7 +131,9 @@ def test_ridge_takes_logarithms_of_positive_channels_only() -> None:
 
 def test_ridge_stays_finite_on_inputs_below_the_training_range() -> None:
     known = steady(plane_mesh(), harmonic, 20, 1)
-    assert np.isfinite(train("ridge", known, known)(replace(known, static=-np.asarray(known.static)))).all()
+    assert np.isfinite(
+        train("ridge", known, known)(replace(known, static=-np.asarray(known.static)))
+    ).all()
 
 
 def test_ridge_picks_the_kernel_on_validation() -> None:
@@ -118,18 +142,27 @@ def test_ridge_picks_the_kernel_on_validation() -> None:
     def product(x: Array) -> Array:
         return np.log(x) * np.log(x)[:, ::-1] + 1.0
 
-    known, valid, test = (steady(mesh, product, count, seed) for count, seed in ((200, 1), (40, 2), (40, 3)))
+    known, valid, test = (
+        steady(mesh, product, count, seed) for count, seed in ((200, 1), (40, 2), (40, 3))
+    )
     truth = np.asarray(test.frames)
-    scores = {kernel: relative(train("ridge", known, valid, kernel=kernel)(test), truth) for kernel in ("linear", "rbf", "best")}
+    scores = {
+        kernel: relative(train("ridge", known, valid, kernel=kernel)(test), truth)
+        for kernel in ("linear", "rbf", "best")
+    }
     assert scores["rbf"] < scores["linear"] / 3
     assert scores["best"] == scores["rbf"]
 
 
 def test_ridge_validation_error_is_the_headline_of_its_predictions() -> None:
     known, valid = moving(plane_mesh(), 12, 1, wave), moving(plane_mesh(), 5, 2, wave)
-    task = replace(known.task, fields=(known.task.fields[0], replace(known.task.fields[1], support="wall")))
+    task = replace(
+        known.task, fields=(known.task.fields[0], replace(known.task.fields[1], support="wall"))
+    )
     known, valid = replace(known, task=task), replace(valid, task=task)
-    y, y_valid = (torch.from_numpy(np.asarray(one.frames)[:, 3:] - [5.0, 0.0]) for one in (known, valid))
+    y, y_valid = (
+        torch.from_numpy(np.asarray(one.frames)[:, 3:] - [5.0, 0.0]) for one in (known, valid)
+    )
     fit = gb.Fit(task, known, valid, lambda split: [])
     weight = torch.rand(5, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     guess = y.mean(0) + torch.tensordot(weight, y - y.mean(0), 1)
@@ -138,14 +171,16 @@ def test_ridge_validation_error_is_the_headline_of_its_predictions() -> None:
     assert ridge.validation_error(fit, y, y_valid)(weight) == pytest.approx(expected, rel=1e-9)
 
 
-# ------------------------------------------------------------------------------------------------------------------- modal
+# -------------------------------------------------------------------------------------------- modal
 
 
 @pytest.mark.parametrize("rate", [heat, wave])
 def test_modal_is_exact_where_each_mode_moves_by_itself(rate: Any) -> None:
     mesh = plane_mesh()
     test = moving(mesh, 5, 3, rate)
-    guess = train("modal", moving(mesh, 20, 1, rate), moving(mesh, 5, 2, rate), k=12, strength=1e-11)(test)
+    guess = train(
+        "modal", moving(mesh, 20, 1, rate), moving(mesh, 5, 2, rate), k=12, strength=1e-11
+    )(test)
     assert relative(guess, np.asarray(test.frames)[:, 3:] - [5.0, 0.0]) < 1e-5
 
 
@@ -170,13 +205,14 @@ def test_modal_drops_what_its_modes_do_not_carry() -> None:
 
 def test_modal_learns_from_windows_that_start_later() -> None:
     mesh = plane_mesh()
-    known = moving(mesh, 2, 1, wave)  # two windows at frame 0 cannot fix three weights and an offset; later ones do
+    # two windows at frame 0 cannot fix three weights and an offset; later ones do
+    known = moving(mesh, 2, 1, wave)
     test = moving(mesh, 5, 3, wave)
     first = train("modal", known, known, k=12, strength=1e-11)(test)[:, 0]
     assert relative(first, (np.asarray(test.frames) - [5.0, 0.0])[:, 3]) < 1e-2
 
 
-# ----------------------------------------------------------------------------------------------------------------- nearest
+# ------------------------------------------------------------------------------------------ nearest
 
 
 @pytest.mark.parametrize("times", [(0, 1), (2, 3)])
@@ -185,7 +221,9 @@ def test_nearest_returns_a_training_geometry_its_own_values(times: tuple[int, in
     guess = train("nearest", known, known)(known)
     truth = (np.asarray(known.frames) - [1.0, 0.0])[:, times[0] :]
     for index, mesh in enumerate(known.meshes):
-        np.testing.assert_allclose(guess[index, :, : mesh.size, 0], truth[index, :, : mesh.size, 0], rtol=1e-5)
+        np.testing.assert_allclose(
+            guess[index, :, : mesh.size, 0], truth[index, :, : mesh.size, 0], rtol=1e-5
+        )
         wall = np.flatnonzero(mesh.tags["wall"])
         np.testing.assert_allclose(guess[index][:, wall, 1], truth[index][:, wall, 1], rtol=1e-5)
 
@@ -208,7 +246,11 @@ def test_nearest_takes_a_field_only_from_nodes_that_carry_it() -> None:
 
 def test_signed_distance_is_negative_inside_and_zero_on_the_boundary() -> None:
     probes = np.array([[0.5, 0.5], [0.25, 0.5], [2.0, 0.5], [2.0, 2.0], [1.0, 0.3]])
-    np.testing.assert_allclose(nearest.boundary_distances(plane_mesh(), probes), [-0.5, -0.25, 1.0, 2**0.5, 0.0], atol=1e-12)
+    np.testing.assert_allclose(
+        nearest.boundary_distances(plane_mesh(), probes),
+        [-0.5, -0.25, 1.0, 2**0.5, 0.0],
+        atol=1e-12,
+    )
 
 
 def test_signed_distance_sees_a_hole() -> None:
@@ -216,17 +258,23 @@ def test_signed_distance_sees_a_hole() -> None:
     assert mesh.cells is not None
     centres = mesh.points[mesh.cells].mean(axis=1)
     ring = replace(mesh, cells=mesh.cells[np.abs(centres - 0.5).max(axis=1) > 0.25])
-    np.testing.assert_allclose(nearest.boundary_distances(ring, np.array([[0.5, 0.5], [0.1, 0.5]])), [0.25, -0.1], atol=1e-12)
+    np.testing.assert_allclose(
+        nearest.boundary_distances(ring, np.array([[0.5, 0.5], [0.1, 0.5]])),
+        [0.25, -0.1],
+        atol=1e-12,
+    )
 
 
 def test_distance_in_space_is_unsigned_and_to_tagged_nodes() -> None:
     points = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 3.0, 0.0]])
     cloud = Mesh(points, None, {"surface": np.array([True, False, False])})
     assert nearest.boundary_distances(cloud, np.array([[1.0, 0.0, 0.0]])).tolist() == [1.0]
-    assert nearest.boundary_distances(replace(cloud, tags={}), np.array([[1.0, 0.0, 0.0]])).tolist() == [0.0]
+    assert nearest.boundary_distances(
+        replace(cloud, tags={}), np.array([[1.0, 0.0, 0.0]])
+    ).tolist() == [0.0]
 
 
-# ---------------------------------------------------------------------------------------------------------------- all six
+# ------------------------------------------------------------------------------------------ all six
 
 
 def example(name: str) -> Samples:
@@ -239,10 +287,18 @@ def test_floor_runs_on_the_meta_device(name: str) -> None:
     trained = train(name, known, known)
     batch, _ = trained.batch(known)
     parts = {part: value.to("meta") for part, value in batch.geometry.items()}
-    tensors = {part: getattr(batch, part).to("meta") for part in ("window", "static", "scalars", "points", "tags")}
+    tensors = {
+        part: getattr(batch, part).to("meta")
+        for part in ("window", "static", "scalars", "points", "tags")
+    }
     answer = trained.module.to("meta")(replace(batch, mask=None, geometry=parts, **tensors))
     assert answer.device.type == "meta"
-    assert tuple(answer.shape) == (len(known), known.task.t_out, known.frames.shape[2], len(known.task.fields))
+    assert tuple(answer.shape) == (
+        len(known),
+        known.task.t_out,
+        known.frames.shape[2],
+        len(known.task.fields),
+    )
 
 
 @pytest.mark.parametrize("name", FLOORS)
@@ -252,7 +308,10 @@ def test_floor_gives_the_same_answer_after_saving_and_loading(name: str) -> None
     fresh = trained.model.build(known.task, trained.params)
     load_state(fresh, trained.module.state_dict())
     np.testing.assert_array_equal(replace(trained, module=fresh)(known), trained(known))
-    assert all(value.dtype in (torch.float32, torch.int64) for value in trained.module.state_dict().values())
+    assert all(
+        value.dtype in (torch.float32, torch.int64)
+        for value in trained.module.state_dict().values()
+    )
 
 
 @pytest.mark.parametrize("name", FLOORS)

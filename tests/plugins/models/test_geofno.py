@@ -26,19 +26,38 @@ from gsnobench_plugins.models.geofno.fourier import ModeMixing
 MODEL = geofno.gsnobench_model()
 STEADY = {"static": (gb.Field("a"),)}
 UNSTEADY = {"t_in": 2, "t_out": 5, "fields": (gb.Field("u"), gb.Field("v"))}
-VARIED = {"static": (gb.Field("a"),), "scalars": (gb.Field("s"),), "fixed_mesh": False, "corresponds": False}
-SMALL = {"modes": 3, "width": 6, "grid": 8, "head": 10, "warp_width": 8, "warp_hidden": 12, "padding": 2}
+VARIED = {
+    "static": (gb.Field("a"),),
+    "scalars": (gb.Field("s"),),
+    "fixed_mesh": False,
+    "corresponds": False,
+}
+SMALL = {
+    "modes": 3,
+    "width": 6,
+    "grid": 8,
+    "head": 10,
+    "warp_width": 8,
+    "warp_hidden": 12,
+    "padding": 2,
+}
 
 
 def samples(meshes: tuple[gb.Mesh, ...], count: int, shape: Mapping[str, Any]) -> gb.Samples:
     """Random numbers: the rules below hold for any."""
     nodes = max(mesh.size for mesh in meshes)
-    task = gb.Task("t", "t", **{"fields": (gb.Field("u"),), "dim": meshes[0].dim, "tags": ("boundary",), **shape})
+    task = gb.Task(
+        "t",
+        "t",
+        **{"fields": (gb.Field("u"),), "dim": meshes[0].dim, "tags": ("boundary",), **shape},
+    )
     draw = np.random.default_rng(0)
     return gb.Samples(
         task=task,
         meshes=meshes,
-        frames=draw.standard_normal((count, task.t_in + task.t_out, nodes, len(task.fields))).astype(np.float32),
+        frames=draw.standard_normal(
+            (count, task.t_in + task.t_out, nodes, len(task.fields))
+        ).astype(np.float32),
         static=draw.standard_normal((count, nodes, len(task.static))).astype(np.float32),
         scalars=draw.standard_normal((count, len(task.scalars))).astype(np.float32),
     )
@@ -49,7 +68,10 @@ def load(data: gb.Samples, params: geofno.Params, train: gb.Samples | None = Non
         data,
         task=data.task,
         normaliser=fit_normaliser(train or data, MODEL.presets["official"]),
-        geometries=[compute_geometry(MODEL, params, data.task, mesh, reference={}, cache=Cache()) for mesh in data.meshes],
+        geometries=[
+            compute_geometry(MODEL, params, data.task, mesh, reference={}, cache=Cache())
+            for mesh in data.meshes
+        ],
         device="cpu",
         impose_boundary=False,
     )
@@ -57,7 +79,9 @@ def load(data: gb.Samples, params: geofno.Params, train: gb.Samples | None = Non
 
 def all_of(loader: Loader) -> gb.Batch:
     count = len(loader)
-    return loader.batch(torch.arange(count), torch.zeros(count, dtype=torch.long), loader.task.t_out)[0]
+    return loader.batch(
+        torch.arange(count), torch.zeros(count, dtype=torch.long), loader.task.t_out
+    )[0]
 
 
 def build(task: gb.Task, **knobs: Any) -> geofno.GeoFno:
@@ -70,7 +94,9 @@ def build(task: gb.Task, **knobs: Any) -> geofno.GeoFno:
     return module
 
 
-def make(shape: Mapping[str, Any], *meshes: gb.Mesh, **knobs: Any) -> tuple[geofno.GeoFno, gb.Batch]:
+def make(
+    shape: Mapping[str, Any], *meshes: gb.Mesh, **knobs: Any
+) -> tuple[geofno.GeoFno, gb.Batch]:
     data = samples(meshes or (square(6),), 3, shape)
     return build(data.task, **knobs), all_of(load(data, geofno.Params.make(SMALL, knobs)))
 
@@ -80,14 +106,16 @@ def count_parameters(module: torch.nn.Module) -> int:
 
 
 def darcy_task() -> gb.Task:
-    return gb.Task("darcy", "darcy", (gb.Field("u"),), dim=2, static=(gb.Field("a"),), resolution=1184)
+    return gb.Task(
+        "darcy", "darcy", (gb.Field("u"),), dim=2, static=(gb.Field("a"),), resolution=1184
+    )
 
 
 def from_preset(preset: str, **knobs: Any) -> geofno.GeoFno:
     return geofno.GeoFno(darcy_task(), geofno.Params.make(MODEL.presets[preset].model, knobs))
 
 
-# --------------------------------------------------------------------------------------------------------------- counts
+# ------------------------------------------------------------------------------------------- counts
 
 
 def test_parameters_are_those_of_the_sheet() -> None:
@@ -102,14 +130,19 @@ def test_a_mode_of_a_spatial_layer_has_a_complex_matrix() -> None:
     task = replace(darcy_task(), dim=3)
     with torch.device("meta"):
         module = geofno.GeoFno(task, geofno.Params())
-    assert module.layers[0].mixing.weight.numel() == module.onto.weight.numel() == 4_194_304  # 8 w^2 M^3
+    # 8 w^2 M^3
+    assert module.layers[0].mixing.weight.numel() == module.onto.weight.numel() == 4_194_304
 
 
 @pytest.mark.parametrize("shape", [STEADY, UNSTEADY], ids=["steady", "unsteady"])
 def test_every_parameter_gets_a_gradient(shape: Mapping[str, Any]) -> None:
     module, batch = make(shape)
     module(batch).square().sum().backward()
-    idle = [name for name, one in module.named_parameters() if one.grad is None or not one.grad.abs().sum() > 0]
+    idle = [
+        name
+        for name, one in module.named_parameters()
+        if one.grad is None or not one.grad.abs().sum() > 0
+    ]
     assert not idle, idle
 
 
@@ -121,7 +154,7 @@ def test_the_deformation_learns_at_a_tenth_of_the_rate() -> None:
     assert {id(one) for one in groups[1]["params"]} == {id(one) for one in module.warp.parameters()}
 
 
-# ------------------------------------------------------------------------------------------------------------- operator
+# ----------------------------------------------------------------------------------------- operator
 
 
 def literal(module: geofno.GeoFno, batch: gb.Batch) -> Tensor:
@@ -143,17 +176,26 @@ def literal(module: geofno.GeoFno, batch: gb.Batch) -> Tensor:
         z = functional.gelu(z + module.onto_bias(module.grid[: len(z)]))
         z = torch.cat([z, torch.zeros(module.pad, *z.shape[1:])]) if module.pad else z
         for layer in module.layers:
-            c = kept_of(torch.fft.rfftn(z[None], dim=tuple(range(1, z.dim()))), grid_modes(layer))[0]
+            c = kept_of(torch.fft.rfftn(z[None], dim=tuple(range(1, z.dim()))), grid_modes(layer))[
+                0
+            ]
             c = mixed(layer.mixing, c.flatten(0, -2)).view(c.shape)
             z = functional.gelu(
-                from_modes(c.flatten(0, -2), z.shape[:-1], grid_modes(layer)) + layer.local(z) + layer.bias(module.grid)
+                from_modes(c.flatten(0, -2), z.shape[:-1], grid_modes(layer))
+                + layer.local(z)
+                + layer.bias(module.grid)
             )
         rows = []
         for frame, t in zip(z if module.steps > 1 else z[None], module.clock, strict=False):
-            y = mixed(module.back, kept_of(torch.fft.rfftn(frame[None], dim=(1, 2)), modes)[0].flatten(0, 1))  # (K, C)
+            # (K, C)
+            y = mixed(
+                module.back,
+                kept_of(torch.fft.rfftn(frame[None], dim=(1, 2)), modes)[0].flatten(0, 1),
+            )
             share = torch.where(waves[1] == 0, 1.0, 2.0)[:, None]
             v = (torch.exp(2j * math.pi * (xi @ waves)) @ (share * y)).real
-            rows.append(module.head(v + module.back_bias(torch.cat([x, t.expand(len(x), -1)], -1))))  # (N, out)
+            # (N, out)
+            rows.append(module.head(v + module.back_bias(torch.cat([x, t.expand(len(x), -1)], -1))))
         answers.append(torch.stack(rows))
     y = torch.stack(answers)  # (B, T, N, out)
     return y.unflatten(-1, (-1, len(module.task.fields))).permute(0, 1, 3, 2, 4).flatten(1, 2)
@@ -170,7 +212,10 @@ def mixed(mixing: ModeMixing, c: Tensor) -> Tensor:
 
 def from_modes(c: Tensor, sizes: tuple[int, ...], modes: tuple[int, ...]) -> Tensor:
     spectrum = torch.zeros(*sizes[:-1], sizes[-1] // 2 + 1, c.shape[-1], dtype=c.dtype)
-    places = [torch.cat([torch.arange(m), torch.arange(s - m, s)]) for s, m in zip(sizes[:-1], modes[:-1], strict=True)]
+    places = [
+        torch.cat([torch.arange(m), torch.arange(s - m, s)])
+        for s, m in zip(sizes[:-1], modes[:-1], strict=True)
+    ]
     index = torch.meshgrid(*places, torch.arange(modes[-1]), indexing="ij")
     spectrum[index] = c.reshape(*index[0].shape, -1)
     return torch.fft.irfftn(spectrum, s=sizes, dim=tuple(range(len(sizes))))
@@ -178,7 +223,9 @@ def from_modes(c: Tensor, sizes: tuple[int, ...], modes: tuple[int, ...]) -> Ten
 
 @pytest.mark.parametrize("time", ["latent", "channels"])
 @pytest.mark.parametrize("shape", [STEADY, UNSTEADY, VARIED], ids=["steady", "unsteady", "varied"])
-def test_prediction_and_gradients_are_those_of_the_formula(shape: Mapping[str, Any], time: str) -> None:
+def test_prediction_and_gradients_are_those_of_the_formula(
+    shape: Mapping[str, Any], time: str
+) -> None:
     meshes = (square(5), square(6), square(4)) if shape is VARIED else ()
     module, batch = make(shape, *meshes, time=time)
     found = []
@@ -197,10 +244,14 @@ def test_prediction_and_gradients_are_those_of_the_formula(shape: Mapping[str, A
 def test_gradients_are_right_in_double_precision() -> None:
     module, batch = make(STEADY, square(3), modes=2, width=4, grid=4, grid_layers=1, warp_hidden=8)
     module = module.double()
-    moved = {name: getattr(batch, name).double() for name in ("window", "static", "scalars", "points")}
+    moved = {
+        name: getattr(batch, name).double() for name in ("window", "static", "scalars", "points")
+    }
     batch = replace(batch, geometry={"weight": batch.geometry["weight"].double()}, **moved)
     tested = (module.warp.last.weight, module.onto.weight)
-    assert torch.autograd.gradcheck(lambda *_: module(batch), tested, eps=1e-6, atol=1e-5, fast_mode=True)
+    assert torch.autograd.gradcheck(
+        lambda *_: module(batch), tested, eps=1e-6, atol=1e-5, fast_mode=True
+    )
 
 
 def test_computing_layers_again_changes_nothing() -> None:
@@ -224,12 +275,16 @@ def test_the_origin_stays_and_a_silent_network_deforms_nothing() -> None:
 
 def test_polar_coordinates_in_plane_and_space() -> None:
     x = torch.tensor([[[0.0, 2.0], [-1.0, 0.0]]])
-    torch.testing.assert_close(geofno.polar(x), torch.tensor([[[math.pi / 2, 2.0], [math.pi, 1.0]]]))
+    torch.testing.assert_close(
+        geofno.polar(x), torch.tensor([[[math.pi / 2, 2.0], [math.pi, 1.0]]])
+    )
     x = torch.tensor([[[0.0, 3.0, 0.0], [0.0, 0.0, 2.0]]])
-    torch.testing.assert_close(geofno.polar(x), torch.tensor([[[math.pi / 2, math.pi / 2, 3.0], [0.0, 0.0, 2.0]]]))
+    torch.testing.assert_close(
+        geofno.polar(x), torch.tensor([[[math.pi / 2, math.pi / 2, 3.0], [0.0, 0.0, 2.0]]])
+    )
 
 
-# ----------------------------------------------------------------------------------------------------------- symmetries
+# --------------------------------------------------------------------------------------- symmetries
 
 
 def renumbered(batch: gb.Batch, order: Tensor) -> gb.Batch:
@@ -247,7 +302,9 @@ def renumbered(batch: gb.Batch, order: Tensor) -> gb.Batch:
 def test_renumbered_nodes_give_renumbered_values(shape: Mapping[str, Any]) -> None:
     module, batch = make(shape)
     order = torch.randperm(batch.nodes, generator=torch.Generator().manual_seed(1))
-    torch.testing.assert_close(module(renumbered(batch, order)), module(batch)[:, :, order], rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(
+        module(renumbered(batch, order)), module(batch)[:, :, order], rtol=1e-3, atol=1e-4
+    )
 
 
 def test_a_node_is_answered_alike_whatever_else_is_asked() -> None:
@@ -255,7 +312,9 @@ def test_a_node_is_answered_alike_whatever_else_is_asked() -> None:
     x = 0.05 + 0.9 * batch.points
     basis = module.points.basis(module.warp(x))
     z = module.to_grid(batch, basis)
-    torch.testing.assert_close(module.to_nodes(z, basis[:, :5], x[:, :5]), module.to_nodes(z, basis, x)[:, :5])
+    torch.testing.assert_close(
+        module.to_nodes(z, basis[:, :5], x[:, :5]), module.to_nodes(z, basis, x)[:, :5]
+    )
 
 
 @pytest.mark.parametrize(("weights", "factor"), [("mean", 1.0), ("sum", 2.0)])
@@ -271,7 +330,9 @@ def test_doubled_nodes_count_as_the_weights_say(weights: str, factor: float) -> 
         basis = module.points.basis(module.warp(inputs.points))
         v = module.lift(inputs.features)[0][None] * inputs.geometry["weight"][..., None]
         found.append(module.points.analyse(basis, v))
-    torch.testing.assert_close(found[1], factor * found[0], rtol=1e-4, atol=1e-4 * float(found[0].detach().abs().max()))
+    torch.testing.assert_close(
+        found[1], factor * found[0], rtol=1e-4, atol=1e-4 * float(found[0].detach().abs().max())
+    )
 
 
 @pytest.mark.parametrize("weights", ["mean", "sum", "area"])
@@ -283,7 +344,11 @@ def test_weights_of_a_mesh(weights: str) -> None:
 
 def test_a_shared_mesh_is_the_same_as_a_repeated_one() -> None:
     module, batch = make(UNSTEADY)
-    apart = replace(batch, points=batch.points.repeat(3, 1, 1), geometry={"weight": batch.geometry["weight"].repeat(3, 1)})
+    apart = replace(
+        batch,
+        points=batch.points.repeat(3, 1, 1),
+        geometry={"weight": batch.geometry["weight"].repeat(3, 1)},
+    )
     torch.testing.assert_close(module(apart), module(batch), rtol=1e-4, atol=1e-4)
 
 
@@ -305,12 +370,17 @@ def test_samples_and_padding_do_not_leak(dim: int) -> None:
 @pytest.mark.parametrize("preset", MODEL.presets)
 def test_nothing_is_made_on_a_default_device(shape: Mapping[str, Any], preset: str) -> None:
     module, batch = make(shape, **{**MODEL.presets[preset].model, **SMALL})
-    moved = {name: getattr(batch, name).to("meta") for name in ("window", "static", "scalars", "points", "tags")}
-    y = module.to("meta")(replace(batch, geometry={"weight": batch.geometry["weight"].to("meta")}, **moved))
+    moved = {
+        name: getattr(batch, name).to("meta")
+        for name in ("window", "static", "scalars", "points", "tags")
+    }
+    y = module.to("meta")(
+        replace(batch, geometry={"weight": batch.geometry["weight"].to("meta")}, **moved)
+    )
     assert y.shape == (3, module.task.t_out, 36, len(module.task.fields))
 
 
-# -------------------------------------------------------------------------------------------------------------- learning
+# ----------------------------------------------------------------------------------------- learning
 
 
 def relative(p: Tensor, u: Tensor) -> Tensor:
@@ -322,7 +392,9 @@ def trained(module: geofno.GeoFno, loader: Loader, steps: int) -> float:
     indices = torch.arange(len(loader))
     batch, target = loader.batch(indices, torch.zeros_like(indices), 1)
     groups = rate_groups(module, list(module.parameters()), {"warp.": 0.1})
-    optimiser = torch.optim.Adam([{**group, "lr": 1e-3 * group["share"]} for group in groups], weight_decay=1e-4, fused=True)
+    optimiser = torch.optim.Adam(
+        [{**group, "lr": 1e-3 * group["share"]} for group in groups], weight_decay=1e-4, fused=True
+    )
     for _ in range(steps):
         optimiser.zero_grad()
         loss = relative(loader.finish(module(batch), indices), target)
@@ -338,10 +410,16 @@ def unrelated(seed: int) -> gb.Samples:
 
     def fields() -> np.ndarray:
         waves = draw.integers(1, 4, (8, 4, 2)) * np.pi
-        return np.einsum("sk,snk->sn", draw.normal(size=(8, 4)), np.sin(np.einsum("skd,nd->snk", waves, points) + 1))
+        return np.einsum(
+            "sk,snk->sn",
+            draw.normal(size=(8, 4)),
+            np.sin(np.einsum("skd,nd->snk", waves, points) + 1),
+        )
 
     frames, static = (fields()[..., None].astype(np.float32) for _ in range(2))
-    return gb.Samples(darcy_task(), (gb.Mesh(points),), frames[:, None], static, np.zeros((8, 0), np.float32))
+    return gb.Samples(
+        darcy_task(), (gb.Mesh(points),), frames[:, None], static, np.zeros((8, 0), np.float32)
+    )
 
 
 @pytest.mark.slow
@@ -349,7 +427,9 @@ def unrelated(seed: int) -> gb.Samples:
 def test_eight_unrelated_pairs_are_memorised(seed: int) -> None:
     data = unrelated(seed)
     torch.manual_seed(seed)
-    assert trained(geofno.GeoFno(data.task, geofno.Params()), load(data, geofno.Params()), 300) < 0.1
+    assert (
+        trained(geofno.GeoFno(data.task, geofno.Params()), load(data, geofno.Params()), 300) < 0.1
+    )
 
 
 def test_real_operator_is_learned_and_moves_to_another_mesh() -> None:
@@ -365,4 +445,6 @@ def test_real_operator_is_learned_and_moves_to_another_mesh() -> None:
         batch, truth = loader.batch(indices, torch.zeros_like(indices), 1)
         with torch.no_grad():
             error = relative(loader.finish(module(batch), indices), truth)
-        assert float(error) < 0.6 * float(relative(truth.mean(0, keepdim=True).expand_as(truth), truth))
+        assert float(error) < 0.6 * float(
+            relative(truth.mean(0, keepdim=True).expand_as(truth), truth)
+        )

@@ -19,7 +19,9 @@ def as_complex(pair: Tensor) -> Tensor:
 def kept_of(full: Tensor, modes: tuple[int, ...]) -> Tensor:
     """The retained modes of an rfftn over the axes 1..d."""
     for axis, count in enumerate(modes[:-1], start=1):
-        full = torch.cat([full.narrow(axis, 0, count), full.narrow(axis, full.shape[axis] - count, count)], axis)
+        full = torch.cat(
+            [full.narrow(axis, 0, count), full.narrow(axis, full.shape[axis] - count, count)], axis
+        )
     return full.narrow(len(modes), 0, modes[-1])
 
 
@@ -27,22 +29,34 @@ CASES = [((9,), (4,)), ((8, 10), (4, 3)), ((7, 6, 8), (2, 3, 4))]
 
 
 @pytest.mark.parametrize(("sizes", "modes"), CASES)
-def test_grid_transforms_are_the_truncated_real_fft(sizes: tuple[int, ...], modes: tuple[int, ...]) -> None:
+def test_grid_transforms_are_the_truncated_real_fft(
+    sizes: tuple[int, ...], modes: tuple[int, ...]
+) -> None:
     fourier, axes = GridFourier(sizes, modes).double(), tuple(range(1, len(sizes) + 1))
     z = torch.randn(2, *sizes, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     c = fourier.analyse(z)
     full = torch.fft.rfftn(z, dim=axes)
-    torch.testing.assert_close(as_complex(c), kept_of(full, modes), rtol=0, atol=1e-6 * float(full.abs().max()))
-    y = torch.randn(c.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))  # not the spectrum of a real field
+    torch.testing.assert_close(
+        as_complex(c), kept_of(full, modes), rtol=0, atol=1e-6 * float(full.abs().max())
+    )
+    # not the spectrum of a real field
+    y = torch.randn(c.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     spectrum = torch.zeros_like(full)
-    places = [torch.cat([torch.arange(m), torch.arange(s - m, s)]) for s, m in zip(sizes[:-1], modes[:-1], strict=True)]
+    places = [
+        torch.cat([torch.arange(m), torch.arange(s - m, s)])
+        for s, m in zip(sizes[:-1], modes[:-1], strict=True)
+    ]
     index = torch.meshgrid(*places, torch.arange(modes[-1]), indexing="ij")
     spectrum[(slice(None), *index)] = as_complex(y)
-    torch.testing.assert_close(fourier.synthesise(y), torch.fft.irfftn(spectrum, s=sizes, dim=axes), rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        fourier.synthesise(y), torch.fft.irfftn(spectrum, s=sizes, dim=axes), rtol=0, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(("sizes", "modes"), CASES)
-def test_points_on_the_grid_give_the_grid_transforms(sizes: tuple[int, ...], modes: tuple[int, ...]) -> None:
+def test_points_on_the_grid_give_the_grid_transforms(
+    sizes: tuple[int, ...], modes: tuple[int, ...]
+) -> None:
     grid, points = GridFourier(sizes, modes), PointFourier(modes)
     axes = [torch.arange(size) / size for size in sizes]
     xi = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).reshape(1, -1, len(sizes))
@@ -59,9 +73,13 @@ def test_points_on_the_grid_give_the_grid_transforms(sizes: tuple[int, ...], mod
 
 def test_a_shift_of_the_points_turns_the_coefficients() -> None:
     points, draw = PointFourier((3, 3)).double(), torch.Generator().manual_seed(0)
-    xi, v = torch.rand(1, 20, 2, generator=draw, dtype=torch.float64), torch.randn(1, 20, 1, generator=draw, dtype=torch.float64)
+    xi, v = (
+        torch.rand(1, 20, 2, generator=draw, dtype=torch.float64),
+        torch.randn(1, 20, 1, generator=draw, dtype=torch.float64),
+    )
     shift = torch.tensor([0.3, -0.1], dtype=torch.float64)
-    before, after = (as_complex(points.analyse(points.basis(at), v)[0]) for at in (xi, xi + shift))  # (K, 1)
+    # (K, 1)
+    before, after = (as_complex(points.analyse(points.basis(at), v)[0]) for at in (xi, xi + shift))
     angle = shift @ points.waves[:, : len(before)]
     torch.testing.assert_close(after, before * torch.exp(-1j * angle)[:, None], rtol=0, atol=1e-5)
 
@@ -80,7 +98,9 @@ def test_band_limited_fields_pass_both_mesh_layers_unchanged() -> None:
     axis = torch.arange(size) / size
     xi = torch.stack(torch.meshgrid(axis, axis, indexing="ij"), -1).reshape(1, -1, 2)
     x, y = xi[0].T
-    v = (1 + torch.cos(2 * math.pi * (2 * x - y)) + torch.sin(2 * math.pi * 2 * y)).reshape(1, -1, 1)
+    v = (1 + torch.cos(2 * math.pi * (2 * x - y)) + torch.sin(2 * math.pi * 2 * y)).reshape(
+        1, -1, 1
+    )
     basis = points.basis(xi)
     onto = points.analyse(basis, v).movedim(1, 0).unflatten(2, grid.kept)  # (2, 1, K_1, K_2, 1)
     z = grid.synthesise(onto)

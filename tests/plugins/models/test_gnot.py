@@ -1,4 +1,6 @@
-"""GNOT: its counts, its attention and experts against the formulas, its symmetries, and that it learns."""
+"""GNOT: its counts, its attention and experts against the formulas, its symmetries, and that it
+learns.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ MODEL = gnot.gsnobench_model()
 SMALL = {"width": 16, "layers": 2, "heads": 4, "depth": 1}
 
 
-def make_task(dim: int = 2, static: int = 1, fields: int = 1, scalars: int = 0, **changes: Any) -> gb.Task:
+def make_task(
+    dim: int = 2, static: int = 1, fields: int = 1, scalars: int = 0, **changes: Any
+) -> gb.Task:
     return gb.Task(
         "t",
         "t",
@@ -34,7 +38,9 @@ def make_task(dim: int = 2, static: int = 1, fields: int = 1, scalars: int = 0, 
     )
 
 
-def random_batch(task: gb.Task, size: int = 3, nodes: int = 20, dtype: torch.dtype = torch.float32) -> gb.Batch:
+def random_batch(
+    task: gb.Task, size: int = 3, nodes: int = 20, dtype: torch.dtype = torch.float32
+) -> gb.Batch:
     draw = torch.Generator().manual_seed(0)
 
     def normal(*shape: int) -> Tensor:
@@ -58,15 +64,22 @@ def make(task: gb.Task, **knobs: Any) -> Gnot:
 
 
 def count(task: gb.Task, preset: str = "paper", **knobs: Any) -> int:
-    return sum(one.numel() for one in Gnot(task, Params.make(MODEL.presets[preset].model, knobs)).parameters())
+    return sum(
+        one.numel()
+        for one in Gnot(task, Params.make(MODEL.presets[preset].model, knobs)).parameters()
+    )
 
 
 def nodes_picked(batch: gb.Batch, order: Tensor) -> gb.Batch:
-    picked = {"window": batch.window[:, :, order], "static": batch.static[:, order], "points": batch.points[:, order]}
+    picked = {
+        "window": batch.window[:, :, order],
+        "static": batch.static[:, order],
+        "points": batch.points[:, order],
+    }
     return replace(batch, **picked, tags=batch.tags[:, order])
 
 
-# --------------------------------------------------------------------------------------------------------------- counts
+# ------------------------------------------------------------------------------------------- counts
 
 
 def formula(task: gb.Task, params: Params) -> int:
@@ -78,7 +91,12 @@ def formula(task: gb.Task, params: Params) -> int:
         return inputs * h + h + n * (h * h + h) + h * outputs + outputs
 
     rows = D + task.t_in * len(task.fields) + len(task.static)
-    block = 2 * h * 5 + 8 * (h * h + h) + 2 * E * (2 * c * h + c + h) + (D * c + c + c * c + c + c * E + E)
+    block = (
+        2 * h * 5
+        + 8 * (h * h + h)
+        + 2 * E * (2 * c * h + c + h)
+        + (D * c + c + c * c + c + c * E + E)
+    )
     return mlp(D + len(task.scalars), h) + mlp(rows, h) + L * block + mlp(h, task.out_channels)
 
 
@@ -103,7 +121,7 @@ def test_width_must_divide_into_heads() -> None:
         Gnot(make_task(), Params(width=20, heads=8))
 
 
-# -------------------------------------------------------------------------------------------------------------- formula
+# ------------------------------------------------------------------------------------------ formula
 
 
 def literal_attention(module: Attention, x: Tensor, z: Tensor) -> Tensor:
@@ -126,7 +144,9 @@ def literal_experts(module: Experts, x: Tensor, gates: Tensor) -> Tensor:
     total = torch.zeros_like(x)
     for expert in range(len(module.up)):
         hidden = functional.gelu(x @ module.up[expert].T + module.up_bias[expert])
-        total = total + gates[:, expert, None] * (hidden @ module.down[expert] + module.down_bias[expert])
+        total = total + gates[:, expert, None] * (
+            hidden @ module.down[expert] + module.down_bias[expert]
+        )
     return total
 
 
@@ -138,7 +158,9 @@ def test_linear_attention_is_the_explicit_one_with_its_gradients() -> None:
     wanted = torch.stack([literal_attention(module, *pair) for pair in zip(x, z, strict=True)])
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-13)
     above = torch.randn_like(found)
-    gradients = [torch.autograd.grad(y, [x, z, *module.parameters()], above) for y in (found, wanted)]
+    gradients = [
+        torch.autograd.grad(y, [x, z, *module.parameters()], above) for y in (found, wanted)
+    ]
     torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=1e-11)
 
 
@@ -158,10 +180,18 @@ def test_fused_experts_are_the_loop_with_its_gradients() -> None:
         logits = torch.randn(shared, 11, 3, dtype=torch.float64, requires_grad=True)
         gates = logits.softmax(-1)
         found = module(x, gates)
-        wanted = torch.stack([literal_experts(module, *pair) for pair in zip(x, gates.expand(2, -1, -1), strict=True)])
+        wanted = torch.stack(
+            [
+                literal_experts(module, *pair)
+                for pair in zip(x, gates.expand(2, -1, -1), strict=True)
+            ]
+        )
         torch.testing.assert_close(found, wanted, rtol=0, atol=1e-13)
         above = torch.randn_like(found)
-        gradients = [torch.autograd.grad(y, [x, logits, *module.parameters()], above, retain_graph=True) for y in (found, wanted)]
+        gradients = [
+            torch.autograd.grad(y, [x, logits, *module.parameters()], above, retain_graph=True)
+            for y in (found, wanted)
+        ]
         torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=1e-12)
 
 
@@ -215,10 +245,18 @@ def test_recomputing_blocks_changes_nothing() -> None:
 
 @pytest.mark.parametrize("trunk", ["place", "inputs"])
 def test_every_parameter_gets_a_gradient(trunk: str) -> None:
-    for task in (make_task(), make_task(dim=3, static=0, scalars=2, t_in=2, t_out=3), make_task(static=0, fixed_mesh=False)):
+    for task in (
+        make_task(),
+        make_task(dim=3, static=0, scalars=2, t_in=2, t_out=3),
+        make_task(static=0, fixed_mesh=False),
+    ):
         module = make(task, trunk=trunk)
         module(random_batch(task)).square().sum().backward()
-        idle = [name for name, one in module.named_parameters() if one.grad is None or not one.grad.abs().sum() > 0]
+        idle = [
+            name
+            for name, one in module.named_parameters()
+            if one.grad is None or not one.grad.abs().sum() > 0
+        ]
         assert not idle, idle
 
 
@@ -233,13 +271,15 @@ def test_bfloat16_trains_too() -> None:
     assert float((y.detach() - exact).norm() / exact.norm()) < 0.05
 
 
-# ----------------------------------------------------------------------------------------------------------- symmetries
+# --------------------------------------------------------------------------------------- symmetries
 
 
 def test_renumbered_nodes_give_renumbered_values() -> None:
     batch = random_batch(make_task())
     module, turned = make(batch.task), torch.randperm(batch.nodes)
-    torch.testing.assert_close(module(nodes_picked(batch, turned)), module(batch)[:, :, turned], rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        module(nodes_picked(batch, turned)), module(batch)[:, :, turned], rtol=0, atol=1e-6
+    )
 
 
 def test_rows_of_the_branch_have_no_order_and_no_count() -> None:
@@ -252,7 +292,11 @@ def test_rows_of_the_branch_have_no_order_and_no_count() -> None:
 
 def test_queries_read_one_another() -> None:
     torch.manual_seed(0)
-    block, z, points = Block(2, Params(width=16, heads=4)), torch.randn(1, 9, 16), torch.randn(1, 9, 2)
+    block, z, points = (
+        Block(2, Params(width=16, heads=4)),
+        torch.randn(1, 9, 16),
+        torch.randn(1, 9, 2),
+    )
     x = torch.randn(1, 9, 16)
     some, among_all = block(x[:, :5], z, points[:, :5], None), block(x, z, points, None)[:, :5]
     assert float((some - among_all).detach().abs().max()) > 1e-3
@@ -266,7 +310,11 @@ def test_padding_does_not_leak(trunk: str) -> None:
     dirty = replace(batch, mask=mask, static=torch.where(mask[..., None], batch.static, 1e3))
     for index, size in enumerate((20, 13, 7)):
         kept = torch.tensor([index])
-        one = {"window": batch.window[kept], "static": batch.static[kept], "points": batch.points[kept]}
+        one = {
+            "window": batch.window[kept],
+            "static": batch.static[kept],
+            "points": batch.points[kept],
+        }
         alone = nodes_picked(replace(batch, **one, scalars=batch.scalars[kept]), torch.arange(size))
         torch.testing.assert_close(module(dirty)[kept, :, :size], module(alone), rtol=0, atol=1e-6)
 
@@ -277,7 +325,7 @@ def test_frames_can_be_found_one_by_one() -> None:
     assert MODEL.horizon(task, Params(frames=1)) == gb.Horizon(3, 1)
 
 
-# ------------------------------------------------------------------------------------------------------------- learning
+# ----------------------------------------------------------------------------------------- learning
 
 
 def load(data: gb.Samples, like: gb.Samples) -> Loader:
@@ -299,7 +347,9 @@ def overfit(steps: int) -> tuple[Gnot, gb.Samples, float]:
     optimiser = torch.optim.AdamW(module.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3e-3, total_steps=steps)
     for _ in range(steps):
-        error = (loader.finish(module(batch), everyone) - target).flatten(1).norm(dim=1) / target.flatten(1).norm(dim=1)
+        error = (loader.finish(module(batch), everyone) - target).flatten(1).norm(
+            dim=1
+        ) / target.flatten(1).norm(dim=1)
         optimiser.zero_grad()
         error.mean().backward()
         optimiser.step()
@@ -311,13 +361,19 @@ def test_it_fits_four_samples_and_answers_on_a_finer_mesh() -> None:
     module, data, error = overfit(200)
     assert error < 0.1
     finer = problems.steady({"train": 4}, problems.square(side=15))["train"]
-    nearest = np.argmin(((finer.meshes[0].points[:, None] - data.meshes[0].points) ** 2).sum(-1), axis=1)
-    elsewhere, everyone = load(replace(finer, static=np.asarray(data.static)[:, nearest]), data), torch.arange(4)
+    nearest = np.argmin(
+        ((finer.meshes[0].points[:, None] - data.meshes[0].points) ** 2).sum(-1), axis=1
+    )
+    elsewhere, everyone = (
+        load(replace(finer, static=np.asarray(data.static)[:, nearest]), data),
+        torch.arange(4),
+    )
     batch, _ = elsewhere.batch(everyone, torch.zeros_like(everyone), 1)
     with torch.no_grad():
         found = elsewhere.finish(module(batch), everyone)[:, 0, :, 0]  # (4, N)
     wanted = torch.as_tensor(np.asarray(data.frames)[:, 0, nearest, 0])
-    assert float((found - wanted).norm() / wanted.norm()) < 0.3  # nearest-node inputs and targets: coarse, but the same field
+    # nearest-node inputs and targets: coarse, but the same field
+    assert float((found - wanted).norm() / wanted.norm()) < 0.3
 
 
 @pytest.mark.slow

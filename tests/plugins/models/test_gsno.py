@@ -1,4 +1,6 @@
-"""The Graph Spectral Neural Operator: its counts, its formula, its symmetries, and what `plus` adds."""
+"""The Graph Spectral Neural Operator: its counts, its formula, its symmetries, and what `plus`
+adds.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ SMALL = {"k_s": 8, "width": 8, "head": 12}
 
 def square(side: int, bend: float = 0.1) -> gb.Mesh:
     """A bent square of side*side nodes: simple eigenvalues, tagged boundary."""
-    x, y = (axis.ravel() for axis in np.meshgrid(np.linspace(0, 1, side), np.linspace(0, 1.3, side), indexing="ij"))
+    x, y = (
+        axis.ravel()
+        for axis in np.meshgrid(np.linspace(0, 1, side), np.linspace(0, 1.3, side), indexing="ij")
+    )
     corner = (np.arange(side - 1)[:, None] * side + np.arange(side - 1)).ravel()
     lower = np.stack([corner, corner + side, corner + side + 1], axis=1)
     upper = np.stack([corner, corner + side + 1, corner + 1], axis=1)
@@ -40,9 +45,13 @@ def square(side: int, bend: float = 0.1) -> gb.Mesh:
     return gb.Mesh(points=points, cells=np.concatenate([lower, upper]), tags={"wall": edge})
 
 
-def samples(meshes: tuple[gb.Mesh, ...], count: int, shape: Mapping[str, Any], seed: int = 0) -> gb.Samples:
+def samples(
+    meshes: tuple[gb.Mesh, ...], count: int, shape: Mapping[str, Any], seed: int = 0
+) -> gb.Samples:
     """Random smooth-free data: the rules below hold for any numbers."""
-    task = gb.Task("t", "t", (gb.Field("u", boundary={"wall": "dirichlet"}),), dim=2, tags=("wall",), **shape)
+    task = gb.Task(
+        "t", "t", (gb.Field("u", boundary={"wall": "dirichlet"}),), dim=2, tags=("wall",), **shape
+    )
     draw, nodes = np.random.default_rng(seed), max(mesh.size for mesh in meshes)
     return gb.Samples(
         task=task,
@@ -59,13 +68,18 @@ def load(data: gb.Samples, params: gsno.Params, preset: str = "plus") -> Loader:
         data,
         task=data.task,
         normaliser=fit_normaliser(data, MODEL.presets[preset]),
-        geometries=[compute_geometry(MODEL, params, data.task, mesh, reference=reference, cache=Cache()) for mesh in data.meshes],
+        geometries=[
+            compute_geometry(MODEL, params, data.task, mesh, reference=reference, cache=Cache())
+            for mesh in data.meshes
+        ],
         device="cpu",
         impose_boundary=False,
     )
 
 
-def make(shape: Mapping[str, Any], preset: str = "paper", count: int = 3, **knobs: Any) -> tuple[gsno.Gsno, gb.Batch]:
+def make(
+    shape: Mapping[str, Any], preset: str = "paper", count: int = 3, **knobs: Any
+) -> tuple[gsno.Gsno, gb.Batch]:
     params = gsno.Params.make(MODEL.presets[preset].model, {**SMALL, **knobs})
     data = samples((square(7),), count, shape)
     loader = load(data, params, preset)
@@ -74,7 +88,9 @@ def make(shape: Mapping[str, Any], preset: str = "paper", count: int = 3, **knob
     for buffer in module.buffers():  # a propagator and waves that are not trivial
         if buffer.dim() == 3:
             buffer.normal_()
-    return module, loader.batch(torch.arange(count), torch.zeros(count, dtype=torch.long), data.task.t_out)[0]
+    return module, loader.batch(
+        torch.arange(count), torch.zeros(count, dtype=torch.long), data.task.t_out
+    )[0]
 
 
 def count_parameters(module: torch.nn.Module) -> int:
@@ -100,7 +116,7 @@ def benchmark() -> ModuleType:
     return module
 
 
-# --------------------------------------------------------------------------------------------------------------- counts
+# ------------------------------------------------------------------------------------------- counts
 
 
 def test_darcy_with_coordinates_has_the_papers_parameters() -> None:
@@ -119,7 +135,11 @@ def test_every_parameter_gets_a_gradient() -> None:
         for preset in MODEL.presets:
             module, batch = make(shape, preset)
             module(batch).square().sum().backward()
-            idle = [name for name, one in module.named_parameters() if one.grad is None or not one.grad.abs().sum() > 0]
+            idle = [
+                name
+                for name, one in module.named_parameters()
+                if one.grad is None or not one.grad.abs().sum() > 0
+            ]
             assert not idle, (shape, preset, idle)
 
 
@@ -128,7 +148,7 @@ def test_more_modes_than_nodes_is_an_error() -> None:
         gsno.geometry(square(3), darcy_task(), gsno.Params(k_s=16), {"length": np.ones(1)})
 
 
-# -------------------------------------------------------------------------------------------------------------- formula
+# ------------------------------------------------------------------------------------------ formula
 
 
 @pytest.mark.parametrize("case", ["steady", "unsteady"])
@@ -138,36 +158,58 @@ def test_prediction_and_gradients_are_those_of_the_textbook(
 ) -> None:
     monkeypatch.setattr(gsno, "CACHE", 2000)  # so small that `fast` has several tiles
     benchmark.CASES[case] = replace(benchmark.CASES[case], nodes=60, batch=2)
-    predictions = [module(batch) for module, batch in (benchmark.make(case, name) for name in ("textbook", variant))]
+    predictions = [
+        module(batch)
+        for module, batch in (benchmark.make(case, name) for name in ("textbook", variant))
+    ]
     torch.testing.assert_close(*predictions, rtol=1e-4, atol=1e-5)
     assert benchmark.gradient_gap(case, variant) < 1e-5
 
 
-KNOBS = [{}, {"local": False}, {"residual": True}, {"residual": True, "local": False}, {"time": "mlp"}, {"kernel": "identity"}]
+KNOBS = [
+    {},
+    {"local": False},
+    {"residual": True},
+    {"residual": True, "local": False},
+    {"time": "mlp"},
+    {"kernel": "identity"},
+]
 KNOBS += [{"time": "channels"}, {"padding": 0}, {"gradients": True, "basis": "fem"}]
 
 
-@pytest.mark.parametrize("meshes", [(square(7),), (square(6), square(8))], ids=["one mesh", "two meshes"])
+@pytest.mark.parametrize(
+    "meshes", [(square(7),), (square(6), square(8))], ids=["one mesh", "two meshes"]
+)
 @pytest.mark.parametrize("shape", [STEADY, UNSTEADY], ids=["steady", "unsteady"])
 @pytest.mark.parametrize("knobs", KNOBS, ids=str)
 def test_tiles_change_nothing(
-    monkeypatch: pytest.MonkeyPatch, meshes: tuple[gb.Mesh, ...], shape: Mapping[str, Any], knobs: dict[str, Any]
+    monkeypatch: pytest.MonkeyPatch,
+    meshes: tuple[gb.Mesh, ...],
+    shape: Mapping[str, Any],
+    knobs: dict[str, Any],
 ) -> None:
     plain = trace(meshes, shape, {**knobs, "tile": -1})
-    torch.testing.assert_close(trace(meshes, shape, {**knobs, "tile": 900}), plain, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        trace(meshes, shape, {**knobs, "tile": 900}), plain, rtol=1e-4, atol=1e-4
+    )
     monkeypatch.setattr(gsno, "CACHE", 400)  # the automatic choice takes tiles and keeps them
     torch.testing.assert_close(trace(meshes, shape, knobs), plain, rtol=1e-4, atol=1e-4)
 
 
-def trace(meshes: tuple[gb.Mesh, ...], shape: Mapping[str, Any], knobs: Mapping[str, Any]) -> list[torch.Tensor | None]:
+def trace(
+    meshes: tuple[gb.Mesh, ...], shape: Mapping[str, Any], knobs: Mapping[str, Any]
+) -> list[torch.Tensor | None]:
     """A prediction and all gradients, found twice from one graph."""
     params = gsno.Params.make(MODEL.presets["paper"].model, {**SMALL, **knobs})
     count = 4 if len(meshes) == 1 else len(meshes)
     data = samples(meshes, count, shape)
     torch.manual_seed(0)
     module, chosen = gsno.Gsno(data.task, params), torch.arange(count)
-    y = module(load(data, params, "paper").batch(chosen, torch.zeros_like(chosen), data.task.t_out)[0])
-    for again in (True, False):  # nothing that a second backward pass needs is overwritten by the first
+    y = module(
+        load(data, params, "paper").batch(chosen, torch.zeros_like(chosen), data.task.t_out)[0]
+    )
+    # nothing that a second backward pass needs is overwritten by the first
+    for again in (True, False):
         y.square().mean().backward(retain_graph=again)
     return [y, *(one.grad for one in module.parameters())]
 
@@ -187,13 +229,19 @@ def test_latents_choose_their_tiles_by_size() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_gelu_and_its_slope_are_exact_to_round_off(dtype: torch.dtype) -> None:
-    z = torch.cat([torch.linspace(-14, 14, 200_001), torch.tensor([0.0, -0.0, 1e-30, 300.0, -300.0])]).to(dtype)
+    z = torch.cat(
+        [torch.linspace(-14, 14, 200_001), torch.tensor([0.0, -0.0, 1e-30, 300.0, -300.0])]
+    ).to(dtype)
     exact = z.double()
     h, right = z.clone(), torch.nn.functional.gelu(exact)
     slope = gsno_gelu.activate(h)
     assert float(((h - right).abs() / exact.abs().clamp_min(1)).max()) < 2e-7
-    assert float((slope - torch.ops.aten.gelu_backward(torch.ones_like(exact), exact)).abs().max()) < 5e-7
-    assert gsno_gelu.activate(torch.full((40,), math.nan)).isnan().all()  # a diverged run must be seen to diverge
+    assert (
+        float((slope - torch.ops.aten.gelu_backward(torch.ones_like(exact), exact)).abs().max())
+        < 5e-7
+    )
+    # a diverged run must be seen to diverge
+    assert gsno_gelu.activate(torch.full((40,), math.nan)).isnan().all()
 
 
 def test_temporal_modes_are_orthonormal() -> None:
@@ -209,7 +257,9 @@ def test_kernel_keeps_a_wave_of_its_own_frequency() -> None:
         kernel.weight[:, 2] = 1.0  # the imaginary part at frequency 1: a quarter period forward
     time = 2 * math.pi * torch.arange(8) / 8
     c = time.cos()[None, None, None, :, None].expand(1, 4, 1, 8, 1)
-    torch.testing.assert_close(kernel(c, torch.zeros(1, 4))[0, 0, 0, :, 0], -time.sin(), rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        kernel(c, torch.zeros(1, 4))[0, 0, 0, :, 0], -time.sin(), rtol=0, atol=1e-6
+    )
 
 
 def test_hats_are_linear_between_their_knots() -> None:
@@ -222,7 +272,7 @@ def test_hats_are_linear_between_their_knots() -> None:
     torch.testing.assert_close(found, torch.tensor([1.0, 2.0, 5.0, 7.0]))
 
 
-# ----------------------------------------------------------------------------------------------------------- symmetries
+# --------------------------------------------------------------------------------------- symmetries
 
 
 @pytest.mark.parametrize("shape", [STEADY, UNSTEADY], ids=["steady", "unsteady"])
@@ -230,7 +280,9 @@ def test_hats_are_linear_between_their_knots() -> None:
 def test_signs_of_the_modes_do_not_matter(shape: Mapping[str, Any], preset: str) -> None:
     module, batch = make(shape, preset)
     modes = batch.geometry["modes"]
-    signs = torch.where(torch.arange(module.params.k_s) % 3 == 0, -1.0, 1.0).repeat(modes.shape[2] // module.params.k_s)
+    signs = torch.where(torch.arange(module.params.k_s) % 3 == 0, -1.0, 1.0).repeat(
+        modes.shape[2] // module.params.k_s
+    )
     turned = replace(batch, geometry={**batch.geometry, "modes": modes * signs})
     torch.testing.assert_close(module(turned), module(batch), rtol=1e-4, atol=1e-5)
 
@@ -247,7 +299,10 @@ def test_renumbered_nodes_give_renumbered_values(shape: Mapping[str, Any], prese
         static=batch.static[:, order],
         points=batch.points[:, order],
         tags=batch.tags[:, order],
-        geometry={name: value[:, order] if name in along else value for name, value in batch.geometry.items()},
+        geometry={
+            name: value[:, order] if name in along else value
+            for name, value in batch.geometry.items()
+        },
     )
     torch.testing.assert_close(module(renumbered), module(batch)[:, :, order], rtol=1e-4, atol=1e-5)
 
@@ -255,7 +310,9 @@ def test_renumbered_nodes_give_renumbered_values(shape: Mapping[str, Any], prese
 @pytest.mark.parametrize("preset", ["paper", "plus"])
 def test_samples_of_a_batch_do_not_see_one_another(preset: str) -> None:
     module, batch = make(UNSTEADY, preset)
-    alone = replace(batch, window=batch.window[1:2], static=batch.static[1:2], scalars=batch.scalars[1:2])
+    alone = replace(
+        batch, window=batch.window[1:2], static=batch.static[1:2], scalars=batch.scalars[1:2]
+    )
     torch.testing.assert_close(module(alone), module(batch)[1:2], rtol=1e-4, atol=1e-5)
 
 
@@ -283,12 +340,15 @@ def test_padding_does_not_leak_into_smaller_meshes(preset: str, tile: int) -> No
 def test_nothing_is_made_on_a_default_device(shape: Mapping[str, Any], preset: str) -> None:
     module, batch = make(shape, preset)
     away = {name: value.to("meta") for name, value in batch.geometry.items()}
-    moved = {name: getattr(batch, name).to("meta") for name in ("window", "static", "scalars", "points", "tags")}
+    moved = {
+        name: getattr(batch, name).to("meta")
+        for name in ("window", "static", "scalars", "points", "tags")
+    }
     y = module.to("meta")(replace(batch, geometry=away, **moved))
     assert y.device.type == "meta" and y.shape == (3, batch.task.t_out, batch.nodes, 1)
 
 
-# ----------------------------------------------------------------------------------------------------------- ablations
+# ---------------------------------------------------------------------------------------- ablations
 
 
 def test_ablations_remove_what_they_say() -> None:
@@ -308,12 +368,14 @@ def test_every_basis_is_orthonormal_in_its_mass(basis: str) -> None:
     np.testing.assert_allclose(modes.T @ (mass[:, None] * modes), np.eye(8), atol=1e-8)
 
 
-# ----------------------------------------------------------------------------------------------------------------- plus
+# --------------------------------------------------------------------------------------------- plus
 
 
 def test_known_zero_boundary_chooses_the_dirichlet_basis() -> None:
     mesh, task = square(7), samples((square(7),), 1, STEADY).task
-    modes = gsno.geometry(mesh, task, gsno.Params(basis="fem"), {"length": np.ones(1)})["modes"].value
+    modes = gsno.geometry(mesh, task, gsno.Params(basis="fem"), {"length": np.ones(1)})[
+        "modes"
+    ].value
     assert np.abs(modes[mesh.tags["wall"]]).max() == 0
 
 
@@ -323,7 +385,8 @@ def test_gradient_modes_are_orthonormal_as_vectors_when_the_mesh_is_fine() -> No
     parts = gsno.geometry(mesh, darcy_task(), params, {"length": np.ones(1)})
     _, dx, dy = np.split(parts["modes"].value, 3, axis=1)
     gram = (dx.T * parts["mass"].value) @ dx + (dy.T * parts["mass"].value) @ dy
-    np.testing.assert_allclose(gram[1:, 1:], np.eye(5), atol=0.03)  # the constant mode has no gradient
+    # the constant mode has no gradient
+    np.testing.assert_allclose(gram[1:, 1:], np.eye(5), atol=0.03)
 
 
 def test_smoothing_keeps_constants_and_damps_the_rest() -> None:
@@ -338,10 +401,15 @@ def test_smoothing_keeps_constants_and_damps_the_rest() -> None:
 def test_propagator_is_exact_for_oscillating_modes() -> None:
     params = gsno.Params.make(MODEL.presets["plus"].model, {**SMALL, "width": 4})
     data = samples((square(7),), 12, UNSTEADY)
-    modes = gsno.geometry(data.meshes[0], data.task, params, MODEL.reference(data, params))["modes"].value[:, :8]
+    modes = gsno.geometry(data.meshes[0], data.task, params, MODEL.reference(data, params))[
+        "modes"
+    ].value[:, :8]
     draw = np.random.default_rng(3)
-    waves = np.cos(np.arange(1, 9) * 0.2 * np.arange(12)[:, None])  # (T, k): every mode has its own frequency
-    frames = np.einsum("sk,tk,nk->stn", draw.standard_normal((12, 8)), waves, modes)[..., None].astype(np.float32)
+    # (T, k): every mode has its own frequency
+    waves = np.cos(np.arange(1, 9) * 0.2 * np.arange(12)[:, None])
+    frames = np.einsum("sk,tk,nk->stn", draw.standard_normal((12, 8)), waves, modes)[
+        ..., None
+    ].astype(np.float32)
     data = replace(data, frames=frames)
     loader = load(data, params)
     module = gsno.Gsno(data.task, params)
@@ -350,7 +418,12 @@ def test_propagator_is_exact_for_oscillating_modes() -> None:
     phase = MODEL.phases(data.task, params)[0]
     assert phase.solve is not None
     with torch.no_grad():
-        phase.solve(module, gb.Fit(task=data.task, train=data, valid=data, batches=lambda split: [(batch, encoded)]))
+        phase.solve(
+            module,
+            gb.Fit(
+                task=data.task, train=data, valid=data, batches=lambda split: [(batch, encoded)]
+            ),
+        )
     _, start = module.hints(batch)
     assert float((start - encoded).norm() / encoded.norm()) < 1e-2
 
@@ -367,7 +440,11 @@ def test_alignment_undoes_order_and_signs_on_the_same_mesh() -> None:
     mesh, params = square(7), gsno.Params(basis="fem", align=True)
     data = samples((mesh,), 1, UNSTEADY)
     reference = gsno.reference(data, params)
-    shuffled = reference["modes"][:, [1, 0, 2, 3, 4, 6, 5, 7]] * np.array([1, -1, 1, 1, -1, 1, 1, 1])
+    shuffled = reference["modes"][:, [1, 0, 2, 3, 4, 6, 5, 7]] * np.array(
+        [1, -1, 1, 1, -1, 1, 1, 1]
+    )
     plain = gsno.geometry(mesh, data.task, params, reference)["modes"].value
     turned = gsno.geometry(mesh, data.task, params, {**reference, "modes": shuffled})["modes"].value
-    np.testing.assert_allclose(turned, plain[:, [1, 0, 2, 3, 4, 6, 5, 7]] * [1, -1, 1, 1, -1, 1, 1, 1], atol=1e-8)
+    np.testing.assert_allclose(
+        turned, plain[:, [1, 0, 2, 3, 4, 6, 5, 7]] * [1, -1, 1, 1, -1, 1, 1, 1], atol=1e-8
+    )

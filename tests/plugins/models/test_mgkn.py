@@ -1,4 +1,6 @@
-"""MGKN: its counts, both forms of its kernel sums against the formula, its symmetries, and that it learns."""
+"""MGKN: its counts, both forms of its kernel sums against the formula, its symmetries, and that it
+learns.
+"""
 
 from __future__ import annotations
 
@@ -26,33 +28,56 @@ MODEL = mgkn.gsnobench_model()
 SMALL = {"width": 8, "kernel_width": 32, "cycles": 2, "head": 8}
 STEADY = {"static": (gb.Field("a"),)}
 UNSTEADY = {"t_in": 2, "t_out": 5, "fields": (gb.Field("u"), gb.Field("v"))}
-VARIED = {"static": (gb.Field("a"),), "scalars": (gb.Field("s"),), "fixed_mesh": False, "corresponds": False}
+VARIED = {
+    "static": (gb.Field("a"),),
+    "scalars": (gb.Field("s"),),
+    "fixed_mesh": False,
+    "corresponds": False,
+}
 
 
 def make_task(dim: int = 2, static: int = 1, **changes: Any) -> gb.Task:
-    return gb.Task("t", "t", (gb.Field("u"),), dim=dim, static=tuple(gb.Field(f"a{i}") for i in range(static)), **changes)
+    return gb.Task(
+        "t",
+        "t",
+        (gb.Field("u"),),
+        dim=dim,
+        static=tuple(gb.Field(f"a{i}") for i in range(static)),
+        **changes,
+    )
 
 
 def samples(meshes: tuple[gb.Mesh, ...], count: int, shape: Mapping[str, Any]) -> gb.Samples:
     nodes = max(mesh.size for mesh in meshes)
-    task = gb.Task("t", "t", **{"fields": (gb.Field("u"),), "dim": meshes[0].dim, "tags": ("boundary",), **shape})
+    task = gb.Task(
+        "t",
+        "t",
+        **{"fields": (gb.Field("u"),), "dim": meshes[0].dim, "tags": ("boundary",), **shape},
+    )
     draw = np.random.default_rng(0)
     return gb.Samples(
         task=task,
         meshes=meshes,
-        frames=draw.standard_normal((count, task.t_in + task.t_out, nodes, len(task.fields))).astype(np.float32),
+        frames=draw.standard_normal(
+            (count, task.t_in + task.t_out, nodes, len(task.fields))
+        ).astype(np.float32),
         static=draw.standard_normal((count, nodes, len(task.static))).astype(np.float32),
         scalars=draw.standard_normal((count, len(task.scalars))).astype(np.float32),
     )
 
 
-def load(data: gb.Samples, params: Params, train: gb.Samples | None = None, preset: str = "official") -> Loader:
+def load(
+    data: gb.Samples, params: Params, train: gb.Samples | None = None, preset: str = "official"
+) -> Loader:
     carried = mgkn.reference(train or data, params)
     return Loader(
         data,
         task=data.task,
         normaliser=fit_normaliser(train or data, MODEL.presets[preset]),
-        geometries=[compute_geometry(MODEL, params, data.task, one, reference=carried, cache=Cache()) for one in data.meshes],
+        geometries=[
+            compute_geometry(MODEL, params, data.task, one, reference=carried, cache=Cache())
+            for one in data.meshes
+        ],
         device="cpu",
         impose_boundary=False,
     )
@@ -60,7 +85,9 @@ def load(data: gb.Samples, params: Params, train: gb.Samples | None = None, pres
 
 def all_of(loader: Loader) -> gb.Batch:
     count = len(loader)
-    return loader.batch(torch.arange(count), torch.zeros(count, dtype=torch.long), loader.task.t_out)[0]
+    return loader.batch(
+        torch.arange(count), torch.zeros(count, dtype=torch.long), loader.task.t_out
+    )[0]
 
 
 def build_module(task: gb.Task, **knobs: Any) -> Mgkn:
@@ -74,36 +101,57 @@ def make(shape: Mapping[str, Any], *meshes: gb.Mesh, **knobs: Any) -> tuple[Mgkn
 
 
 def in_double(module: Mgkn, batch: gb.Batch) -> tuple[Mgkn, gb.Batch]:
-    moved = {name: getattr(batch, name).double() for name in ("window", "static", "scalars", "points")}
-    parts = {name: value.double() if value.is_floating_point() else value for name, value in batch.geometry.items()}
+    moved = {
+        name: getattr(batch, name).double() for name in ("window", "static", "scalars", "points")
+    }
+    parts = {
+        name: value.double() if value.is_floating_point() else value
+        for name, value in batch.geometry.items()
+    }
     return module.double(), replace(batch, geometry=parts, **moved)
 
 
-# --------------------------------------------------------------------------------------------------------------- counts
+# ------------------------------------------------------------------------------------------- counts
 
 
 def test_parameters_are_those_of_the_sheet() -> None:
     def count(task: gb.Task, preset: str, **knobs: Any) -> int:
-        return sum(one.numel() for one in Mgkn(task, Params.make(MODEL.presets[preset].model, knobs)).parameters())
+        return sum(
+            one.numel()
+            for one in Mgkn(task, Params.make(MODEL.presets[preset].model, knobs)).parameters()
+        )
 
     assert count(make_task(), "paper") == 899_969
     assert count(make_task(static=0, t_in=5, t_out=46), "paper") == 903_150
     assert count(make_task(), "official") == 3_546_177
     assert count(make_task(), "official", root=True) == 3_558_465
-    assert count(make_task(), "paper", kernel="rbf") == 7 * 64**2 + 8576 + 4225  # a matrix a kind of edge, encoder, decoder
-    assert max(count(make_task(), "compact"), count(make_task(static=0, t_in=5, t_out=46), "compact")) <= 300_000
+    # a matrix a kind of edge, encoder, decoder
+    assert count(make_task(), "paper", kernel="rbf") == 7 * 64**2 + 8576 + 4225
+    assert (
+        max(count(make_task(), "compact"), count(make_task(static=0, t_in=5, t_out=46), "compact"))
+        <= 300_000
+    )
 
 
-@pytest.mark.parametrize("knobs", [{}, {"edges": "inputs", "slopes": True, "lift": "linear"}, {"kernel": "rbf"}, {"root": True}])
+@pytest.mark.parametrize(
+    "knobs",
+    [{}, {"edges": "inputs", "slopes": True, "lift": "linear"}, {"kernel": "rbf"}, {"root": True}],
+)
 @pytest.mark.parametrize("shape", [STEADY, UNSTEADY, VARIED], ids=["steady", "unsteady", "varied"])
-def test_every_parameter_gets_a_gradient(shape: Mapping[str, Any], knobs: Mapping[str, Any]) -> None:
+def test_every_parameter_gets_a_gradient(
+    shape: Mapping[str, Any], knobs: Mapping[str, Any]
+) -> None:
     meshes = (problems.square(7), problems.square(6), problems.square(8)) if shape is VARIED else ()
     module, batch = make(shape, *meshes, **knobs)
     module(batch).square().sum().backward()
-    assert not [name for name, one in module.named_parameters() if one.grad is None or not one.grad.abs().sum() > 0]
+    assert not [
+        name
+        for name, one in module.named_parameters()
+        if one.grad is None or not one.grad.abs().sum() > 0
+    ]
 
 
-# -------------------------------------------------------------------------------------------------------------- formula
+# ------------------------------------------------------------------------------------------ formula
 
 
 def literal(module: Mgkn, batch: gb.Batch) -> Tensor:
@@ -111,12 +159,25 @@ def literal(module: Mgkn, batch: gb.Batch) -> Tensor:
     answers, dim, size = [], module.task.dim, batch.nodes
     for b in range(batch.size):
         g = b if len(batch.points) > 1 else 0
-        shift = {"node": g * size, **{f"level{k}": g * batch.geometry[f"level{k}"].shape[1] for k in (1, 2)}}
-        nodes = [torch.arange(size), *(batch.geometry[f"level{k}"][g] - shift["node"] for k in (1, 2))]
+        shift = {
+            "node": g * size,
+            **{f"level{k}": g * batch.geometry[f"level{k}"].shape[1] for k in (1, 2)},
+        }
+        nodes = [
+            torch.arange(size),
+            *(batch.geometry[f"level{k}"][g] - shift["node"] for k in (1, 2)),
+        ]
         f = module.inputs(batch)[b]
         seen = batch.features[b] if module.params.edges == "inputs" else batch.features[b][:, :dim]
 
-        def hear(name: str, v: list[Tensor], g: int = g, seen: Tensor = seen, nodes: Any = nodes, shift: Any = shift) -> Tensor:
+        def hear(
+            name: str,
+            v: list[Tensor],
+            g: int = g,
+            seen: Tensor = seen,
+            nodes: Any = nodes,
+            shift: Any = shift,
+        ) -> Tensor:
             a, c = module.kinds[name]
             kernel, share = module.kernels[name], batch.geometry[f"{name}.share"][g]
             source = batch.geometry[f"{name}.source"][g] - shift[f"level{a}" if a else "node"]
@@ -141,7 +202,10 @@ def literal(module: Mgkn, batch: gb.Batch) -> Tensor:
     return batch.frames(torch.stack(answers))
 
 
-@pytest.mark.parametrize("knobs", [{"form": "shared"}, {"form": "gram"}, {"edges": "inputs", "slopes": True, "lift": "linear"}])
+@pytest.mark.parametrize(
+    "knobs",
+    [{"form": "shared"}, {"form": "gram"}, {"edges": "inputs", "slopes": True, "lift": "linear"}],
+)
 def test_prediction_and_gradients_are_those_of_the_formula(knobs: Mapping[str, Any]) -> None:
     module, batch = make(STEADY, problems.square(4), small_start=False, **knobs)
     if "slopes" not in knobs:  # sparse operators stay in single precision
@@ -156,16 +220,23 @@ def test_prediction_and_gradients_are_those_of_the_formula(knobs: Mapping[str, A
     torch.testing.assert_close(found[0], found[1], **near)
 
 
-@pytest.mark.parametrize("knobs", [{}, {"checkpoint": True}, {"offsets": True}, {"kernel": "rbf"}, {"root": True}])
+@pytest.mark.parametrize(
+    "knobs", [{}, {"checkpoint": True}, {"offsets": True}, {"kernel": "rbf"}, {"root": True}]
+)
 def test_a_mesh_for_all_gives_what_a_mesh_each_gives(knobs: Mapping[str, Any]) -> None:
-    """Shared kernels against those of every sample; and a second gradient of the same graph is the same."""
+    """Shared kernels against those of every sample; and a second gradient of the same graph is the
+    same.
+    """
     data = samples((problems.square(7),), 3, STEADY)
     each = replace(data, meshes=data.meshes * 3, task=replace(data.task, fixed_mesh=False))
     found = []
     for one in (data, each):
         module = build_module(one.task, **knobs)
         y = module(all_of(load(one, Params.make(SMALL, knobs))))
-        gradients = [torch.autograd.grad(y.square().sum(), list(module.parameters()), retain_graph=True) for _ in range(2)]
+        gradients = [
+            torch.autograd.grad(y.square().sum(), list(module.parameters()), retain_graph=True)
+            for _ in range(2)
+        ]
         torch.testing.assert_close(gradients[0], gradients[1])
         found.append([y, *gradients[0]])
     torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
@@ -192,7 +263,9 @@ def test_zero_kernels_leave_a_pointwise_map() -> None:
     module, batch = make(STEADY, lift="linear")
     for kernel in module.kernels.values():
         torch.nn.init.zeros_(kernel.matrices)
-    expected = module.project[2](functional.relu(module.project[0](functional.relu(module.lift(batch.features)))))
+    expected = module.project[2](
+        functional.relu(module.project[0](functional.relu(module.lift(batch.features))))
+    )
     torch.testing.assert_close(module(batch), batch.frames(expected))
 
 
@@ -201,7 +274,11 @@ def test_every_edge_twice_is_every_edge_once() -> None:
     twice = {}
     for name, value in batch.geometry.items():
         is_list = name.endswith((".source", ".share")) and "edge" not in name
-        twice[name] = torch.cat([value, value], -1) / (2 if name.endswith(".share") else 1) if is_list else value
+        twice[name] = (
+            torch.cat([value, value], -1) / (2 if name.endswith(".share") else 1)
+            if is_list
+            else value
+        )
         twice[name] = twice[name].to(value.dtype)
     torch.testing.assert_close(module(replace(batch, geometry=twice)), module(batch))
 
@@ -229,16 +306,26 @@ def test_small_start_begins_near_the_truth() -> None:
     for small in (True, False):
         params = Params(width=32, kernel_width=32, small_start=small)
         torch.manual_seed(0)
-        sizes.append(float(Mgkn(data.task, params)(all_of(load(data, params, preset="compact"))).detach().norm()))
+        sizes.append(
+            float(
+                Mgkn(data.task, params)(all_of(load(data, params, preset="compact")))
+                .detach()
+                .norm()
+            )
+        )
     assert sizes[0] < 0.3 * sizes[1]
 
 
-# ----------------------------------------------------------------------------------------------------------- symmetries
+# --------------------------------------------------------------------------------------- symmetries
 
 
 @pytest.mark.parametrize("shape", [STEADY, VARIED], ids=["steady", "varied"])
 def test_renumbered_nodes_give_renumbered_values(shape: Mapping[str, Any]) -> None:
-    meshes = (problems.square(6),) if shape is STEADY else (problems.square(6), problems.square(5), problems.square(7))
+    meshes = (
+        (problems.square(6),)
+        if shape is STEADY
+        else (problems.square(6), problems.square(5), problems.square(7))
+    )
     data, params = samples(meshes, 3, shape), Params.make(SMALL)
     draw = np.random.default_rng(1)
     orders = [draw.permutation(mesh.size) for mesh in meshes]
@@ -248,14 +335,25 @@ def test_renumbered_nodes_give_renumbered_values(shape: Mapping[str, Any]) -> No
     module, found = build_module(data.task), []
     for one, geometries in ((data, parts), (permuted(data, orders), moved)):
         scaling = fit_normaliser(data, MODEL.presets["official"])
-        loader = Loader(one, task=one.task, normaliser=scaling, geometries=geometries, device="cpu", impose_boundary=False)
+        loader = Loader(
+            one,
+            task=one.task,
+            normaliser=scaling,
+            geometries=geometries,
+            device="cpu",
+            impose_boundary=False,
+        )
         found.append(module(all_of(loader)))
     for index in range(3):
         order = torch.from_numpy(orders[index % len(orders)])
-        torch.testing.assert_close(found[1][index][:, : len(order)], found[0][index][:, order], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            found[1][index][:, : len(order)], found[0][index][:, order], rtol=1e-4, atol=1e-5
+        )
 
 
-@pytest.mark.parametrize("knobs", [{}, {"edges": "inputs", "slopes": True, "neighbours": 10}, {"kernel": "rbf"}])
+@pytest.mark.parametrize(
+    "knobs", [{}, {"edges": "inputs", "slopes": True, "neighbours": 10}, {"kernel": "rbf"}]
+)
 @pytest.mark.parametrize("dim", [2, 3])
 def test_samples_and_padding_do_not_leak(dim: int, knobs: Mapping[str, Any]) -> None:
     draw = np.random.default_rng(0)
@@ -274,8 +372,15 @@ def test_samples_and_padding_do_not_leak(dim: int, knobs: Mapping[str, Any]) -> 
 @pytest.mark.parametrize("preset", MODEL.presets)
 def test_nothing_is_made_on_a_default_device(shape: Mapping[str, Any], preset: str) -> None:
     module, batch = make(shape, **{**MODEL.presets[preset].model, **SMALL})
-    moved = {name: getattr(batch, name).to("meta") for name in ("window", "static", "scalars", "points", "tags")}
-    y = module.to("meta")(replace(batch, geometry={name: one.to("meta") for name, one in batch.geometry.items()}, **moved))
+    moved = {
+        name: getattr(batch, name).to("meta")
+        for name in ("window", "static", "scalars", "points", "tags")
+    }
+    y = module.to("meta")(
+        replace(
+            batch, geometry={name: one.to("meta") for name, one in batch.geometry.items()}, **moved
+        )
+    )
     assert y.shape == (3, module.task.t_out, 49, len(module.task.fields))
 
 
@@ -283,14 +388,17 @@ def test_bfloat16_trains_too() -> None:
     for form in ("shared", "gram"):
         module, batch = make(STEADY, form=form)
         exact = module(batch).detach()
-        with torch.backends.mkldnn.flags(enabled=False), torch.autocast("cpu", dtype=torch.bfloat16):
+        with (
+            torch.backends.mkldnn.flags(enabled=False),
+            torch.autocast("cpu", dtype=torch.bfloat16),
+        ):
             y = module(batch)
             y.float().square().sum().backward()
         assert all(torch.isfinite(one.grad).all() for one in module.parameters())
         assert float((y.detach() - exact).norm() / exact.norm()) < 0.05
 
 
-# ------------------------------------------------------------------------------------------------------------- learning
+# ----------------------------------------------------------------------------------------- learning
 
 
 def relative(p: Tensor, u: Tensor) -> Tensor:
@@ -320,8 +428,12 @@ def test_it_learns_a_real_operator_and_moves_to_another_mesh() -> None:
     module, error = trained(data, params, 150)
     assert error < 0.1
     finer = problems.steady({"train": 4}, problems.square(side=15))["train"]
-    nearest = np.argmin(((finer.meshes[0].points[:, None] - data.meshes[0].points) ** 2).sum(-1), axis=1)
-    elsewhere = load(replace(finer, static=np.asarray(data.static)[:, nearest]), params, data, preset="compact")
+    nearest = np.argmin(
+        ((finer.meshes[0].points[:, None] - data.meshes[0].points) ** 2).sum(-1), axis=1
+    )
+    elsewhere = load(
+        replace(finer, static=np.asarray(data.static)[:, nearest]), params, data, preset="compact"
+    )
     with torch.no_grad():
         found = elsewhere.finish(module(all_of(elsewhere)), torch.arange(4))[:, 0, :, 0]  # (4, N)
     wanted = torch.as_tensor(np.asarray(data.frames)[:, 0, nearest, 0])

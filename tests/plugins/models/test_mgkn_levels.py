@@ -1,4 +1,6 @@
-"""The hierarchy under MGKN: what is seen from where, what covers the domain, what is heard, and what another mesh gets."""
+"""The hierarchy under MGKN: what is seen from where, what covers the domain, what is heard, and
+what another mesh gets.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def holed(side: int = 21, seed: int = 0) -> gb.Mesh:
     axis = np.linspace(0, 1, side)
     points = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
     number = np.arange(side * side).reshape(side, side)
-    a, b, c, d = (one.ravel() for one in (number[:-1, :-1], number[:-1, 1:], number[1:, :-1], number[1:, 1:]))
+    a, b, c, d = (
+        one.ravel() for one in (number[:-1, :-1], number[:-1, 1:], number[1:, :-1], number[1:, 1:])
+    )
     cells = np.concatenate([np.stack([a, b, d], 1), np.stack([a, d, c], 1)])
     cells = cells[~outside(points[cells].mean(axis=1))]
     kept = np.unique(cells)
@@ -87,7 +91,8 @@ def test_farthest_points_cover_both_banks_of_the_notch() -> None:
     assert len(set(chosen.tolist())) == 40
     paths = build.dijkstra(domain.paths, indices=chosen)  # (40, N)
     apart = paths[:, chosen][~np.eye(40, dtype=bool)].min()
-    assert paths.min(axis=0).max() <= apart + 1e-12  # what makes farthest points: they cover as closely as they are apart
+    # what makes farthest points: they cover as closely as they are apart
+    assert paths.min(axis=0).max() <= apart + 1e-12
 
 
 def test_weights_of_a_node_sum_to_one() -> None:
@@ -100,7 +105,8 @@ def test_weights_of_a_node_sum_to_one() -> None:
             share = parts[f"{name}.share"].value
             np.testing.assert_allclose(share.sum(axis=1), 1)
             if knobs == {"gamma": 0.0}:
-                np.testing.assert_allclose(share.max(axis=1) * (share > 0).sum(axis=1), 1)  # the plain mean
+                # the plain mean
+                np.testing.assert_allclose(share.max(axis=1) * (share > 0).sum(axis=1), 1)
 
 
 def test_another_mesh_has_the_same_coarse_places_and_hears_as_far() -> None:
@@ -113,7 +119,10 @@ def test_another_mesh_has_the_same_coarse_places_and_hears_as_far() -> None:
     reach = []
     for mesh, parts in ((coarse, first), (fine, second)):
         source, target = parts["mid0.edge_source"].value, parts["mid0.edge_target"].value
-        length, farthest = np.linalg.norm(mesh.points[source] - mesh.points[target], axis=1), np.zeros(mesh.size)
+        length, farthest = (
+            np.linalg.norm(mesh.points[source] - mesh.points[target], axis=1),
+            np.zeros(mesh.size),
+        )
         np.maximum.at(farthest, target, length)
         reach.append(np.median(farthest))
     assert 0.8 < reach[1] / reach[0] < 1.25

@@ -1,4 +1,6 @@
-"""Sp2GNO: its counts, its graph, both branches against the formulas, its symmetries, its way through time, and that it learns."""
+"""Sp2GNO: its counts, its graph, both branches against the formulas, its symmetries, its way
+through time, and that it learns.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +23,33 @@ from gsnobench.training.fit import rollout
 from gsnobench.training.loader import Loader, compute_geometry
 from gsnobench.training.normaliser import fit_normaliser
 from gsnobench_plugins.models.sp2gno import model as sp2gno
-from gsnobench_plugins.models.sp2gno.graph import edge_lengths, farthest, lipschitz, make_graph, messages
+from gsnobench_plugins.models.sp2gno.graph import (
+    edge_lengths,
+    farthest,
+    lipschitz,
+    make_graph,
+    messages,
+)
 from gsnobench_plugins.models.sp2gno.model import Gates, Layer, Params, Sp2Gno
 
 MODEL = sp2gno.gsnobench_model()
 STEADY = {"static": (gb.Field("a"),)}
 UNSTEADY = {"t_in": 3, "t_out": 5, "fields": (gb.Field("u"), gb.Field("v"))}
-VARIED = {"static": (gb.Field("a"),), "scalars": (gb.Field("s"),), "fixed_mesh": False, "corresponds": False}
+VARIED = {
+    "static": (gb.Field("a"),),
+    "scalars": (gb.Field("s"),),
+    "fixed_mesh": False,
+    "corresponds": False,
+}
 SHAPES = {"steady": STEADY, "unsteady": UNSTEADY, "varied": VARIED}
 SMALL = {"width": 8, "layers": 2, "modes": 6, "neighbours": 5, "anchors": 3, "head": 10}
 
 
 def make_task(dim: int = 2, static: int = 1, fields: int = 1, **changes: Any) -> gb.Task:
-    given, sought = (tuple(gb.Field(f"{name}{i}") for i in range(count)) for name, count in (("a", static), ("u", fields)))
+    given, sought = (
+        tuple(gb.Field(f"{name}{i}") for i in range(count))
+        for name, count in (("a", static), ("u", fields))
+    )
     return gb.Task("t", "t", sought, dim=dim, static=given, **changes)
 
 
@@ -41,8 +57,14 @@ def samples(meshes: tuple[gb.Mesh, ...], count: int, shape: Mapping[str, Any]) -
     """Random numbers: the rules below hold for any."""
     nodes, draw = max(mesh.size for mesh in meshes), np.random.default_rng(0)
     task = gb.Task("t", "t", **{"fields": (gb.Field("u"),), "dim": meshes[0].dim, **shape})
-    shapes = (task.t_in + task.t_out, nodes, len(task.fields)), (nodes, len(task.static)), (len(task.scalars),)
-    return gb.Samples(task, meshes, *(draw.standard_normal((count, *one)).astype(np.float32) for one in shapes))
+    shapes = (
+        (task.t_in + task.t_out, nodes, len(task.fields)),
+        (nodes, len(task.static)),
+        (len(task.scalars),),
+    )
+    return gb.Samples(
+        task, meshes, *(draw.standard_normal((count, *one)).astype(np.float32) for one in shapes)
+    )
 
 
 def narrowed(task: gb.Task, params: Params) -> gb.Task:
@@ -51,11 +73,29 @@ def narrowed(task: gb.Task, params: Params) -> gb.Task:
     return task.narrowed(horizon.window, horizon.steps)
 
 
-def load(data: gb.Samples, params: Params, train: gb.Samples | None = None, parts: list[Any] | None = None) -> Loader:
+def load(
+    data: gb.Samples,
+    params: Params,
+    train: gb.Samples | None = None,
+    parts: list[Any] | None = None,
+) -> Loader:
     task, reference = narrowed(data.task, params), sp2gno.reference(train or data, params)
-    made = (compute_geometry(MODEL, params, task, mesh, reference=reference, cache=Cache()) for mesh in data.meshes)
-    normaliser, geometries = fit_normaliser(train or data, MODEL.presets["official"]), parts or list(made)
-    return Loader(data, task=task, normaliser=normaliser, geometries=geometries, device="cpu", impose_boundary=False)
+    made = (
+        compute_geometry(MODEL, params, task, mesh, reference=reference, cache=Cache())
+        for mesh in data.meshes
+    )
+    normaliser, geometries = (
+        fit_normaliser(train or data, MODEL.presets["official"]),
+        parts or list(made),
+    )
+    return Loader(
+        data,
+        task=task,
+        normaliser=normaliser,
+        geometries=geometries,
+        device="cpu",
+        impose_boundary=False,
+    )
 
 
 def batch_of(loader: Loader, *indices: int) -> gb.Batch:
@@ -78,39 +118,60 @@ def make(shape: Mapping[str, Any], **knobs: Any) -> tuple[Sp2Gno, gb.Batch]:
 
 
 def count(task: gb.Task, preset: str = "paper", name: str = "") -> int:
-    own = {dotted.partition(".")[2]: v for dotted, v in sp2gno.OFFICIAL.get(name, {}).items() if dotted.startswith("model.")}
+    own = {
+        dotted.partition(".")[2]: v
+        for dotted, v in sp2gno.OFFICIAL.get(name, {}).items()
+        if dotted.startswith("model.")
+    }
     params = Params.make(MODEL.presets[preset].model, own)
     return sum(one.numel() for one in Sp2Gno(narrowed(task, params), params).parameters())
 
 
 def test_parameters_are_those_of_the_published_sizes() -> None:
     assert count(make_task()) == 217_323
-    assert count(make_task(static=0, t_in=5, t_out=46)) == count(make_task(static=0, t_in=1, t_out=50)) == 217_323
+    assert (
+        count(make_task(static=0, t_in=5, t_out=46))
+        == count(make_task(static=0, t_in=1, t_out=50))
+        == 217_323
+    )
     assert count(make_task(static=0, fields=2, t_in=5, t_out=46)) == 217_484
     assert count(make_task(dim=3, static=0, fields=3, t_in=5, t_out=46)) == 217_677
     assert count(make_task(), "official") == 925_883
     assert count(make_task(), "compact") <= 300_000
     assert count(make_task(static=0, t_in=5, t_out=46), "compact") <= 300_000
     every = Sp2Gno(make_task(), Params(width=8)).named_parameters(remove_duplicate=False)
-    assert [name for name, one in every if one.shape == (8, 16)] == ["fuse.weight"]  # one for all layers
+    # one for all layers
+    assert [name for name, one in every if one.shape == (8, 16)] == ["fuse.weight"]
 
 
 def test_positional_inputs_are_the_authors() -> None:
-    d, L, m, a, inputs = 32, 4, 48, 6, 68  # elasticity: place, angle, radius, and eight octaves of their sines and cosines
+    # elasticity: place, angle, radius, and eight octaves of their sines and cosines
+    d, L, m, a, inputs = 32, 4, 48, 6, 68
     layers = L * (m * d**2 + 2 * (d**2 + d) + 2 * d + 32 + 3 * (16 + 2 * a) + 3 + 4)
-    assert count(make_task(static=0), "official", "elasticity") == (inputs + 1) * d + layers + 2 * d**2 + d + 128 * d + 128 + 129
+    assert (
+        count(make_task(static=0), "official", "elasticity")
+        == (inputs + 1) * d + layers + 2 * d**2 + d + 128 * d + 128 + 129
+    )
     found = sp2gno.positional(torch.tensor([[[1e-4, 2.0001]]]))[0, 0]
     torch.testing.assert_close(found[:2], torch.tensor([torch.pi / 2, 2.0]))
-    torch.testing.assert_close(found[2:6], (torch.pi * torch.tensor([1e-4, 2.0001, torch.pi / 2, 2.0])).sin(), rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        found[2:6],
+        (torch.pi * torch.tensor([1e-4, 2.0001, torch.pi / 2, 2.0])).sin(),
+        rtol=0,
+        atol=1e-5,
+    )
 
 
-# ---------------------------------------------------------------------------------------------------------------- graph
+# -------------------------------------------------------------------------------------------- graph
 
 
 def parts_of(mesh: gb.Mesh, **knobs: Any) -> dict[str, Any]:
     params = Params.make(SMALL, knobs)
     reference = sp2gno.reference(samples((mesh,), 1, STEADY), params)
-    return {name: part.value for name, part in sp2gno.geometry(mesh, make_task(dim=mesh.dim), params, reference).items()}
+    return {
+        name: part.value
+        for name, part in sp2gno.geometry(mesh, make_task(dim=mesh.dim), params, reference).items()
+    }
 
 
 def laplacian(lengths: csr_array) -> np.ndarray:
@@ -128,7 +189,9 @@ def test_modes_are_the_lowest_of_the_normalised_laplacian(dim: int) -> None:
     values = np.linalg.eigvalsh(operator)[:20]
     np.testing.assert_allclose(np.diag(modes.T @ operator @ modes), values, atol=1e-9)
     assert np.abs(values[0]) < 1e-9 and values[-1] < 2
-    np.testing.assert_allclose(modes[:, 0], np.sqrt(np.diff(parts["lengths"].indptr) / parts["lengths"].nnz), atol=1e-7)
+    np.testing.assert_allclose(
+        modes[:, 0], np.sqrt(np.diff(parts["lengths"].indptr) / parts["lengths"].nnz), atol=1e-7
+    )
 
 
 def test_parts_that_no_edge_joins_have_a_mode_each_and_paths_end() -> None:
@@ -138,8 +201,11 @@ def test_parts_that_no_edge_joins_have_a_mode_each_and_paths_end() -> None:
     energies = np.diag(parts["modes"].T @ laplacian(parts["lengths"]) @ parts["modes"])
     assert (energies[:2] < 1e-9).all() and energies[2] > 1e-3
     line = csr_array(np.diag([1.0, 2.0, 0.0], 1) + np.diag([1.0, 2.0, 0.0], -1))
-    near = np.array([[1, 1 / 4], [1 / 2, 1 / 3], [1 / 4, 1], [0, 0]])  # 1 / (1 + path length), nothing where there is none
-    np.testing.assert_allclose(lipschitz(line, np.array([0, 2])), (near - near.mean(0)) / near.std(0))
+    # 1 / (1 + path length), nothing where there is none
+    near = np.array([[1, 1 / 4], [1 / 2, 1 / 3], [1 / 4, 1], [0, 0]])
+    np.testing.assert_allclose(
+        lipschitz(line, np.array([0, 2])), (near - near.mean(0)) / near.std(0)
+    )
 
 
 def test_graph_joins_a_node_to_its_nearest_and_to_those_that_count_it() -> None:
@@ -153,7 +219,12 @@ def test_anchors_are_far_from_one_another_and_stay_at_their_place() -> None:
     mesh, finer = square(9), square(17, seed=3)
     params = Params.make(SMALL, {"anchors": 4})
     reference = sp2gno.reference(samples((mesh,), 1, STEADY), params)
-    assert {tuple(place) for place in reference["anchors"].tolist()} == {(0, 0), (1, 1), (0, 1), (1, 0)}
+    assert {tuple(place) for place in reference["anchors"].tolist()} == {
+        (0, 0),
+        (1, 1),
+        (0, 1),
+        (1, 0),
+    }
     moved = gb.Mesh(finer.points * [3, 2] + 7, finer.cells)
     for other in (mesh, finer, moved):
         embedding = sp2gno.geometry(other, make_task(), params, reference)["embedding"].value
@@ -165,14 +236,19 @@ def test_anchors_are_far_from_one_another_and_stay_at_their_place() -> None:
 def test_lengths_are_in_domain_sizes_or_relative_to_their_mean() -> None:
     mesh = square(7)
     large = gb.Mesh(100 * mesh.points)
-    np.testing.assert_allclose(parts_of(large)["lengths"].toarray(), parts_of(mesh)["lengths"].toarray())
+    np.testing.assert_allclose(
+        parts_of(large)["lengths"].toarray(), parts_of(mesh)["lengths"].toarray()
+    )
     np.testing.assert_allclose(parts_of(large)["embedding"], parts_of(mesh)["embedding"], atol=1e-9)
     assert parts_of(mesh, relative=True)["lengths"].data.mean() == pytest.approx(1.0)
-    few = parts_of(gb.Mesh(mesh.points[:5] + mesh.points[5:10, ::-1]), modes=8, neighbours=9)  # fewer nodes than either
-    np.testing.assert_allclose(few["modes"].T @ few["modes"], np.diag([1.0] * 5 + [0.0] * 3), atol=1e-9)
+    # fewer nodes than either
+    few = parts_of(gb.Mesh(mesh.points[:5] + mesh.points[5:10, ::-1]), modes=8, neighbours=9)
+    np.testing.assert_allclose(
+        few["modes"].T @ few["modes"], np.diag([1.0] * 5 + [0.0] * 3), atol=1e-9
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------- branches
+# ----------------------------------------------------------------------------------------- branches
 
 
 def literal(module: Sp2Gno, batch: gb.Batch, b: int) -> Tensor:
@@ -184,7 +260,8 @@ def literal(module: Sp2Gno, batch: gb.Batch, b: int) -> Tensor:
     lengths = whole[g * batch.nodes :][: len(modes), g * batch.nodes :][:, : len(modes)]
     x = module.lift(module.inputs(batch)[b][real])
     for number, layer in enumerate(module.layers):
-        kept = torch.stack([(modes[:, m] @ x) @ layer.kernel[m] for m in range(modes.shape[1])])  # (m, d)
+        # (m, d)
+        kept = torch.stack([(modes[:, m] @ x) @ layer.kernel[m] for m in range(modes.shape[1])])
         f = functional.gelu(modes @ kept + layer.local(x))
         f = functional.layer_norm(f, f.shape[1:], layer.norm.weight, layer.norm.bias)
         rows, gate = [], module.gates
@@ -192,7 +269,10 @@ def literal(module: Sp2Gno, batch: gb.Batch, b: int) -> Tensor:
             total = torch.zeros_like(x[0])
             for j in torch.nonzero(lengths[i]).flatten():
                 on_length = gate.length[number][:, 0] * lengths[i, j] + gate.length_bias[number]
-                hidden = gate.hidden[number] @ torch.cat([on_length, places[i], places[j]]) + gate.hidden_bias[number]
+                hidden = (
+                    gate.hidden[number] @ torch.cat([on_length, places[i], places[j]])
+                    + gate.hidden_bias[number]
+                )
                 logit = gate.out[number] @ hidden.relu() + gate.out_bias[number]
                 total = total + logit.sigmoid() * layer.sent(x[j])
             rows.append(total / total.norm())
@@ -203,14 +283,22 @@ def literal(module: Sp2Gno, batch: gb.Batch, b: int) -> Tensor:
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_prediction_and_gradients_are_those_of_the_formula(shape: Mapping[str, Any]) -> None:
     module, batch = make(shape)
-    moved = {name: getattr(batch, name).double() for name in ("window", "static", "scalars", "points")}
-    batch = replace(batch, geometry={name: value.to(torch.float64) for name, value in batch.geometry.items()}, **moved)
+    moved = {
+        name: getattr(batch, name).double() for name in ("window", "static", "scalars", "points")
+    }
+    batch = replace(
+        batch,
+        geometry={name: value.to(torch.float64) for name, value in batch.geometry.items()},
+        **moved,
+    )
     y = module.double()(batch)
     sizes = [batch.nodes] * 3 if batch.mask is None else batch.mask.sum(1).tolist()
     mine = torch.cat([y[b, 0, :size].flatten() for b, size in enumerate(sizes)])
     wanted = torch.cat([literal(module, batch, b).flatten() for b in range(3)])
     torch.testing.assert_close(mine, wanted, rtol=0, atol=1e-9)
-    gradients = [torch.autograd.grad(one.square().sum(), list(module.parameters())) for one in (mine, wanted)]
+    gradients = [
+        torch.autograd.grad(one.square().sum(), list(module.parameters())) for one in (mine, wanted)
+    ]
     torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-6, atol=1e-9)
     assert all(bool(one.any()) for one in gradients[0])  # no parameter is idle
     signs = torch.tensor([1.0, -1, -1, 1, -1, 1])
@@ -243,7 +331,7 @@ def test_filter_with_identity_matrices_is_the_projector_on_the_modes(kept: int) 
     torch.testing.assert_close(once, x if kept == 30 else modes @ (modes.mT @ x))
 
 
-# -------------------------------------------------------------------------------------------------- symmetries and time
+# ------------------------------------------------------------------------------ symmetries and time
 
 
 def test_renumbered_nodes_give_renumbered_values() -> None:
@@ -252,17 +340,27 @@ def test_renumbered_nodes_give_renumbered_values() -> None:
     order = np.random.default_rng(1).permutation(36)
     parts = sp2gno.geometry(data.meshes[0], data.task, params, sp2gno.reference(data, params))
     turned = load(permuted(data, [order]), params, parts=[permuted_geometry(parts, order)])
-    torch.testing.assert_close(module(batch_of(turned, 0, 1, 2)), module(batch)[:, :, order], rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        module(batch_of(turned, 0, 1, 2)), module(batch)[:, :, order], rtol=0, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_a_batch_is_its_samples_one_by_one_whatever_is_in_the_padding(shape: Mapping[str, Any]) -> None:
+def test_a_batch_is_its_samples_one_by_one_whatever_is_in_the_padding(
+    shape: Mapping[str, Any],
+) -> None:
     module, batch = make(shape)
     loader = load(samples(meshes_of(shape), 3, shape), Params.make(SMALL))
-    dirty = batch if batch.mask is None else replace(batch, static=torch.where(batch.mask[..., None], batch.static, 1e3))
+    dirty = (
+        batch
+        if batch.mask is None
+        else replace(batch, static=torch.where(batch.mask[..., None], batch.static, 1e3))
+    )
     for index in range(3):
         real, alone = loader.samples.mesh(index).size, module(batch_of(loader, index))[0]
-        torch.testing.assert_close(module(dirty)[index, :, :real], alone[:, :real], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            module(dirty)[index, :, :real], alone[:, :real], rtol=1e-4, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
@@ -284,27 +382,43 @@ def test_bfloat16_trains_too() -> None:
 
 def test_a_call_sees_the_window_and_finds_the_frames_that_the_knobs_say() -> None:
     task = make_task(static=0, t_in=5, t_out=46)
-    knobs = ({}, gb.Horizon(1, 1)), ({"unroll": 10}, gb.Horizon(1, 1, unroll=10)), ({"frames": 0}, gb.Horizon(1, 46))
-    knobs += ({"window": 2}, gb.Horizon(2, 1)), ({"window": 0}, gb.Horizon(5, 1)), ({"window": 9}, gb.Horizon(5, 1))
+    knobs = (
+        ({}, gb.Horizon(1, 1)),
+        ({"unroll": 10}, gb.Horizon(1, 1, unroll=10)),
+        ({"frames": 0}, gb.Horizon(1, 46)),
+    )
+    knobs += (
+        ({"window": 2}, gb.Horizon(2, 1)),
+        ({"window": 0}, gb.Horizon(5, 1)),
+        ({"window": 9}, gb.Horizon(5, 1)),
+    )
     assert all(MODEL.horizon(task, Params.make(values)) == horizon for values, horizon in knobs)
 
 
 def test_rollout_is_nested_calls_and_of_an_identity_the_last_given_frame() -> None:
     data, params = samples((square(6),), 3, UNSTEADY), Params.make(SMALL, {"increment": True})
-    loader, everyone, (module, _) = load(data, params), torch.arange(3), make(UNSTEADY, increment=True)
+    loader, everyone, (module, _) = (
+        load(data, params),
+        torch.arange(3),
+        make(UNSTEADY, increment=True),
+    )
     batch = now = batch_of(loader, 0, 1, 2)
     found, wanted = rollout(module, loader, batch, everyone, 5), []
     for _ in range(5):
         wanted.append(module(now))
         now = replace(now, window=torch.cat([now.window[:, 1:], wanted[-1]], 1))
-    torch.testing.assert_close(found, loader.finish(torch.cat(wanted, 1), everyone), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        found, loader.finish(torch.cat(wanted, 1), everyone), rtol=1e-4, atol=1e-5
+    )
     module.last.requires_grad_(False).weight.zero_()
     module.last.bias.zero_()
     still = torch.from_numpy(np.asarray(data.frames)[:, :1]).expand(-1, 5, -1, -1)
-    torch.testing.assert_close(rollout(module, loader, batch, everyone, 5), still, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        rollout(module, loader, batch, everyone, 5), still, rtol=1e-4, atol=1e-5
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------- learning
+# ----------------------------------------------------------------------------------------- learning
 
 
 def trained(module: Sp2Gno, loader: Loader, steps: int) -> float:
@@ -315,7 +429,9 @@ def trained(module: Sp2Gno, loader: Loader, steps: int) -> float:
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 5e-3, total_steps=steps)
     for _ in range(steps):
         optimiser.zero_grad()
-        error = (loader.finish(module(batch), indices) - target).flatten(1).norm(dim=1) / target.flatten(1).norm(dim=1)
+        error = (loader.finish(module(batch), indices) - target).flatten(1).norm(
+            dim=1
+        ) / target.flatten(1).norm(dim=1)
         error.mean().backward()
         optimiser.step()
         schedule.step()
@@ -342,5 +458,8 @@ def test_real_operator_is_learned_and_moves_to_another_mesh() -> None:
         with torch.no_grad():
             found = loader.finish(module(batch), indices)
         size = truth.flatten(1).norm(dim=1)
-        error, mean = (((one - truth).flatten(1).norm(dim=1) / size).mean() for one in (found, truth.mean(0)[None]))
+        error, mean = (
+            ((one - truth).flatten(1).norm(dim=1) / size).mean()
+            for one in (found, truth.mean(0)[None])
+        )
         assert float(error) < 0.6 * float(mean)

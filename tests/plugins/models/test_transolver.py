@@ -1,4 +1,6 @@
-"""Transolver: its counts, its formula in both orders of the products, its symmetries, and that it learns."""
+"""Transolver: its counts, its formula in both orders of the products, its symmetries, and that it
+learns.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,14 @@ ORDERS = ("fused", "plain")
 
 def make_task(dim: int = 2, static: int = 1, fields: int = 1, **changes: Any) -> gb.Task:
     names = tuple(gb.Field(f"u{i}") for i in range(fields))
-    return gb.Task("t", "t", names, dim=dim, static=tuple(gb.Field(f"a{i}") for i in range(static)), **changes)
+    return gb.Task(
+        "t", "t", names, dim=dim, static=tuple(gb.Field(f"a{i}") for i in range(static)), **changes
+    )
 
 
-def random_batch(task: gb.Task, size: int = 3, nodes: int = 20, dtype: torch.dtype = torch.float32) -> gb.Batch:
+def random_batch(
+    task: gb.Task, size: int = 3, nodes: int = 20, dtype: torch.dtype = torch.float32
+) -> gb.Batch:
     draw = torch.Generator().manual_seed(0)
 
     def normal(*shape: int) -> Tensor:
@@ -62,11 +68,15 @@ def count(task: gb.Task, preset: str = "paper", **knobs: Any) -> int:
 
 
 def nodes_picked(batch: gb.Batch, order: Tensor) -> gb.Batch:
-    picked = {"window": batch.window[:, :, order], "static": batch.static[:, order], "points": batch.points[:, order]}
+    picked = {
+        "window": batch.window[:, :, order],
+        "static": batch.static[:, order],
+        "points": batch.points[:, order],
+    }
     return replace(batch, **picked, tags=batch.tags[:, order])
 
 
-# --------------------------------------------------------------------------------------------------------------- counts
+# ------------------------------------------------------------------------------------------- counts
 
 
 def test_parameters_are_those_of_the_published_sizes() -> None:
@@ -87,7 +97,11 @@ def test_start_is_the_authors() -> None:
     assert inner.slice.weight.shape == (16, 32)
     matrices = [one for name, one in module.named_parameters() if one.dim() > 1]
     assert all(abs(float(one.detach().std()) - 0.02) < 0.003 for one in matrices)
-    assert all(float(one.detach().abs().max()) == 0 for name, one in module.named_parameters() if name.endswith("bias"))
+    assert all(
+        float(one.detach().abs().max()) == 0
+        for name, one in module.named_parameters()
+        if name.endswith("bias")
+    )
     assert all(0 <= one <= 1 / 256 for one in module.everywhere.tolist())
 
 
@@ -96,7 +110,7 @@ def test_width_must_divide_into_heads() -> None:
         Transolver(make_task(), Params(width=20, heads=8))
 
 
-# -------------------------------------------------------------------------------------------------------------- formula
+# ------------------------------------------------------------------------------------------ formula
 
 
 def literal(module: PhysicsAttention, x: Tensor) -> Tensor:
@@ -108,10 +122,14 @@ def literal(module: PhysicsAttention, x: Tensor) -> Tensor:
         rows = slice(head * each, (head + 1) * each)
         value = normed @ module.value.weight[rows].T + module.value.bias[rows]  # (N, e)
         place = normed @ module.place.weight[rows].T + module.place.bias[rows]  # (N, e)
-        logits = (place @ module.slice.weight.T + module.slice.bias) / module.temperature[head]  # (N, G)
+        # (N, G)
+        logits = (place @ module.slice.weight.T + module.slice.bias) / module.temperature[head]
         share = logits.exp() / logits.exp().sum(1, keepdim=True)
         slices = range(share.shape[1])
-        tokens = torch.stack([(share[:, g, None] * value).sum(0) / (share[:, g].sum() + EMPTY) for g in slices])  # (G, e)
+        # (G, e)
+        tokens = torch.stack(
+            [(share[:, g, None] * value).sum(0) / (share[:, g].sum() + EMPTY) for g in slices]
+        )
         query, key, content = (tokens @ matrix.T for matrix in module.query_key_value)
         scores = (query @ key.T / each**0.5).exp()
         heads.append(share @ (scores / scores.sum(1, keepdim=True) @ content))
@@ -163,7 +181,8 @@ def test_constant_values_come_back_constant(order: str) -> None:
         module.value.weight.zero_()  # every node has the value b_f
     x = torch.randn(1, 400, 16, dtype=torch.float64)
     y = module(x, None) - x
-    torch.testing.assert_close(y, y[:, :1].expand_as(y), rtol=0, atol=1e-5)  # up to the 1e-5 in the mean
+    # up to the 1e-5 in the mean
+    torch.testing.assert_close(y, y[:, :1].expand_as(y), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -190,39 +209,59 @@ def test_every_parameter_gets_a_gradient(order: str) -> None:
         torch.manual_seed(0)
         module = Transolver(task, Params(**SMALL, attention=order, octaves=2))
         module(random_batch(task)).square().sum().backward()
-        idle = [name for name, one in module.named_parameters() if one.grad is None or not one.grad.abs().sum() > 0]
+        idle = [
+            name
+            for name, one in module.named_parameters()
+            if one.grad is None or not one.grad.abs().sum() > 0
+        ]
         assert not idle, idle
 
 
 def test_bfloat16_trains_too() -> None:
     for order in ORDERS:
         torch.manual_seed(0)
-        module, batch = Transolver(make_task(), Params(**SMALL, attention=order)), random_batch(make_task())
+        module, batch = (
+            Transolver(make_task(), Params(**SMALL, attention=order)),
+            random_batch(make_task()),
+        )
         exact = module(batch).detach()
-        with torch.backends.mkldnn.flags(enabled=False), torch.autocast("cpu", dtype=torch.bfloat16):
+        with (
+            torch.backends.mkldnn.flags(enabled=False),
+            torch.autocast("cpu", dtype=torch.bfloat16),
+        ):
             y = module(batch)
             y.float().square().sum().backward()
         assert all(torch.isfinite(one.grad).all() for one in module.parameters())
         assert float((y.detach() - exact).norm() / exact.norm()) < 0.05
 
 
-# ----------------------------------------------------------------------------------------------------------- symmetries
+# --------------------------------------------------------------------------------------- symmetries
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_renumbered_nodes_give_renumbered_values(order: str) -> None:
     torch.manual_seed(0)
-    module, batch = Transolver(make_task(), Params(**SMALL, attention=order)), random_batch(make_task())
+    module, batch = (
+        Transolver(make_task(), Params(**SMALL, attention=order)),
+        random_batch(make_task()),
+    )
     turned = torch.randperm(batch.nodes)
-    torch.testing.assert_close(module(nodes_picked(batch, turned)), module(batch)[:, :, turned], rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        module(nodes_picked(batch, turned)), module(batch)[:, :, turned], rtol=0, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_twice_the_nodes_give_the_same_values(order: str) -> None:
     torch.manual_seed(0)
-    module, batch = Transolver(make_task(), Params(**SMALL, attention=order)), random_batch(make_task())
+    module, batch = (
+        Transolver(make_task(), Params(**SMALL, attention=order)),
+        random_batch(make_task()),
+    )
     twice = torch.arange(batch.nodes).repeat(2)
-    torch.testing.assert_close(module(nodes_picked(batch, twice)), module(batch)[:, :, twice], rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(
+        module(nodes_picked(batch, twice)), module(batch)[:, :, twice], rtol=1e-4, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -234,9 +273,15 @@ def test_padding_does_not_leak(order: str) -> None:
     dirty = replace(batch, mask=mask, static=torch.where(mask[..., None], batch.static, 1e3))
     for index, size in enumerate((20, 13, 7)):
         kept = torch.tensor([index])
-        one = {"window": batch.window[kept], "static": batch.static[kept], "points": batch.points[kept]}
+        one = {
+            "window": batch.window[kept],
+            "static": batch.static[kept],
+            "points": batch.points[kept],
+        }
         alone = nodes_picked(replace(batch, **one, scalars=batch.scalars[kept]), torch.arange(size))
-        torch.testing.assert_close(module(dirty)[[index], :, :size], module(alone), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(
+            module(dirty)[[index], :, :size], module(alone), rtol=1e-5, atol=1e-6
+        )
 
 
 def test_waves_of_the_coordinates_are_further_inputs() -> None:
@@ -254,7 +299,7 @@ def test_frames_can_be_found_one_by_one() -> None:
     assert MODEL.horizon(make_task(), Params(frames=4)) == gb.Horizon(0, 1)
 
 
-# ------------------------------------------------------------------------------------------------------------- learning
+# ----------------------------------------------------------------------------------------- learning
 
 
 def load(data: gb.Samples, like: gb.Samples) -> Loader:
@@ -277,7 +322,9 @@ def overfit(steps: int) -> tuple[Transolver, gb.Samples, float]:
     optimiser = torch.optim.AdamW(module.parameters(), lr=4e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 4e-3, total_steps=steps)
     for _ in range(steps):
-        error = (loader.finish(module(batch), everyone) - target).flatten(1).norm(dim=1) / target.flatten(1).norm(dim=1)
+        error = (loader.finish(module(batch), everyone) - target).flatten(1).norm(
+            dim=1
+        ) / target.flatten(1).norm(dim=1)
         optimiser.zero_grad()
         error.mean().backward()
         optimiser.step()
@@ -289,13 +336,19 @@ def test_it_fits_four_samples_and_answers_on_a_finer_mesh() -> None:
     module, data, error = overfit(300)
     assert error < 0.1
     finer = problems.steady({"train": 4}, problems.square(side=15))["train"]
-    nearest = np.argmin(((finer.meshes[0].points[:, None] - data.meshes[0].points) ** 2).sum(-1), axis=1)
-    elsewhere, everyone = load(replace(finer, static=np.asarray(data.static)[:, nearest]), data), torch.arange(4)
+    nearest = np.argmin(
+        ((finer.meshes[0].points[:, None] - data.meshes[0].points) ** 2).sum(-1), axis=1
+    )
+    elsewhere, everyone = (
+        load(replace(finer, static=np.asarray(data.static)[:, nearest]), data),
+        torch.arange(4),
+    )
     batch, _ = elsewhere.batch(everyone, torch.zeros_like(everyone), 1)
     with torch.no_grad():
         found = elsewhere.finish(module(batch), everyone)[:, 0, :, 0]  # (4, N)
     wanted = torch.as_tensor(np.asarray(data.frames)[:, 0, nearest, 0])
-    assert float((found - wanted).norm() / wanted.norm()) < 0.3  # nearest-node inputs and targets: coarse, but the same field
+    # nearest-node inputs and targets: coarse, but the same field
+    assert float((found - wanted).norm() / wanted.norm()) < 0.3
 
 
 @pytest.mark.slow

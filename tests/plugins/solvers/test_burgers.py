@@ -10,7 +10,14 @@ import pytest
 
 import gsnobench as gb
 from gsnobench.data import Array, Mesh
-from gsnobench_plugins.solvers.equations.burgers import STEEP, Flow, burgers_rhs, energy, gradient_matrices, make_flow
+from gsnobench_plugins.solvers.equations.burgers import (
+    STEEP,
+    Flow,
+    burgers_rhs,
+    energy,
+    gradient_matrices,
+    make_flow,
+)
 from gsnobench_plugins.solvers.equations.nested_burgers import nest, solve, to_nodes
 from gsnobench_plugins.solvers.meshing.pyramid import mesh_pyramid
 from gsnobench_plugins.solvers.meshing.red_refinement import refine_tetrahedra
@@ -31,7 +38,9 @@ def box(parts: int, dim: int) -> Mesh:
     corner = lattice[(lattice < parts).all(axis=1)]  # (boxes, dim)
     cells = []
     for path in itertools.permutations(range(dim)):
-        steps = np.concatenate([np.zeros((1, dim), int), np.cumsum(np.eye(dim, dtype=int)[list(path)], axis=0)])
+        steps = np.concatenate(
+            [np.zeros((1, dim), int), np.cumsum(np.eye(dim, dtype=int)[list(path)], axis=0)]
+        )
         nodes = number[tuple(np.moveaxis(corner[:, None] + steps, 2, 0))]  # (boxes, dim + 1)
         is_odd = np.linalg.det(np.eye(dim)[list(path)]) < 0
         cells.append(nodes[:, [1, 0, *range(2, dim + 1)]] if is_odd else nodes)
@@ -39,30 +48,40 @@ def box(parts: int, dim: int) -> Mesh:
     return Mesh(lattice / parts, np.concatenate(cells), {"boundary": rim})
 
 
-# -------------------------------------------------------------------------------------------------------------- the operators
+# ------------------------------------------------------------------------------------ the operators
 
 
 def test_gradients_of_linear_fields_are_exact():
     for mesh, slope in ((box(5, 2), [0.3, -1.7]), (mesh_pyramid(150), [0.3, -1.7, 2.1])):
         field = mesh.points @ slope + 0.4
-        found = np.stack([matrix @ field for matrix in gradient_matrices(mesh)], axis=1) / lumped_mass(mesh)[:, None]
+        found = (
+            np.stack([matrix @ field for matrix in gradient_matrices(mesh)], axis=1)
+            / lumped_mass(mesh)[:, None]
+        )
         assert np.abs(found - slope).max() < 1e-12
 
 
 @pytest.mark.parametrize("dim", [2, 3])
 def test_energy_changes_exactly_as_the_equation_says(dim):
-    """dE/dt = integral of |u|^2 div u / 2 - nu |grad u|^2, with the same quadrature, for a rough field."""
+    """dE/dt = integral of |u|^2 div u / 2 - nu |grad u|^2, with the same quadrature, for a rough
+    field.
+    """
     mesh = box(7, 2) if dim == 2 else mesh_pyramid(300)
     flow = make_flow(mesh)
     state = np.random.default_rng(1).standard_normal((len(flow.free), dim))
     values, rate = to_nodes(flow, state), np.empty_like(state)
-    divergence = sum(matrix @ values[:, axis] for axis, matrix in enumerate(gradient_matrices(mesh)))  # times mass
+    # times mass
+    divergence = sum(
+        matrix @ values[:, axis] for axis, matrix in enumerate(gradient_matrices(mesh))
+    )
     for viscosity in (0.0, 0.3):
         burgers_rhs(flow, viscosity, steep=0.0)(state, rate)
         change = float(np.sum(flow.mass[:, None] * state * rate))
         friction = viscosity * float(np.sum(state * (flow.stiffness() @ state)))
         work = 0.5 * float(np.sum(np.sum(values**2, axis=1) * divergence))
-        assert abs(change - (work - friction)) < 1e-12 * (friction + np.sum(np.abs(state * rate) * flow.mass[:, None]))
+        assert abs(change - (work - friction)) < 1e-12 * (
+            friction + np.sum(np.abs(state * rate) * flow.mass[:, None])
+        )
 
 
 def test_steep_fronts_lose_energy_and_resolved_flow_never_meets_the_brake():
@@ -70,7 +89,11 @@ def test_steep_fronts_lose_energy_and_resolved_flow_never_meets_the_brake():
     flow = make_flow(mesh)
     rough = np.random.default_rng(1).standard_normal((len(flow.free), 3))
     nodes = mesh.points[flow.free]
-    smooth = 0.5 * (nodes[:, 2] * np.prod(1.0 - np.abs(2.0 * nodes[:, :2] - 1.0), axis=1))[:, None] * np.ones(3)
+    smooth = (
+        0.5
+        * (nodes[:, 2] * np.prod(1.0 - np.abs(2.0 * nodes[:, :2] - 1.0), axis=1))[:, None]
+        * np.ones(3)
+    )
     found = {}
     for name, state in (("rough", rough), ("smooth", smooth)):
         plain, braked = np.empty_like(state), np.empty_like(state)
@@ -82,7 +105,9 @@ def test_steep_fronts_lose_energy_and_resolved_flow_never_meets_the_brake():
 
 
 def test_steps_are_stable_up_to_the_measured_limit():
-    """Random fields fall at the step in use and blow up at a few percent more than the limit of rk4."""
+    """Random fields fall at the step in use and blow up at a few percent more than the limit of
+    rk4.
+    """
     flow = make_flow(refine_tetrahedra(mesh_pyramid(150)))
     start = 1e-6 * np.random.default_rng(0).standard_normal((len(flow.free), 3))
     for factor, is_stable in ((1.0, True), (1.12, False)):
@@ -91,18 +116,24 @@ def test_steps_are_stable_up_to_the_measured_limit():
         assert (energy(flow, last) < energy(flow, start)) == is_stable
 
 
-# ------------------------------------------------------------------------------------------------------- exact solutions
+# ---------------------------------------------------------------------------------- exact solutions
 
 
 def wave(points: Array, dim: int) -> tuple[Array, Array]:
     """s = product of sin(pi x_a), zero on the boundary, (N,), and its gradient (N, d)."""
     sines, cosines = np.sin(np.pi * points), np.cos(np.pi * points)
-    gradient = [np.pi * cosines[:, a] * np.prod(np.delete(sines, a, axis=1), axis=1) for a in range(dim)]
+    gradient = [
+        np.pi * cosines[:, a] * np.prod(np.delete(sines, a, axis=1), axis=1) for a in range(dim)
+    ]
     return np.prod(sines, axis=1), np.stack(gradient, axis=1)
 
 
-def manufactured(mesh: Mesh, viscosity: float, until: float, step: float, *, steep: float = STEEP) -> tuple[Array, Array, Flow]:
-    """Found and exact states for u = cos(2 t) s(x) (1, -0.6, 0.8), forced by the source that makes it a solution."""
+def manufactured(
+    mesh: Mesh, viscosity: float, until: float, step: float, *, steep: float = STEEP
+) -> tuple[Array, Array, Flow]:
+    """Found and exact states for u = cos(2 t) s(x) (1, -0.6, 0.8), forced by the source that makes
+    it a solution.
+    """
     flow, dim = make_flow(mesh), mesh.dim
     direction = np.array([1.0, -0.6, 0.8])[:dim]
     s, gradient = wave(mesh.points[flow.free], dim)
@@ -112,7 +143,11 @@ def manufactured(mesh: Mesh, viscosity: float, until: float, step: float, *, ste
         """The last row is a clock, so that a source in time fits an autonomous integrator."""
         now = state[-1, 0]
         plain(state[:-1], out[:-1])
-        change = -2.0 * np.sin(2 * now) * s + np.cos(2 * now) * viscosity * dim * np.pi**2 * s + np.cos(2 * now) ** 2 * along
+        change = (
+            -2.0 * np.sin(2 * now) * s
+            + np.cos(2 * now) * viscosity * dim * np.pi**2 * s
+            + np.cos(2 * now) ** 2 * along
+        )
         out[:-1] += change[:, None] * direction
         out[-1] = 1.0
 
@@ -132,10 +167,15 @@ def test_manufactured_solution_converges_to_second_order(dim, parts, bar):
 
 
 def time_errors(viscosity: float, steep: float) -> Array:
-    """Differences between runs with 2, 4 and 8 times the steps that stability asks for, over the norm of the last, (2,)."""
+    """Differences between runs with 2, 4 and 8 times the steps that stability asks for, over the
+    norm of the last, (2,).
+    """
     mesh = box(6, 2)
     longest = make_flow(mesh).step(viscosity, 1.5)
-    runs = [manufactured(mesh, viscosity, 0.4, 0.4 / round(0.4 / longest * k), steep=steep)[0] for k in (2, 4, 8)]
+    runs = [
+        manufactured(mesh, viscosity, 0.4, 0.4 / round(0.4 / longest * k), steep=steep)[0]
+        for k in (2, 4, 8)
+    ]
     return np.array([relative(runs[0], runs[1]), relative(runs[1], runs[2])])
 
 
@@ -146,7 +186,9 @@ def test_time_steps_converge_to_fourth_order(viscosity, steep):
 
 
 def test_the_brake_costs_order_in_time_but_no_accuracy_that_counts():
-    """It sets in with a kink, so that steps converge more slowly where it acts; their error is small all the same."""
+    """It sets in with a kink, so that steps converge more slowly where it acts; their error is
+    small all the same.
+    """
     errors = time_errors(0.02, STEEP)
     assert math.log2(errors[0] / errors[1]) < 3.8 and errors[0] < 1e-5
 
@@ -154,7 +196,9 @@ def test_the_brake_costs_order_in_time_but_no_accuracy_that_counts():
 @pytest.mark.parametrize(("dim", "parts", "bar"), [(2, 10, 2e-3), (3, 6, 1e-2)])
 @pytest.mark.parametrize("with_modes", [False, True])
 def test_eigenmodes_decay_as_the_heat_equation_says(dim, parts, bar, with_modes):
-    """A field too weak for advection: e^(-nu lambda t) with lambda = d pi^2, of the remaining value, in both marches."""
+    """A field too weak for advection: e^(-nu lambda t) with lambda = d pi^2, of the remaining
+    value, in both marches.
+    """
     viscosity, times = 0.1, np.linspace(0.0, 1.0, 6).tolist()
     nested = nest(
         box(parts, dim),

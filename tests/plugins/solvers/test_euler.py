@@ -1,4 +1,6 @@
-"""The Euler solver and its parts, against exact answers: fluxes, free stream, vortex, shock, vacuum, walls, symmetry."""
+"""The Euler solver and its parts, against exact answers: fluxes, free stream, vortex, shock,
+vacuum, walls, symmetry.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +55,13 @@ def strip(columns: int, rows: int = 4, length: float = 1.0) -> tuple[Array, Dual
     x, y = np.meshgrid(edge * np.arange(columns + 1), edge * np.arange(rows + 1), indexing="ij")
     points = np.stack([x.ravel(), y.ravel()], axis=1)
     number = np.arange(len(points)).reshape(columns + 1, rows + 1)
-    a, b, c, d = (part.ravel() for part in (number[:-1, :-1], number[1:, :-1], number[1:, 1:], number[:-1, 1:]))
-    return points, dual_mesh(points, np.concatenate([np.stack([a, b, c], 1), np.stack([a, c, d], 1)]))
+    a, b, c, d = (
+        part.ravel()
+        for part in (number[:-1, :-1], number[1:, :-1], number[1:, 1:], number[:-1, 1:])
+    )
+    return points, dual_mesh(
+        points, np.concatenate([np.stack([a, b, c], 1), np.stack([a, c, d], 1)])
+    )
 
 
 def last(dual: DualMesh, is_wall: Array, stream: Stream, primitive: Array, time: float) -> Array:
@@ -66,7 +73,7 @@ def uniform(dual: DualMesh, stream: Stream) -> Array:
     return np.tile(stream.primitive, (dual.volume.size, 1))
 
 
-# ------------------------------------------------------------------------------------------------------ states and fluxes
+# -------------------------------------------------------------------------------- states and fluxes
 
 
 def test_conserved_and_primitive_variables_are_inverse():
@@ -82,14 +89,18 @@ def test_free_stream_drifts_by_no_more_than_rounding(foil):
 
 
 def test_flux_of_a_smooth_state_is_the_exact_one(square):
-    """Density, velocity and pressure linear in space: the rate of mass is -div(rho v) to second order, inside."""
+    """Density, velocity and pressure linear in space: the rate of mass is -div(rho v) to second
+    order, inside.
+    """
     mesh, _ = square
     errors = []
     for _ in range(2):
         mesh, _ = refine(mesh)
         dual = dual_mesh(mesh.points, mesh.cells)
         x, y = mesh.points.T
-        primitive = np.stack([1.0 + 0.1 * x, 0.3 + 0.2 * y, 0.1 - 0.1 * x, PRESSURE + 0.05 * y], axis=1)
+        primitive = np.stack(
+            [1.0 + 0.1 * x, 0.3 + 0.2 * y, 0.1 - 0.1 * x, PRESSURE + 0.05 * y], axis=1
+        )
         rate = np.empty_like(primitive)
         euler_rhs(dual, np.ones(len(dual.wall), dtype=bool), STILL)(conserved(primitive), rate)
         inside = ~mesh.tags["boundary"]
@@ -112,21 +123,28 @@ def test_mass_and_energy_in_a_closed_box_are_kept(square):
     primitive = np.tile([1.0, 0.0, 0.0, PRESSURE], (mesh.size, 1))
     primitive[:, 3] *= 1.0 + np.exp(-np.sum((mesh.points - 0.4) ** 2, axis=1) / 0.02)
     before = dual.volume @ conserved(primitive)
-    after = dual.volume @ conserved(last(dual, np.ones(len(dual.wall), dtype=bool), STILL, primitive, 1.0))
+    after = dual.volume @ conserved(
+        last(dual, np.ones(len(dual.wall), dtype=bool), STILL, primitive, 1.0)
+    )
     assert np.abs(after[[0, 3]] / before[[0, 3]] - 1).max() < 1e-12
 
 
-# ---------------------------------------------------------------------------------------------------------- exact solutions
+# ---------------------------------------------------------------------------------- exact solutions
 
 
-def vortex(points: Array, centre: Array, stream: Stream, *, speed: float = 0.2, width: float = 0.1) -> Array:
+def vortex(
+    points: Array, centre: Array, stream: Stream, *, speed: float = 0.2, width: float = 0.1
+) -> Array:
     """An isentropic vortex that the stream carries along unchanged."""
     away = (points - centre) / width
     bell = np.exp(0.5 * (1.0 - np.sum(away**2, axis=1)))
     sound = 1.0 - 0.5 * (GAMMA - 1.0) * (speed * bell) ** 2  # squared
     rho = sound ** (1.0 / (GAMMA - 1.0))
     _, u, v, _ = stream.primitive
-    return np.stack([rho, u - speed * away[:, 1] * bell, v + speed * away[:, 0] * bell, PRESSURE * rho**GAMMA], axis=1)
+    return np.stack(
+        [rho, u - speed * away[:, 1] * bell, v + speed * away[:, 0] * bell, PRESSURE * rho**GAMMA],
+        axis=1,
+    )
 
 
 def test_isentropic_vortex_is_carried_with_second_order():
@@ -137,10 +155,18 @@ def test_isentropic_vortex_is_carried_with_second_order():
             mesh, _ = refine(mesh)
         dual = dual_mesh(mesh.points, mesh.cells)
         start = np.array([0.45, 0.5])
-        found = last(dual, np.zeros(len(dual.wall), dtype=bool), stream, vortex(mesh.points, start, stream), time)
+        found = last(
+            dual,
+            np.zeros(len(dual.wall), dtype=bool),
+            stream,
+            vortex(mesh.points, start, stream),
+            time,
+        )
         exact = vortex(mesh.points, start + time * stream.primitive[1:3], stream)
         misses = dual.volume @ (found - exact) ** 2
-        errors.append(math.sqrt(misses.sum() / (dual.volume @ (exact - stream.primitive) ** 2).sum()))
+        errors.append(
+            math.sqrt(misses.sum() / (dual.volume @ (exact - stream.primitive) ** 2).sum())
+        )
     assert errors[1] < 0.03
     assert math.log2(errors[0] / errors[1]) > 1.8
 
@@ -154,12 +180,14 @@ def test_shock_runs_with_the_speed_of_rankine_and_hugoniot():
     primitive = np.tile([1.0, 0.0, 0.0, PRESSURE], (len(points), 1))
     primitive[points[:, 0] < 0.2] = behind
     is_wall = np.ones(len(dual.wall), dtype=bool)
-    is_wall[(points[dual.wall][:, :, 0] == 0.0).all(axis=1)] = False  # the gas of the right side would rush in there
+    # the gas of the right side would rush in there
+    is_wall[(points[dual.wall][:, :, 0] == 0.0).all(axis=1)] = False
     found = last(dual, is_wall, STILL, primitive, 0.2)
     line = points[:, 1] == points[:, 1].max() / 2
     x, rho = points[line, 0], found[line, 0]
     assert abs(x[rho > 0.5 * (1.0 + dense)].max() - (0.2 + 0.2 * mach)) < 2.5 / columns
-    plateau = (x > 0.43) & (x < 0.48)  # behind the shock, ahead of the rarefaction from the open end
+    # behind the shock, ahead of the rarefaction from the open end
+    plateau = (x > 0.43) & (x < 0.48)
     assert np.abs(found[line][plateau] - behind).max() < 0.02
     assert rho.max() < 1.02 * dense
     assert np.abs(found[x.size :, 2]).max() < 0.05
@@ -178,7 +206,9 @@ def test_near_vacuum_keeps_density_and_pressure_positive():
 
 
 def test_step_is_stable_with_a_margin(square):
-    """In nearly still air noise decays at the step that is used, in every cell at once, and blows up at 1.6 times it."""
+    """In nearly still air noise decays at the step that is used, in every cell at once, and blows
+    up at 1.6 times it.
+    """
     mesh, dual = square
     stream = Stream(0.05)
     rhs, rates = euler_rhs(dual, np.zeros(len(dual.wall), dtype=bool), stream), euler_rates(dual)
@@ -193,13 +223,15 @@ def test_step_is_stable_with_a_margin(square):
 
         with np.errstate(all="ignore"):
             *_, after = ssp_rk3(local, state, (0.0, 300.0), 1.0)
-            return float(np.nan_to_num(np.abs(primitives(after) - stream.primitive).max(), nan=np.inf))
+            return float(
+                np.nan_to_num(np.abs(primitives(after) - stream.primitive).max(), nan=np.inf)
+            )
 
     assert left(1.0) < 0.5 * np.abs(noise).max()
     assert left(1.6) > 1e-3
 
 
-# ------------------------------------------------------------------------------------------------------------ bodies in flow
+# ----------------------------------------------------------------------------------- bodies in flow
 
 
 def test_dual_cells_around_the_foil_are_closed(foil):
@@ -210,7 +242,9 @@ def test_dual_cells_around_the_foil_are_closed(foil):
         np.add.at(outward, dual.wall[:, end], dual.wall_normal)
     assert np.abs(outward).max() < 1e-12
     assert np.abs(dual.wall_normal[is_wall].sum(axis=0)).max() < 1e-14
-    assert dual.volume.sum() == pytest.approx(cell_measures(mesh.points, mesh.cells).sum(), rel=1e-13)
+    assert dual.volume.sum() == pytest.approx(
+        cell_measures(mesh.points, mesh.cells).sum(), rel=1e-13
+    )
 
 
 def test_mirrored_mesh_and_angle_give_the_mirrored_flow(foil):
@@ -230,7 +264,9 @@ def test_steady_state_stays_when_it_evolves(foil):
     stream = Stream(0.5, 2.0)
     steady = steady_state(dual, is_wall, stream, residual=1e-8)
     assert steady.residual < 1e-8
-    assert np.abs(last(dual, is_wall, stream, steady.primitive, 0.5) - steady.primitive).max() < 1e-5
+    assert (
+        np.abs(last(dual, is_wall, stream, steady.primitive, 0.5) - steady.primitive).max() < 1e-5
+    )
 
 
 def test_lift_grows_with_the_angle_and_follows_thin_foils_roughly(foil):
@@ -238,13 +274,17 @@ def test_lift_grows_with_the_angle_and_follows_thin_foils_roughly(foil):
     lift = []
     for degrees in (0.0, 2.0):
         stream = Stream(0.3, degrees)
-        lift.append(forces(dual, is_wall, stream, steady_state(dual, is_wall, stream, residual=1e-6).primitive).lift)
+        lift.append(
+            forces(
+                dual, is_wall, stream, steady_state(dual, is_wall, stream, residual=1e-6).primitive
+            ).lift
+        )
     slope = 2.0 * math.pi / math.sqrt(1.0 - 0.3**2)  # Prandtl-Glauert, per radian
     assert abs(lift[0]) < 5e-3
     assert lift[1] - lift[0] == pytest.approx(slope * math.radians(2.0), rel=0.15)
 
 
-# ------------------------------------------------------------------------------------------------------- sections and meshes
+# ------------------------------------------------------------------------------ sections and meshes
 
 
 def test_section_is_naca_0012():
@@ -271,18 +311,35 @@ def test_wrong_code_is_one_line(code):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("section", [Section(0.04, 0.3, 0.09), Section(0.04, 0.5, 0.15), Section(0.0, 0.4, 0.09)])
+@pytest.mark.parametrize(
+    "section", [Section(0.04, 0.3, 0.09), Section(0.04, 0.5, 0.15), Section(0.0, 0.4, 0.09)]
+)
 def test_mesh_of_any_section_has_the_wanted_counts_and_angles(section):
     mesh = foil_mesh(section, nodes=600, radius=50.0)
     on_foil, on_far = boundary_counts(600)
-    assert (mesh.size, int(mesh.tags["foil"].sum()), int(mesh.tags["far"].sum())) == (600, on_foil, on_far)
+    assert (mesh.size, int(mesh.tags["foil"].sum()), int(mesh.tags["far"].sum())) == (
+        600,
+        on_foil,
+        on_far,
+    )
     assert len(mesh.cells) == 2 * 600 - on_foil - on_far
     assert min_angle(mesh) > 25.0
     assert (mesh.tags["boundary"] == mesh.tags["foil"] | mesh.tags["far"]).all()
 
 
 def test_given_boundary_nodes_are_kept_and_impossible_angles_are_refused():
-    rim = np.array([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0], [1.0, 0.5], [1.0, 1.0], [0.5, 1.0], [0.0, 1.0], [0.0, 0.5]])
+    rim = np.array(
+        [
+            [0.0, 0.0],
+            [0.5, 0.0],
+            [1.0, 0.0],
+            [1.0, 0.5],
+            [1.0, 1.0],
+            [0.5, 1.0],
+            [0.0, 1.0],
+            [0.0, 0.5],
+        ]
+    )
     mesh = mesh_inside([rim], nodes=13, size=lambda points: np.full(len(points), 0.45))
     assert np.array_equal(mesh.points[:8], rim)
     assert mesh.size == 13

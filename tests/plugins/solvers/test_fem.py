@@ -1,4 +1,6 @@
-"""Finite elements: exact on linear functions, second order, symmetric positive definite; multigrid equals the direct solve."""
+"""Finite elements: exact on linear functions, second order, symmetric positive definite; multigrid
+equals the direct solve.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from gsnobench_plugins.solvers.methods.fem import (
 )
 from gsnobench_plugins.solvers.methods.multigrid import NestedDiffusion
 
-NOTCHED = np.array([[0, 0], [0.49, 0], [0.49, 0.4], [0.51, 0.4], [0.51, 0], [1, 0], [0.5, np.sqrt(0.75)]])
+NOTCHED = np.array(
+    [[0, 0], [0.49, 0], [0.49, 0.4], [0.51, 0.4], [0.51, 0], [1, 0], [0.5, np.sqrt(0.75)]]
+)
 SQUARE = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
 
 
@@ -35,7 +39,9 @@ def triangles() -> Mesh:
 
 @pytest.fixture(scope="module")
 def tetrahedra() -> Mesh:
-    """A cube of 4^3 cubes, each cut into the six tetrahedra along its main diagonal, inner nodes shaken."""
+    """A cube of 4^3 cubes, each cut into the six tetrahedra along its main diagonal, inner nodes
+    shaken.
+    """
     axis = np.linspace(0, 1, 5)
     grid = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
     number = np.arange(125).reshape(5, 5, 5)
@@ -162,16 +168,28 @@ def test_a_stencil_never_reaches_across_the_slit(triangles: Mesh) -> None:
 
 def test_multigrid_equals_the_direct_solution(triangles: Mesh) -> None:
     nested = NestedDiffusion.of(triangles, refinements=2)
-    coefficient = np.where(np.random.default_rng(2).random(len(cells_of(nested.finest))) < 0.5, 12.0, 3.0)
-    direct = solve_dirichlet(stiffness(nested.finest, coefficient), lumped_mass(nested.finest), nested.finest.tags["boundary"])
+    coefficient = np.where(
+        np.random.default_rng(2).random(len(cells_of(nested.finest))) < 0.5, 12.0, 3.0
+    )
+    direct = solve_dirichlet(
+        stiffness(nested.finest, coefficient),
+        lumped_mass(nested.finest),
+        nested.finest.tags["boundary"],
+    )
     solved = nested.solve(coefficient)
     assert np.linalg.norm(solved - direct) < 1e-9 * np.linalg.norm(direct)
     source = np.random.default_rng(3).standard_normal(nested.finest.size)
-    direct = solve_dirichlet(stiffness(nested.finest, coefficient), source, nested.finest.tags["boundary"])
-    assert np.linalg.norm(nested.solve(coefficient, source) - direct) < 1e-8 * np.linalg.norm(direct)
+    direct = solve_dirichlet(
+        stiffness(nested.finest, coefficient), source, nested.finest.tags["boundary"]
+    )
+    assert np.linalg.norm(nested.solve(coefficient, source) - direct) < 1e-8 * np.linalg.norm(
+        direct
+    )
 
 
-def test_the_coarse_operator_with_mean_coefficients_is_the_galerkin_product(triangles: Mesh) -> None:
+def test_the_coarse_operator_with_mean_coefficients_is_the_galerkin_product(
+    triangles: Mesh,
+) -> None:
     nested = NestedDiffusion.of(triangles, refinements=1)
     fine = np.random.default_rng(4).uniform(1.0, 5.0, len(cells_of(nested.finest)))
     product = nested.restrictions[0] @ nested.forms[1].matrix(fine) @ nested.prolongations[0]
@@ -206,5 +224,7 @@ def test_a_point_outside_takes_a_value_of_the_nearest_cell(triangles: Mesh) -> N
 
 def test_boundary_facets_of_tetrahedra_close_the_surface(tetrahedra: Mesh) -> None:
     corners = tetrahedra.points[boundary_facets(cells_of(tetrahedra))]
-    areas = 0.5 * np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1)
+    areas = 0.5 * np.linalg.norm(
+        np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1
+    )
     assert areas.sum() == pytest.approx(6.0, rel=1e-12)

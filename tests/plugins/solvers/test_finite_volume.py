@@ -1,4 +1,6 @@
-"""The shallow-water solver and its parts: dual mesh, subdivision, integrator, fluxes and walls, against exact answers."""
+"""The shallow-water solver and its parts: dual mesh, subdivision, integrator, fluxes and walls,
+against exact answers.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,26 @@ WATER = Water(gravity=8.81, depth=5.0, dissipation=0.5)
 SPEED = math.sqrt(WATER.gravity * WATER.depth)
 
 
-def rectangle(columns: int, rows: int, width: float, height: float, shake: float = 0.0) -> tuple[Array, Array]:
-    """A triangulated rectangle, mirror-symmetric in both axes for even counts; inner nodes shaken by a share of the edge."""
-    x, y = np.meshgrid(np.linspace(0, width, columns + 1), np.linspace(0, height, rows + 1), indexing="ij")
+def rectangle(
+    columns: int, rows: int, width: float, height: float, shake: float = 0.0
+) -> tuple[Array, Array]:
+    """A triangulated rectangle, mirror-symmetric in both axes for even counts; inner nodes shaken
+    by a share of the edge.
+    """
+    x, y = np.meshgrid(
+        np.linspace(0, width, columns + 1), np.linspace(0, height, rows + 1), indexing="ij"
+    )
     points = np.stack([x.ravel(), y.ravel()], axis=1)
     inside = (x > 0) & (x < width) & (y > 0) & (y < height)
     edge = np.array([width / columns, height / rows])
-    points[inside.ravel()] += shake * edge * np.random.default_rng(0).uniform(-1, 1, (int(inside.sum()), 2))
+    points[inside.ravel()] += (
+        shake * edge * np.random.default_rng(0).uniform(-1, 1, (int(inside.sum()), 2))
+    )
     number = np.arange(len(points)).reshape(columns + 1, rows + 1)
-    a, b, c, d = (part.ravel() for part in (number[:-1, :-1], number[1:, :-1], number[1:, 1:], number[:-1, 1:]))
+    a, b, c, d = (
+        part.ravel()
+        for part in (number[:-1, :-1], number[1:, :-1], number[1:, 1:], number[:-1, 1:])
+    )
     i, j = np.meshgrid(np.arange(columns), np.arange(rows), indexing="ij")
     falls = ((i < columns / 2) == (j < rows / 2)).ravel()[:, None]
     first = np.where(falls, np.stack([a, b, d], axis=1), np.stack([a, b, c], axis=1))
@@ -45,14 +58,18 @@ def lake() -> tuple[Array, Array]:
     return subdivide(mesh.points, mesh.cells, 2)
 
 
-def run(points: Array, dual: DualMesh, state: Array, times: list[float], water: Water = WATER) -> list[Array]:
+def run(
+    points: Array, dual: DualMesh, state: Array, times: list[float], water: Water = WATER
+) -> list[Array]:
     rhs = shallow_water_rhs(dual, water)
     highest = water.depth + max(0.0, state[:, 0].max())
     step = LONGEST_STEP / (spectral_radius(rhs, state.shape) * math.sqrt(highest / water.depth))
     return [frame.copy() for frame in ssp_rk3(rhs, state, times, step)]
 
 
-def bump(points: Array, centre: tuple[float, float], amplitude: float = 1.0, sigma: float = 20.0) -> Array:
+def bump(
+    points: Array, centre: tuple[float, float], amplitude: float = 1.0, sigma: float = 20.0
+) -> Array:
     state = np.zeros((len(points), 3))
     state[:, 0] = amplitude * np.exp(-np.sum((points - centre) ** 2, axis=1) / (2 * sigma**2))
     return state
@@ -62,7 +79,7 @@ def error(volume: Array, found: Array, exact: Array) -> float:
     return math.sqrt(np.sum(volume * (found - exact) ** 2) / np.sum(volume * exact**2))
 
 
-# ---------------------------------------------------------------------------------------------------------------- geometry
+# ----------------------------------------------------------------------------------------- geometry
 
 
 def test_dual_cells_are_closed_and_fill_the_domain(lake):
@@ -106,14 +123,19 @@ def test_subdivision_keeps_nodes_area_shape_and_conformity(pieces):
     assert len(cells) == len(mesh.cells) * pieces**2
     assert len(points) - len(mesh_edges(cells)) + len(cells) == 1  # Euler: no crack, no double node
     areas = cell_measures(points, cells).reshape(len(mesh.cells), -1)
-    assert np.allclose(areas * pieces**2, cell_measures(mesh.points, mesh.cells)[:, None], rtol=1e-10)
+    assert np.allclose(
+        areas * pieces**2, cell_measures(mesh.points, mesh.cells)[:, None], rtol=1e-10
+    )
 
 
 def test_subdivision_in_two_is_red_refinement():
     mesh = mesh_polygon(lake_union_outline(), nodes=120)
     points, _ = subdivide(mesh.points, mesh.cells, 2)
     fine, _ = refine(mesh)
-    assert np.allclose(np.sort(points.view("f8,f8").ravel()).view(float), np.sort(fine.points.view("f8,f8").ravel()).view(float))
+    assert np.allclose(
+        np.sort(points.view("f8,f8").ravel()).view(float),
+        np.sort(fine.points.view("f8,f8").ravel()).view(float),
+    )
 
 
 def test_compact_order_is_a_permutation_that_brings_neighbours_together(lake):
@@ -125,7 +147,7 @@ def test_compact_order_is_a_permutation_that_brings_neighbours_together(lake):
     assert np.abs(np.diff(place[edge], axis=1)).max() < 0.1 * np.abs(np.diff(edge, axis=1)).max()
 
 
-# -------------------------------------------------------------------------------------------------------------------- time
+# --------------------------------------------------------------------------------------------- time
 
 
 @pytest.mark.parametrize(("method", "order", "bar"), [(ssp_rk3, 2.8, 4e-5), (rk4, 3.8, 4e-7)])
@@ -165,7 +187,7 @@ def test_longest_step_is_stable_for_rough_waves(dissipation):
     assert np.abs(last).max() < 1e-2
 
 
-# ----------------------------------------------------------------------------------------------------------------- physics
+# ------------------------------------------------------------------------------------------ physics
 
 
 def test_compiled_kernels_agree_with_the_same_python(monkeypatch):
@@ -203,7 +225,13 @@ def test_mass_is_conserved_to_round_off_and_energy_never_grows(lake):
 
     def energy(frame: Array) -> float:
         h = WATER.depth + frame[:, 0]
-        return float(np.sum(dual.volume * 0.5 * (WATER.gravity * frame[:, 0] ** 2 + (frame[:, 1] ** 2 + frame[:, 2] ** 2) / h)))
+        return float(
+            np.sum(
+                dual.volume
+                * 0.5
+                * (WATER.gravity * frame[:, 0] ** 2 + (frame[:, 1] ** 2 + frame[:, 2] ** 2) / h)
+            )
+        )
 
     energies = [energy(frame) for frame in frames]
     assert all(later < earlier for earlier, later in zip(energies[:-1], energies[1:], strict=True))
@@ -212,7 +240,9 @@ def test_mass_is_conserved_to_round_off_and_energy_never_grows(lake):
 
 @pytest.mark.parametrize(("shake", "bar"), [(0.0, 8e-4), (0.15, 1.2e-3)])
 def test_small_standing_wave_has_the_exact_frequency(shake, bar):
-    """cos(pi x) cos(pi y) cos(w t) with w = pi sqrt(2 g H) solves the small-amplitude equations between four walls."""
+    """cos(pi x) cos(pi y) cos(w t) with w = pi sqrt(2 g H) solves the small-amplitude equations
+    between four walls.
+    """
     errors = []
     for rows in (24, 48):
         points, cells = rectangle(2 * rows, rows, 2.0, 1.0, shake)
@@ -229,12 +259,16 @@ def test_small_standing_wave_has_the_exact_frequency(shake, bar):
 
 
 def test_nonlinear_simple_wave_steepens_as_the_characteristics_say():
-    """u = 2 (c - c0) running to the right: c is constant along dx/dt = 3 c - 2 c0, an exact solution before it breaks."""
+    """u = 2 (c - c0) running to the right: c is constant along dx/dt = 3 c - 2 c0, an exact
+    solution before it breaks.
+    """
 
     def exact(x: Array, time: float) -> Array:
         c = np.full(len(x), SPEED)
         for _ in range(200):  # fixed point of c = c(x - (3 c - 2 c0) t, 0)
-            c = SPEED + 0.4 * np.exp(-((x - (3 * c - 2 * SPEED) * time - 60.0) ** 2) / (2 * 12.0**2))
+            c = SPEED + 0.4 * np.exp(
+                -((x - (3 * c - 2 * SPEED) * time - 60.0) ** 2) / (2 * 12.0**2)
+            )
         return c
 
     errors, end = [], 6.0
@@ -275,6 +309,11 @@ def test_wall_reflects_like_a_mirror_image():
 
 def test_depth_stays_positive_for_a_bump_of_the_highest_kind(lake):
     points, cells = lake
-    frames = run(points, dual_mesh(points, cells), bump(points, (190.0, 280.0), 3.0, 15.0), [1.5 * k for k in range(21)])
+    frames = run(
+        points,
+        dual_mesh(points, cells),
+        bump(points, (190.0, 280.0), 3.0, 15.0),
+        [1.5 * k for k in range(21)],
+    )
     assert min(frame[:, 0].min() for frame in frames) > -0.8 * WATER.depth
     assert np.isfinite(frames[-1]).all()

@@ -1,4 +1,6 @@
-"""Rivlin-Saunders solids on Taylor-Hood elements: exact states, balance of forces and volume, orders of convergence."""
+"""Rivlin-Saunders solids on Taylor-Hood elements: exact states, balance of forces and volume,
+orders of convergence.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,30 @@ import pytest
 
 import gsnobench as gb
 from gsnobench.data import Array
-from gsnobench_plugins.solvers.equations.hyperelasticity import RivlinSaunders, deform, internal_forces, von_mises
+from gsnobench_plugins.solvers.equations.hyperelasticity import (
+    RivlinSaunders,
+    deform,
+    internal_forces,
+    von_mises,
+)
 from gsnobench_plugins.solvers.equations.unit_cell import SQUARE, bent_space, mesh_cell, refine_cell
 from gsnobench_plugins.solvers.meshing.local_refinement import refine_where
 from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
-from gsnobench_plugins.solvers.meshing.topology import boundary_edges, cell_measures, cells_of, mesh_edges, min_angle
+from gsnobench_plugins.solvers.meshing.topology import (
+    boundary_edges,
+    cell_measures,
+    cells_of,
+    mesh_edges,
+    min_angle,
+)
 from gsnobench_plugins.solvers.methods.stress_recovery import mean_near, recover
-from gsnobench_plugins.solvers.methods.taylor_hood import QUADRATURE, WEIGHTS, TaylorHood, quadratic_shapes, quadratic_slopes
+from gsnobench_plugins.solvers.methods.taylor_hood import (
+    QUADRATURE,
+    WEIGHTS,
+    TaylorHood,
+    quadratic_shapes,
+    quadratic_slopes,
+)
 from gsnobench_plugins.solvers.shapes.voids import Void, VoidLaw
 
 RUBBER = RivlinSaunders(1.863e5, 9.79e3)
@@ -36,7 +55,7 @@ def top_load(space: TaylorHood, traction: float) -> Array:
     return space.edge_load(top, np.array([0.0, traction]))
 
 
-# ------------------------------------------------------------------------------------------------------------ exact states
+# ------------------------------------------------------------------------------------- exact states
 
 
 @pytest.mark.parametrize("stretch", [1.001, 1.05, 1.3])
@@ -90,7 +109,7 @@ def test_deviator_is_that_of_the_three_dimensional_law() -> None:
     assert von_mises(found) == pytest.approx(np.sqrt(1.5 * np.sum(cauchy**2)))
 
 
-# ----------------------------------------------------------------------------------------------- balance, volume, symmetry
+# ------------------------------------------------------------------------ balance, volume, symmetry
 
 
 @pytest.fixture(scope="module", params=[100.0, 3e4])
@@ -124,7 +143,8 @@ def test_volume_is_kept_in_the_weak_sense(pulled: tuple) -> None:
     assert np.abs(tested).max() <= 1e-12 * strain
     area = space.weights.sum()
     assert abs(np.sum(space.weights * growth)) <= 1e-12 * strain * area
-    assert np.sqrt(np.sum(space.weights * growth**2) / area) <= 0.05 * strain  # pointwise only as fine as the mesh
+    # pointwise only as fine as the mesh
+    assert np.sqrt(np.sum(space.weights * growth**2) / area) <= 0.05 * strain
 
 
 def test_the_default_load_is_linear_and_needs_one_factorisation(pulled: tuple) -> None:
@@ -137,17 +157,24 @@ def test_a_load_beyond_bearing_is_one_line() -> None:
     space = square(30)
     clamped = space.nodes[:, 1] == 0.0
     with pytest.raises(gb.DataError, match="no equilibrium was found") as caught:
-        deform(space, RUBBER, top_load(space, -0.9 * RUBBER.shear), where(space, clamped, 0) | where(space, clamped, 1))
+        deform(
+            space,
+            RUBBER,
+            top_load(space, -0.9 * RUBBER.shear),
+            where(space, clamped, 0) | where(space, clamped, 1),
+        )
     assert "\n" not in str(caught.value)
 
 
-# ---------------------------------------------------------------------------------------------------------- spaces and orders
+# -------------------------------------------------------------------------------- spaces and orders
 
 
 def test_shape_functions_and_quadrature_are_exact() -> None:
     assert quadratic_shapes(QUADRATURE).sum(axis=1) == pytest.approx(np.ones(6))
     assert quadratic_slopes(QUADRATURE).sum(axis=1) == pytest.approx(np.zeros((6, 2)))
-    corners_and_middles = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0.5, 0.5, 0], [0, 0.5, 0.5], [0.5, 0, 0.5]])
+    corners_and_middles = np.array(
+        [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0.5, 0.5, 0], [0, 0.5, 0.5], [0.5, 0, 0.5]]
+    )
     assert quadratic_shapes(corners_and_middles) == pytest.approx(np.eye(6))
     x, y = QUADRATURE[:, 1], QUADRATURE[:, 2]
     assert WEIGHTS @ (x**2 * y**2) == pytest.approx(1 / 180)  # 2! 2! / 6!
@@ -173,36 +200,54 @@ def test_recovered_stress_is_of_second_order_up_to_the_boundary() -> None:
         values = np.stack([np.sin(3 * x) * np.cos(2 * y), np.zeros(len(x))], axis=1)
         found = recover(space, space.gradient(values)[:, :, 0])[: coarse.size]  # (200, 2)
         x, y = coarse.points.T
-        exact = np.stack([3 * np.cos(3 * x) * np.cos(2 * y), -2 * np.sin(3 * x) * np.sin(2 * y)], axis=1)
+        exact = np.stack(
+            [3 * np.cos(3 * x) * np.cos(2 * y), -2 * np.sin(3 * x) * np.sin(2 * y)], axis=1
+        )
         worst.append(np.abs(found - exact).max())
     assert worst[2] < 2e-3
     assert np.log2(worst[0] / worst[1]) > 1.8 and np.log2(worst[1] / worst[2]) > 1.8
 
 
 def manufactured(space: TaylorHood) -> tuple[float, float]:
-    """Errors of displacement and stress for the curl of a stream function, at small strain, with its body force."""
+    """Errors of displacement and stress for the curl of a stream function, at small strain, with
+    its body force.
+    """
     size = 1e-4
 
     def exact(points: Array) -> Array:
         x, y = np.pi * points[..., 0], np.pi * points[..., 1]
-        return size * np.stack([np.sin(x) ** 2 * np.sin(2 * y), -np.sin(2 * x) * np.sin(y) ** 2], axis=-1)
+        return size * np.stack(
+            [np.sin(x) ** 2 * np.sin(2 * y), -np.sin(2 * x) * np.sin(y) ** 2], axis=-1
+        )
 
     places = np.einsum("qa,mai->mqi", quadratic_shapes(QUADRATURE), space.nodes[space.cells])
     x, y = np.pi * places[..., 0], np.pi * places[..., 1]
     # -shear Laplace u, the pressure at rest being zero
-    force = size * np.pi**2 * np.stack([(4 * np.sin(x) ** 2 - 2 * np.cos(2 * x)) * np.sin(2 * y), 0 * x], axis=-1)
+    force = (
+        size
+        * np.pi**2
+        * np.stack([(4 * np.sin(x) ** 2 - 2 * np.cos(2 * x)) * np.sin(2 * y), 0 * x], axis=-1)
+    )
     force[..., 1] = -size * np.pi**2 * (4 * np.sin(y) ** 2 - 2 * np.cos(2 * y)) * np.sin(2 * x)
-    local = np.einsum("mq,qa,mqi->mai", RUBBER.shear * space.weights, quadratic_shapes(QUADRATURE), force)
+    local = np.einsum(
+        "mq,qa,mqi->mai", RUBBER.shear * space.weights, quadratic_shapes(QUADRATURE), force
+    )
     load = np.bincount(space.cell_dofs()[:, :12].ravel(), local.ravel(), space.dofs)
     on_rim = ((space.nodes == 0.0) | (space.nodes == 1.0)).any(axis=1)
     is_fixed = where(space, on_rim, 0) | where(space, on_rim, 1)
     is_fixed[-1] = True
     found = deform(space, RUBBER, load, is_fixed)
     step = 1e-5
-    slopes = [(exact(places + step * axis) - exact(places - step * axis)) / (2 * step) for axis in np.eye(2)]
+    slopes = [
+        (exact(places + step * axis) - exact(places - step * axis)) / (2 * step)
+        for axis in np.eye(2)
+    ]
     gradient = np.stack(slopes, axis=-1)
     apart = space.gradient(found.displacement) - gradient
-    energy = np.sqrt(np.sum(space.weights[..., None, None] * apart**2) / np.sum(space.weights[..., None, None] * gradient**2))
+    energy = np.sqrt(
+        np.sum(space.weights[..., None, None] * apart**2)
+        / np.sum(space.weights[..., None, None] * gradient**2)
+    )
     rest = found.displacement - exact(space.nodes)
     return float(np.linalg.norm(rest) / np.linalg.norm(exact(space.nodes))), float(energy)
 
@@ -232,7 +277,7 @@ def test_folded_cells_are_refused() -> None:
         TaylorHood.of(points, np.array([[0, 1, 2]]), middles)
 
 
-# --------------------------------------------------------------------------------------------------------- local refinement
+# --------------------------------------------------------------------------------- local refinement
 
 
 def test_local_refinement_is_conforming_nested_and_keeps_tags() -> None:

@@ -7,16 +7,27 @@ import pytest
 
 from gsnobench.data import Mesh
 from gsnobench.errors import DataError
-from gsnobench_plugins.solvers.meshing.polygon import boundary_edges, boundary_loops, mesh_edges, mesh_polygon, min_angle, refine
+from gsnobench_plugins.solvers.meshing.polygon import (
+    boundary_edges,
+    boundary_loops,
+    mesh_edges,
+    mesh_polygon,
+    min_angle,
+    refine,
+)
 from gsnobench_plugins.solvers.meshing.topology import cell_measures
 from gsnobench_plugins.solvers.shapes.geometry import contains, simplify_loop
 
 TURN = np.linspace(0.0, 2 * np.pi, 400, endpoint=False)
 SQUARE = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
-NOTCHED = np.array([[0, 0], [0.49, 0], [0.49, 0.4], [0.51, 0.4], [0.51, 0], [1, 0], [0.5, np.sqrt(0.75)]])
+NOTCHED = np.array(
+    [[0, 0], [0.49, 0], [0.49, 0.4], [0.51, 0.4], [0.51, 0], [1, 0], [0.5, np.sqrt(0.75)]]
+)
 ELLIPSE = np.stack([np.cos(TURN), 0.6 * np.sin(TURN)], axis=1)
 WEDGE = np.array([[-0.2, -0.15], [0.2, -0.15], [0.0, 0.2]])
-FLOWER = 0.5 + (0.35 + 0.1 * np.cos(6 * TURN))[:, None] * np.stack([np.cos(TURN), np.sin(TURN)], axis=1)
+FLOWER = 0.5 + (0.35 + 0.1 * np.cos(6 * TURN))[:, None] * np.stack(
+    [np.cos(TURN), np.sin(TURN)], axis=1
+)
 
 
 def disc(x: float, y: float, radius: float) -> np.ndarray:
@@ -24,7 +35,9 @@ def disc(x: float, y: float, radius: float) -> np.ndarray:
 
 
 def lake() -> np.ndarray:
-    """An irregular shore with arms far narrower than the body and wiggles smaller than any mesh edge."""
+    """An irregular shore with arms far narrower than the body and wiggles smaller than any mesh
+    edge.
+    """
     # fmt: off
     corners = np.array([[0, 0], [3, 0], [3, 1], [2.5, 1], [2.6, 3], [2.52, 3], [2.4, 1], [1.2, 1], [1, 2.5], [0.7, 3.5],
                         [0.6, 3.45], [0.9, 2.4], [1, 1], [0.4, 1], [-1.5, 1.4], [-1.52, 1.3], [0, 0.6]])
@@ -69,11 +82,15 @@ def test_no_angle_is_below_25_degrees(meshed: tuple[Mesh, int, int]) -> None:
     assert min_angle(meshed[0]) >= 25.0
 
 
-def test_triangles_are_counter_clockwise_and_fill_the_boundary_loops(meshed: tuple[Mesh, int, int]) -> None:
+def test_triangles_are_counter_clockwise_and_fill_the_boundary_loops(
+    meshed: tuple[Mesh, int, int],
+) -> None:
     mesh, _, holes = meshed
     areas = cell_measures(mesh.points, mesh.cells)
     loops = [mesh.points[loop] for loop in boundary_loops(mesh)]
-    enclosed = sum(0.5 * np.sum(p[:, 0] * np.roll(p[:, 1], -1) - np.roll(p[:, 0], -1) * p[:, 1]) for p in loops)
+    enclosed = sum(
+        0.5 * np.sum(p[:, 0] * np.roll(p[:, 1], -1) - np.roll(p[:, 0], -1) * p[:, 1]) for p in loops
+    )
     assert (areas > 0).all()
     assert len(loops) == 1 + holes
     assert areas.sum() == pytest.approx(enclosed, rel=1e-12)
@@ -94,14 +111,18 @@ def test_holes_have_their_own_tags() -> None:
     assert np.allclose(away, 0.2, atol=1e-4)
     two = mesh_polygon(SQUARE, (disc(0.3, 0.3, 0.12), disc(0.7, 0.6, 0.2)), nodes=300)
     assert set(two.tags) == {"boundary", "outer", "hole_0", "hole_1"}
-    assert np.array_equal(two.tags["boundary"], two.tags["outer"] | two.tags["hole_0"] | two.tags["hole_1"])
+    assert np.array_equal(
+        two.tags["boundary"], two.tags["outer"] | two.tags["hole_0"] | two.tags["hole_1"]
+    )
 
 
 def test_corners_are_nodes_and_straight_sides_are_exact() -> None:
     mesh = mesh_polygon(NOTCHED, nodes=298)
     for corner in NOTCHED:
         assert np.min(np.linalg.norm(mesh.points - corner, axis=1)) == 0.0
-    assert cell_measures(mesh.points, mesh.cells).sum() == pytest.approx(np.sqrt(3) / 4 - 0.008, rel=1e-12)
+    assert cell_measures(mesh.points, mesh.cells).sum() == pytest.approx(
+        np.sqrt(3) / 4 - 0.008, rel=1e-12
+    )
 
 
 def test_edge_lengths_follow_the_size_function() -> None:
@@ -146,7 +167,9 @@ def test_orientation_and_start_of_the_outline_do_not_matter_for_validity() -> No
         (lake(), (), 60, "ask for more nodes"),
     ],
 )
-def test_an_impossible_wish_is_refused_in_one_line(outer: np.ndarray, holes: tuple, nodes: int, said: str) -> None:
+def test_an_impossible_wish_is_refused_in_one_line(
+    outer: np.ndarray, holes: tuple, nodes: int, said: str
+) -> None:
     with pytest.raises(DataError, match=said) as caught:
         mesh_polygon(outer, holes, nodes=nodes)
     assert "\n" not in str(caught.value)

@@ -1,4 +1,6 @@
-"""The pipe's solver: exact and manufactured solutions, conservation, Newton's method, continuation and its linear algebra."""
+"""The pipe's solver: exact and manufactured solutions, conservation, Newton's method, continuation
+and its linear algebra.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def parabola(grid: QuadGrid) -> Array:
     return state
 
 
-# --------------------------------------------------------------------------------------------------------------- exactness
+# ---------------------------------------------------------------------------------------- exactness
 
 
 def test_a_straight_pipe_has_poiseuille_flow_to_rounding():
@@ -49,10 +51,14 @@ def test_a_straight_pipe_has_poiseuille_flow_to_rounding():
     pressure = found[grid.pressure]
     drop = pressure[0] - pressure[-1]
     assert np.abs(drop - 8.0 * viscosity * length).max() <= 1e-12
-    assert np.abs(pressure - 8.0 * viscosity * (length - grid.coordinates[0][::2, None])).max() <= 1e-12
+    assert (
+        np.abs(pressure - 8.0 * viscosity * (length - grid.coordinates[0][::2, None])).max()
+        <= 1e-12
+    )
 
 
-# A stream function with f' = f'' = 0 at the outlet, and a pressure that vanishes there, satisfy the outlet condition exactly.
+# A stream function with f' = f'' = 0 at the outlet, and a pressure that vanishes there, satisfy the
+# outlet condition exactly.
 def manufactured(x: Array, y: Array) -> dict[str, Array]:
     """Velocity, pressure and their derivatives: psi = f(x) sin(2 y), p = (x - L) cos(y)."""
     s = x - LENGTH
@@ -80,7 +86,8 @@ def manufactured_errors(elements: int, viscosity: float) -> tuple[float, float]:
     along, across = grid.gauss_coordinates()
     x = np.broadcast_to(along[:, None, :, None], (grid.along, grid.across, 3, 3))
     y = centre(x) + across[None, :, None, :]
-    at = {name: value.reshape(len(grid.elements), -1) for name, value in manufactured(x, y).items()}  # (M, Q^2)
+    # (M, Q^2)
+    at = {name: value.reshape(len(grid.elements), -1) for name, value in manufactured(x, y).items()}
     force = np.stack(
         [
             at["u"] * at["ux"] + at["v"] * at["uy"] - viscosity * at["lap_u"] + at["px"],
@@ -96,7 +103,11 @@ def manufactured_errors(elements: int, viscosity: float) -> tuple[float, float]:
     found = newton(flow, np.where(space.fixed, values, 0.9 * values), SUPERLU)
     assert found is not None
     tables, local = grid.tables, found[grid.elements]  # (M, 22)
-    u, v, p = local[:, :9] @ tables.value.T, local[:, 9:18] @ tables.value.T, local[:, 18:] @ tables.vertex.T
+    u, v, p = (
+        local[:, :9] @ tables.value.T,
+        local[:, 9:18] @ tables.value.T,
+        local[:, 18:] @ tables.vertex.T,
+    )
     velocity = np.sqrt(np.sum(tables.weight * ((u - at["u"]) ** 2 + (v - at["v"]) ** 2)))
     return float(velocity), float(np.sqrt(np.sum(tables.weight * (p - at["p"]) ** 2)))
 
@@ -108,13 +119,15 @@ def test_velocity_is_third_and_pressure_second_order_on_a_curved_channel():
     assert errors[-1, 0] < 3e-4 and errors[-1, 1] < 2e-3  # of norms 7.5 and 1.5
 
 
-# ------------------------------------------------------------------------------------------------------------ conservation
+# ------------------------------------------------------------------------------------- conservation
 
 
 def solved_bend(along: int, across: int, tolerance: float = TOLERANCE) -> tuple[ChannelFlow, Array]:
     space = space_of(along, across, 4.0)
     flow = ChannelFlow.of(space, centre_slope, 0.02)
-    found = continued(flow.at_viscosity, parabola(space.grid), flow.viscosity, SUPERLU, tolerance=tolerance)
+    found = continued(
+        flow.at_viscosity, parabola(space.grid), flow.viscosity, SUPERLU, tolerance=tolerance
+    )
     assert found is not None
     return flow, found
 
@@ -133,7 +146,10 @@ def test_every_element_carries_the_inlet_flux_and_every_section_nearly():
     assert np.abs(through_elements - 2.0 / 3.0).max() <= 1e-12
     assert np.abs(flux - 2.0 / 3.0).max() <= 2e-3
     finer, state = solved_bend(64, 8)
-    assert np.abs(fluxes(finer.space.grid, state) - 2.0 / 3.0).max() <= 0.25 * np.abs(flux - 2.0 / 3.0).max()
+    assert (
+        np.abs(fluxes(finer.space.grid, state) - 2.0 / 3.0).max()
+        <= 0.25 * np.abs(flux - 2.0 / 3.0).max()
+    )
 
 
 def test_a_mirrored_channel_has_the_mirrored_flow():
@@ -146,15 +162,19 @@ def test_a_mirrored_channel_has_the_mirrored_flow():
     assert np.abs(found[grid.velocity[:, ::-1, 1]] + state[grid.velocity[:, :, 1]]).max() < 1e-7
 
 
-# ------------------------------------------------------------------------------------------------- Newton and continuation
+# -------------------------------------------------------------------------- Newton and continuation
 
 
 def test_the_jacobian_is_the_derivative_of_the_residual():
     space = space_of(6, 4)
     flow = ChannelFlow.of(space, centre_slope, 0.02)
     draw = np.random.default_rng(1)
-    state, step = draw.normal(size=space.grid.size), np.where(space.fixed, 0.0, draw.normal(size=space.grid.size))
-    central = (flow.residual(state + 1e-3 * step) - flow.residual(state - 1e-3 * step)) / 2e-3  # exact: it is quadratic
+    state, step = (
+        draw.normal(size=space.grid.size),
+        np.where(space.fixed, 0.0, draw.normal(size=space.grid.size)),
+    )
+    # exact: it is quadratic
+    central = (flow.residual(state + 1e-3 * step) - flow.residual(state - 1e-3 * step)) / 2e-3
     assert np.abs(flow.jacobian(state) @ step - central).max() < 1e-11
 
 
@@ -210,7 +230,7 @@ def test_continuation_without_a_solution_ends_with_none():
     assert continued(lambda viscosity: Hopeless(), np.array([0.5]), 0.005, dense) is None
 
 
-# ------------------------------------------------------------------------------------------------- grids and linear algebra
+# ------------------------------------------------------------------------- grids and linear algebra
 
 
 def test_a_finer_grid_holds_the_same_flow_exactly():
@@ -239,16 +259,21 @@ def test_dissection_takes_every_node_once(shape):
 def test_dissection_makes_sparser_factors_than_the_usual_order():
     space = space_of(64, 16, 10.0)
     matrix = ChannelFlow.of(space, centre_slope, 0.005).jacobian(parabola(space.grid))
-    ours = splu(matrix, permc_spec="NATURAL", diag_pivot_thresh=0.01, options={"SymmetricMode": True})
+    ours = splu(
+        matrix, permc_spec="NATURAL", diag_pivot_thresh=0.01, options={"SymmetricMode": True}
+    )
     usual = splu(matrix, permc_spec="COLAMD")
     assert ours.nnz < 0.75 * usual.nnz
     right = np.random.default_rng(3).normal(size=space.grid.size)
-    assert np.linalg.norm(matrix @ SUPERLU(matrix)(right) - right) < 1e-3 * np.linalg.norm(right)  # single precision
+    # single precision
+    assert np.linalg.norm(matrix @ SUPERLU(matrix)(right) - right) < 1e-3 * np.linalg.norm(right)
 
 
 @pytest.mark.skipif(find_spec("pypardiso") is not None, reason="pypardiso is installed")
 def test_a_missing_pardiso_is_one_clear_line():
-    with pytest.raises(ParamError, match="pardiso.*pypardiso.*not installed.*pip install") as caught:
+    with pytest.raises(
+        ParamError, match="pardiso.*pypardiso.*not installed.*pip install"
+    ) as caught:
         factoriser("pardiso")
     assert "\n" not in str(caught.value)
 
@@ -257,4 +282,6 @@ def test_a_missing_pardiso_is_one_clear_line():
 def test_pardiso_solves_the_same_systems():
     flow, state = solved_bend(32, 8)
     matrix, right = flow.jacobian(state), np.random.default_rng(3).normal(size=flow.space.grid.size)
-    assert np.linalg.norm(matrix @ factoriser("pardiso")(matrix)(right) - right) < 1e-9 * np.linalg.norm(right)
+    assert np.linalg.norm(
+        matrix @ factoriser("pardiso")(matrix)(right) - right
+    ) < 1e-9 * np.linalg.norm(right)

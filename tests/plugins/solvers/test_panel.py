@@ -1,4 +1,6 @@
-"""Source panels: exact integrals, images, convergence to known potential flows, and where a place is relative to a body."""
+"""Source panels: exact integrals, images, convergence to known potential flows, and where a place
+is relative to a body.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,12 @@ from gsnobench_plugins.solvers.equations.potential_flow import (
     surface_velocity,
     volume_velocity,
 )
-from gsnobench_plugins.solvers.meshing.surface_mesh import BoxLattice, box_lattice, enclosed_volume, is_closed
+from gsnobench_plugins.solvers.meshing.surface_mesh import (
+    BoxLattice,
+    box_lattice,
+    enclosed_volume,
+    is_closed,
+)
 from gsnobench_plugins.solvers.methods.panel import make_panels, normal_matrix, source_field
 from gsnobench_plugins.solvers.methods.surface_distance import nearest_places, winding_number
 
@@ -44,7 +51,7 @@ def quadrature(triangle: Array, pieces: int) -> tuple[Array, float]:
     return a + shares[:, :1] * (b - a) + shares[:, 1:] * (c - a), area / pieces**2
 
 
-# -------------------------------------------------------------------------------------------------------------- one panel
+# ---------------------------------------------------------------------------------------- one panel
 
 
 def test_panel_near_by_is_the_integral_over_it():
@@ -54,13 +61,20 @@ def test_panel_near_by_is_the_integral_over_it():
     apart = targets[:, None] - places
     distance = np.linalg.norm(apart, axis=2)
     assert np.abs(potential + np.sum(area / (4 * np.pi * distance), axis=1)).max() < 1e-6
-    assert np.abs(velocity - np.sum(area * apart / (4 * np.pi * distance[..., None] ** 3), axis=1)).max() < 3e-6
+    assert (
+        np.abs(
+            velocity - np.sum(area * apart / (4 * np.pi * distance[..., None] ** 3), axis=1)
+        ).max()
+        < 3e-6
+    )
 
 
 def test_normal_velocity_jumps_by_one_and_air_leaves_along_the_plane():
     panels = make_panels(TRIANGLE)
     normal, centre = panels.normals[0], panels.centres[0]
-    _, (above, below) = source_field(panels, np.ones(1), np.array([centre + 1e-9 * normal, centre - 1e-9 * normal]))
+    _, (above, below) = source_field(
+        panels, np.ones(1), np.array([centre + 1e-9 * normal, centre - 1e-9 * normal])
+    )
     assert above @ normal == pytest.approx(0.5, abs=1e-6)
     assert below @ normal == pytest.approx(-0.5, abs=1e-6)
     for corner in TRIANGLE[0]:  # beyond a corner, in the plane of the panel
@@ -89,10 +103,18 @@ def test_blocks_of_panels_stand_for_their_panels():
     targets *= (np.linspace(1.05, 6.0, 200) / np.linalg.norm(targets, axis=1))[:, None]
     potential, velocity = source_field(panels, density, targets)
     exact_potential, exact_velocity = np.zeros(200), np.zeros((200, 3))
-    order = [int(np.argmin(np.linalg.norm(panels.centres - one.mean(axis=0), axis=1))) for one in corners]
+    order = [
+        int(np.argmin(np.linalg.norm(panels.centres - one.mean(axis=0), axis=1))) for one in corners
+    ]
     for one, place in zip(corners, order, strict=True):
         near = make_panels(one[None])
-        wide = type(near)(**{**vars(near), "reach": np.array([1e9]), "blocks": np.array([[*near.centres[0], 1e9, 1e9]])})
+        wide = type(near)(
+            **{
+                **vars(near),
+                "reach": np.array([1e9]),
+                "blocks": np.array([[*near.centres[0], 1e9, 1e9]]),
+            }
+        )
         phi, v = source_field(wide, density[[place]], targets)
         exact_potential += phi
         exact_velocity += v
@@ -122,14 +144,17 @@ def test_flux_of_every_panel_and_its_images_leaves_the_body_once():
     matrix = normal_matrix(panels)
     assert matrix.dtype == np.float32
     assert np.abs(panels.areas @ matrix.astype(float) / panels.areas - 1).max() < 1e-5
-    assert 0.45 < matrix.diagonal().min() < matrix.diagonal().max() < 0.65  # a flat panel's own 1/2, and the curvature
+    # a flat panel's own 1/2, and the curvature
+    assert 0.45 < matrix.diagonal().min() < matrix.diagonal().max() < 0.65
 
 
-# ---------------------------------------------------------------------------------------------------------- known flows
+# -------------------------------------------------------------------------------------- known flows
 
 
 def sphere_errors(steps: int) -> tuple[float, float, float]:
-    """Of the pressure coefficient at the vertices, of the changed velocity outside, and the largest of the pressure."""
+    """Of the pressure coefficient at the vertices, of the changed velocity outside, and the largest
+    of the pressure.
+    """
     lattice, half = round_lattice(steps)
     flow = solve_flow(lattice, half, ground=False)
     pressure = pressure_coefficient(surface_velocity(flow, half, half))
@@ -137,7 +162,9 @@ def sphere_errors(steps: int) -> tuple[float, float, float]:
     targets = np.random.default_rng(1).normal(size=(300, 3))
     distance = np.linspace(1.1, 3.0, 300)[:, None]
     targets *= distance / np.linalg.norm(targets, axis=1, keepdims=True)
-    change = 0.5 * (np.array([1.0, 0.0, 0.0]) / distance**3 - 3 * targets[:, :1] * targets / distance**5)
+    change = 0.5 * (
+        np.array([1.0, 0.0, 0.0]) / distance**3 - 3 * targets[:, :1] * targets / distance**5
+    )
     found = volume_velocity(flow, targets) - [1.0, 0.0, 0.0]
     return relative(pressure, exact), relative(found, change), float(np.abs(pressure - exact).max())
 
@@ -150,7 +177,9 @@ def test_sphere_is_within_the_bars_and_of_second_order():
 
 
 def test_spheroid_has_the_velocity_of_the_closed_form():
-    """Along an ellipsoid the velocity is (1 + k) times the tangential part of the stream, k its added mass."""
+    """Along an ellipsoid the velocity is (1 + k) times the tangential part of the stream, k its
+    added mass.
+    """
     lattice, sphere = round_lattice(10)
     half = sphere * [2.0, 1.0, 1.0]
     normals = half / np.array([4.0, 1.0, 1.0])
@@ -160,9 +189,12 @@ def test_spheroid_has_the_velocity_of_the_closed_form():
     exact = 2 / (2 - alpha) * (np.array([1.0, 0.0, 0.0]) - normals[:, :1] * normals)
     flow = solve_flow(lattice, half, ground=False)
     found = surface_velocity(flow, half, normals)
-    assert 2 / (2 - alpha) == pytest.approx(1.210, abs=1e-3)  # Lamb, Hydrodynamics, section 114: k = 0.209
+    # Lamb, Hydrodynamics, section 114: k = 0.209
+    assert 2 / (2 - alpha) == pytest.approx(1.210, abs=1e-3)
     assert relative(found, exact) < 3e-3
-    forces = force_coefficients(flow.vertices, lattice.triangles, lattice.whole(pressure_coefficient(found)))
+    forces = force_coefficients(
+        flow.vertices, lattice.triangles, lattice.whole(pressure_coefficient(found))
+    )
     assert np.abs(forces).max() < 2e-3
 
 
@@ -174,7 +206,11 @@ def test_no_air_passes_the_ground_or_the_body():
     velocity = volume_velocity(flow, ground)
     assert np.abs(velocity[:, 2]).max() < 1e-12
     assert velocity[:, 0].max() > 1.2  # the air below the body is the faster
-    through = np.sum(volume_velocity(flow, flow.panels.centres + 1e-7 * flow.panels.normals) * flow.panels.normals, axis=1)
+    through = np.sum(
+        volume_velocity(flow, flow.panels.centres + 1e-7 * flow.panels.normals)
+        * flow.panels.normals,
+        axis=1,
+    )
     assert np.sqrt(np.mean(through**2)) < 0.02
     assert abs(flow.density @ flow.panels.areas) < 1e-4 * np.abs(flow.density) @ flow.panels.areas
 
@@ -187,7 +223,7 @@ def test_sphere_far_from_the_ground_does_not_feel_it():
     assert np.abs(near - free).max() < 1e-4
 
 
-# ---------------------------------------------------------------------------------------------------- meshes and distances
+# ----------------------------------------------------------------------------- meshes and distances
 
 
 @pytest.mark.parametrize("steps", [(6, 1, 2), (12, 2, 4), (5, 3, 4)])
@@ -221,7 +257,8 @@ def test_distance_and_winding_of_a_sphere():
     radius = np.concatenate([rng.uniform(0.1, 0.97, 150), rng.uniform(1.01, 3.0, 150)])
     targets *= (radius / np.linalg.norm(targets, axis=1))[:, None]
     distance = np.linalg.norm(targets - nearest_places(make_panels(corners), targets), axis=1)
-    assert np.abs(distance - np.abs(radius - 1)).max() < 4e-3  # how far the flat triangles lie inside the sphere
+    # how far the flat triangles lie inside the sphere
+    assert np.abs(distance - np.abs(radius - 1)).max() < 4e-3
     winding = winding_number(corners, targets)
     assert np.abs(winding - (radius < 1)).max() < 1e-9
 

@@ -1,4 +1,6 @@
-"""Random fields: the law is the stated one, by two routes, and a draw depends on (seed, split, index) alone."""
+"""Random fields: the law is the stated one, by two routes, and a draw depends on (seed, split,
+index) alone.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,12 @@ from gsnobench.errors import DataError
 from gsnobench.files import Cache
 from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
 from gsnobench_plugins.solvers.methods.fem import lumped_mass
-from gsnobench_plugins.solvers.methods.random_fields import cached_eigenbasis, compute_eigenbasis, sample_rng, spde_draws
+from gsnobench_plugins.solvers.methods.random_fields import (
+    cached_eigenbasis,
+    compute_eigenbasis,
+    sample_rng,
+    spde_draws,
+)
 
 SQUARE = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
 
@@ -38,7 +45,8 @@ def test_eigenvectors_are_orthonormal_in_the_lumped_mass(mesh: Mesh) -> None:
 def test_lanczos_and_the_dense_solver_agree(mesh: Mesh) -> None:
     few, all_of_them = compute_eigenbasis(mesh, 30), compute_eigenbasis(mesh, mesh.size)
     assert np.allclose(few.values, all_of_them.values[:30], rtol=1e-9, atol=1e-8)
-    # the first 22 modes of the square end in a wide gap, so their span does not depend on the solver
+    # the first 22 modes of the square end in a wide gap, so their span does not depend on the
+    # solver
     ours, theirs = (basis.vectors[:, :22] @ basis.vectors[:, :22].T for basis in (few, all_of_them))
     assert few.values[22] - few.values[21] > 30.0
     assert np.allclose(ours, theirs, atol=1e-7)
@@ -57,7 +65,9 @@ def test_draws_have_the_stated_variance(mesh: Mesh) -> None:
     weights = lumped_mass(mesh)
     squares = [weights @ basis.draw(sample_rng(0, "train", i), spectrum) ** 2 for i in range(2000)]
     assert np.mean(squares) / weights.sum() == pytest.approx(basis.mean_variance(spectrum), rel=0.1)
-    assert basis.mean_variance(spectrum) == pytest.approx(weights @ np.diag(basis.covariance(spectrum)), rel=1e-10)
+    assert basis.mean_variance(spectrum) == pytest.approx(
+        weights @ np.diag(basis.covariance(spectrum)), rel=1e-10
+    )
 
 
 def test_a_larger_alpha_is_smoother_and_a_larger_tau_shorter(mesh: Mesh) -> None:
@@ -80,7 +90,9 @@ def test_random_numbers_depend_on_seed_split_and_index_alone() -> None:
 def test_the_basis_comes_back_from_disk_unchanged(mesh: Mesh, tmp_path: Path) -> None:
     first = cached_eigenbasis(mesh, 12, Cache(tmp_path))
     again = cached_eigenbasis(mesh, 12, Cache(tmp_path))
-    assert np.array_equal(first.vectors, again.vectors) and np.array_equal(first.values, again.values)
+    assert np.array_equal(first.vectors, again.vectors) and np.array_equal(
+        first.values, again.values
+    )
     assert len(list(tmp_path.rglob("*.safetensors"))) == 1
 
 

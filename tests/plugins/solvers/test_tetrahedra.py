@@ -1,4 +1,6 @@
-"""Tetrahedral meshes of the pyramid: exact counts, no slivers, no gaps; nested refinement that keeps shape and volume."""
+"""Tetrahedral meshes of the pyramid: exact counts, no slivers, no gaps; nested refinement that
+keeps shape and volume.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,12 @@ import pytest
 
 import gsnobench as gb
 from gsnobench.data import Mesh
-from gsnobench_plugins.solvers.meshing.pyramid import boundary_nodes, depths, is_conforming, mesh_pyramid
+from gsnobench_plugins.solvers.meshing.pyramid import (
+    boundary_nodes,
+    depths,
+    is_conforming,
+    mesh_pyramid,
+)
 from gsnobench_plugins.solvers.meshing.red_refinement import refine_tetrahedra
 from gsnobench_plugins.solvers.meshing.tetrahedra import dihedral_angles, lift_slivers, min_dihedral
 from gsnobench_plugins.solvers.meshing.topology import boundary_facets, cell_measures, cells_of
@@ -21,15 +28,18 @@ def small() -> Mesh:
     return mesh_pyramid(533)
 
 
-# ------------------------------------------------------------------------------------------------------------------- angles
+# ------------------------------------------------------------------------------------------- angles
 
 
 def test_dihedral_angles_of_known_tetrahedra():
     regular = np.array([[1.0, 1.0, 1.0], [1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]])
-    assert dihedral_angles(regular, ONE) == pytest.approx(np.full((1, 6), np.degrees(np.arccos(1 / 3))))
+    assert dihedral_angles(regular, ONE) == pytest.approx(
+        np.full((1, 6), np.degrees(np.arccos(1 / 3)))
+    )
     right, slanted = 90.0, np.degrees(np.arccos(1 / np.sqrt(3)))
     assert np.sort(dihedral_angles(CORNER, ONE)[0]) == pytest.approx([slanted] * 3 + [right] * 3)
-    assert dihedral_angles(CORNER, ONE[:, [1, 0, 2, 3]]).min() == pytest.approx(slanted)  # whatever the orientation
+    # whatever the orientation
+    assert dihedral_angles(CORNER, ONE[:, [1, 0, 2, 3]]).min() == pytest.approx(slanted)
 
 
 def test_flat_tetrahedra_have_angles_of_zero():
@@ -39,7 +49,9 @@ def test_flat_tetrahedra_have_angles_of_zero():
 
 
 def test_a_sliver_is_lifted_and_no_cell_turned_over():
-    """An interior node pressed against a side of its cage is moved back until all cells around it are well shaped."""
+    """An interior node pressed against a side of its cage is moved back until all cells around it
+    are well shaped.
+    """
     cage = np.concatenate([np.eye(3), -np.eye(3)])
     near = np.array([[0.32, 0.32, 0.32]])  # the side x + y + z = 1 passes at 1/3
     points = np.concatenate([cage, near])
@@ -53,10 +65,13 @@ def test_a_sliver_is_lifted_and_no_cell_turned_over():
 def _octahedron() -> list[list[int]]:
     """Faces of the cage, all seen from outside in the same sense."""
     corners = [(a, b, c) for a in (0, 3) for b in (1, 4) for c in (2, 5)]
-    return [[a, b, c] if sum(node > 2 for node in (a, b, c)) % 2 == 0 else [a, c, b] for a, b, c in corners]
+    return [
+        [a, b, c] if sum(node > 2 for node in (a, b, c)) % 2 == 0 else [a, c, b]
+        for a, b, c in corners
+    ]
 
 
-# ------------------------------------------------------------------------------------------------------------------ pyramid
+# ------------------------------------------------------------------------------------------ pyramid
 
 
 @pytest.mark.parametrize("nodes", [533, 1867, pytest.param(4000, marks=pytest.mark.slow)])
@@ -71,7 +86,12 @@ def test_pyramids_have_the_asked_nodes_no_slivers_and_no_gaps(nodes):
     assert np.array_equal(mesh.tags["boundary"], on_face) and depths(mesh.points).min() > -1e-12
     assert np.array_equal(np.unique(boundary_facets(cells)), np.flatnonzero(on_face))
     faces = mesh.points[boundary_facets(cells)]
-    area = 0.5 * np.linalg.norm(np.cross(faces[:, 1] - faces[:, 0], faces[:, 2] - faces[:, 0]), axis=1).sum()
+    area = (
+        0.5
+        * np.linalg.norm(
+            np.cross(faces[:, 1] - faces[:, 0], faces[:, 2] - faces[:, 0]), axis=1
+        ).sum()
+    )
     assert area == pytest.approx(1.0 + np.sqrt(5.0), abs=1e-12)
 
 
@@ -104,7 +124,7 @@ def test_impossible_pyramids_are_one_line():
         mesh_pyramid(60, angle=65.0, attempts=1)
 
 
-# --------------------------------------------------------------------------------------------------------------- refinement
+# --------------------------------------------------------------------------------------- refinement
 
 
 def test_refinement_is_nested_positive_and_fills_the_same_volume(small):
@@ -129,7 +149,8 @@ def test_refinement_leaves_no_gap_and_makes_no_sliver(small):
 def test_the_octahedron_is_cut_along_its_shortest_diagonal():
     points = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.9, 1.0, 0.0], [0.2, 0.3, 1.0]])
     for turn in ([0, 1, 2, 3], [0, 2, 3, 1], [0, 3, 1, 2]):  # whatever the order of the nodes
-        fine = refine_tetrahedra(Mesh(points, ONE[:, turn], {}))  # new nodes: middles of 01, 02, 03, 12, 13, 23
+        # new nodes: middles of 01, 02, 03, 12, 13, 23
+        fine = refine_tetrahedra(Mesh(points, ONE[:, turn], {}))
         opposite = [(4, 9), (5, 8), (6, 7)]
         lengths = [np.linalg.norm(fine.points[a] - fine.points[b]) for a, b in opposite]
         uses = [sum({a, b} <= set(cell) for cell in cells_of(fine).tolist()) for a, b in opposite]

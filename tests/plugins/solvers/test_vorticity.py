@@ -1,4 +1,6 @@
-"""The vorticity solver and its corners: conservation to round-off, exact solutions with their orders, rates that set the step."""
+"""The vorticity solver and its corners: conservation to round-off, exact solutions with their
+orders, rates that set the step.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,11 @@ from numpy.polynomial import Polynomial
 import gsnobench as gb
 from gsnobench.data import Array
 from gsnobench_plugins.datasets import nse
-from gsnobench_plugins.solvers.equations.vorticity import VorticityScheme, vorticity_flow, vorticity_scheme
+from gsnobench_plugins.solvers.equations.vorticity import (
+    VorticityScheme,
+    vorticity_flow,
+    vorticity_scheme,
+)
 from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
 from gsnobench_plugins.solvers.meshing.topology import refine
 from gsnobench_plugins.solvers.methods.corners import corner_coefficient, reentrant_corners
@@ -18,7 +24,8 @@ from gsnobench_plugins.solvers.methods.fem import lumped_mass, solve_dirichlet, 
 from gsnobench_plugins.solvers.methods.random_fields import compute_eigenbasis
 
 SQUARE = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
-NOTCHED = np.array([[0, 0], [0, -1], [1, -1], [1, 1], [-1, 1], [-1, 0]], dtype=float)  # a square without its lower left quarter
+# a square without its lower left quarter
+NOTCHED = np.array([[0, 0], [0, -1], [1, -1], [1, 1], [-1, 1], [-1, 0]], dtype=float)
 
 
 def holed_ellipse(nodes: int) -> gb.Mesh:
@@ -41,7 +48,7 @@ def nested(outline: Array, nodes: int) -> list[gb.Mesh]:
     return [mesh, refine(mesh)[0]]
 
 
-# ------------------------------------------------------------------------------------------------------------ conservation
+# ------------------------------------------------------------------------------------- conservation
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -56,7 +63,9 @@ def test_advection_keeps_total_vorticity_energy_and_enstrophy_to_round_off(holed
 
 
 def test_energy_is_the_one_of_the_discrete_velocity(holed):
-    """The kept energy w . psi is that of the stiffness in which psi is found, and its velocity is tangent to both loops."""
+    """The kept energy w . psi is that of the stiffness in which psi is found, and its velocity is
+    tangent to both loops.
+    """
     scheme = vorticity_scheme(holed)
     w = np.random.default_rng(0).standard_normal(holed.size)
     psi = scheme.stream_function(w)
@@ -75,7 +84,7 @@ def test_random_vorticity_never_gains_enstrophy(holed, nu):
     assert (np.diff(enstrophy) <= 1e-12 * enstrophy[0]).all()
 
 
-# ---------------------------------------------------------------------------------------------------------- exact solutions
+# ---------------------------------------------------------------------------------- exact solutions
 
 
 def test_small_eigenmode_decays_at_its_own_rate():
@@ -85,11 +94,14 @@ def test_small_eigenmode_decays_at_its_own_rate():
     for mode in (1, 4, 7):
         start = 1e-9 * basis.vectors[:, mode]  # so weak that it does not stir itself
         *_, last = flow.march(start, (0.0, 1.0, 2.0))
-        assert relative(last, start * np.exp(-1e-2 * basis.values[mode] * 2.0)) < 1e-6  # what RK4 leaves
+        # what RK4 leaves
+        assert relative(last, start * np.exp(-1e-2 * basis.values[mode] * 2.0)) < 1e-6
 
 
 def test_pattern_in_solid_rotation_turns_and_fades_as_it_should_to_second_order():
-    """w = 1 + e J2(k r) cos 2(t - T/2) exp(-nu k^2 T) on a disk, exact for small e: flow, advection, diffusion at once."""
+    """w = 1 + e J2(k r) cos 2(t - T/2) exp(-nu k^2 T) on a disk, exact for small e: flow,
+    advection, diffusion at once.
+    """
     turns = 2 * np.pi * np.arange(400) / 400
     circle = np.stack([np.cos(turns), np.sin(turns)], axis=1)
     k, nu, duration, weak = float(scipy.special.jnp_zeros(2, 1)[0]), 1e-2, 3.0, 1e-6
@@ -99,7 +111,9 @@ def test_pattern_in_solid_rotation_turns_and_fades_as_it_should_to_second_order(
         radius, angle = np.hypot(*mesh.points.T), np.arctan2(*mesh.points.T[::-1])
         pattern = scipy.special.jv(2, k * radius)
         start = 1.0 + weak * pattern * np.cos(2 * angle)
-        *_, last = vorticity_flow(vorticity_scheme(mesh), nu, np.zeros(mesh.size)).march(start, (0.0, 1.0, 2.0, duration))
+        *_, last = vorticity_flow(vorticity_scheme(mesh), nu, np.zeros(mesh.size)).march(
+            start, (0.0, 1.0, 2.0, duration)
+        )
         exact = pattern * np.cos(2 * (angle - 0.5 * duration)) * np.exp(-nu * k**2 * duration)
         errors.append(relative((last - 1.0) / weak, exact))
     assert errors[1] < 0.02
@@ -107,14 +121,20 @@ def test_pattern_in_solid_rotation_turns_and_fades_as_it_should_to_second_order(
 
 
 def test_manufactured_flow_stays_put_to_second_order():
-    """psi = S a(x) b(y) with a and b such that psi = 0 and dw/dn = 0 on the square; the source balances all other terms."""
+    """psi = S a(x) b(y) with a and b such that psi = 0 and dw/dn = 0 on the square; the source
+    balances all other terms.
+    """
     x = Polynomial([0.0, 1.0])
     a = x**2 * (1 - x) ** 2 * (1 + 2 * x * (1 - x))
     b = a + 8 * x**5 * (1 - x) ** 4
     strength, nu = 60.0, 2e-3
 
     def term(i: int, j: int, points: Array) -> Array:
-        return strength * (a.deriv(i) if i else a)(points[:, 0]) * (b.deriv(j) if j else b)(points[:, 1])
+        return (
+            strength
+            * (a.deriv(i) if i else a)(points[:, 0])
+            * (b.deriv(j) if j else b)(points[:, 1])
+        )
 
     errors = []
     for mesh in nested(SQUARE, 300):
@@ -138,7 +158,9 @@ def test_stream_function_is_second_order_on_smooth_data():
 
 
 def notched_problem(points: Array) -> tuple[Array, Array]:
-    """psi = (1 - x^2)(1 - y^2) r^(2/3) sin(2 t/3), t from the lower side of the corner, and w = -Laplace psi."""
+    """psi = (1 - x^2)(1 - y^2) r^(2/3) sin(2 t/3), t from the lower side of the corner, and w =
+    -Laplace psi.
+    """
     x, y = points.T
     radius = np.maximum(np.hypot(x, y), 1e-100)
     turn = np.mod(np.arctan2(y, x) + 0.75 * np.pi, 2 * np.pi) - 0.25 * np.pi
@@ -155,7 +177,11 @@ def test_stream_function_is_second_order_at_a_reentrant_corner_and_plain_element
         exact, w = notched_problem(mesh.points)
         weights = lumped_mass(mesh)
         corrected.append(relative(vorticity_scheme(mesh).stream_function(w), exact, weights))
-        plain.append(relative(solve_dirichlet(stiffness(mesh), weights * w, mesh.tags["boundary"]), exact, weights))
+        plain.append(
+            relative(
+                solve_dirichlet(stiffness(mesh), weights * w, mesh.tags["boundary"]), exact, weights
+            )
+        )
     assert corrected[1] < 1.2e-3 and np.log2(corrected[0] / corrected[1]) > 1.8
     assert np.log2(plain[0] / plain[1]) < 1.6 and plain[1] > 3 * corrected[1]
 
@@ -168,10 +194,19 @@ def test_corners_of_the_hole_are_found_and_softened_alike_at_every_edge_length()
         fine = nse.refined(mesh, pieces)
         corners = reentrant_corners(fine)
         assert np.degrees([corner.angle for corner in corners]) == pytest.approx([300.0] * 3)
-        assert sorted(corner.place.round(9).tolist() for corner in corners) == sorted(hole.round(9).tolist())
+        assert sorted(corner.place.round(9).tolist() for corner in corners) == sorted(
+            hole.round(9).tolist()
+        )
         coefficient = corner_coefficient(fine)
-        shares.append([1.0 - coefficient[(fine.cells == corner.node).any(axis=1)].mean() for corner in corners])
-        assert (coefficient < 1.0).sum() == sum((fine.cells == corner.node).any(axis=1).sum() for corner in corners)
+        shares.append(
+            [
+                1.0 - coefficient[(fine.cells == corner.node).any(axis=1)].mean()
+                for corner in corners
+            ]
+        )
+        assert (coefficient < 1.0).sum() == sum(
+            (fine.cells == corner.node).any(axis=1).sum() for corner in corners
+        )
     assert np.allclose(shares[0], shares[1], rtol=0.03) and min(shares[1]) > 0.1
 
 
@@ -191,7 +226,9 @@ def test_clockwise_cells_are_refused():
 def matrix_of(scheme: VorticityScheme, psi: Array) -> Array:
     """Advection between nodes of unit mass, dense and antisymmetric."""
     scale = 1.0 / np.sqrt(scheme.mass)
-    return np.stack([scale * scheme.advection(psi, scale * unit) for unit in np.eye(scheme.mass.size)], axis=1)
+    return np.stack(
+        [scale * scheme.advection(psi, scale * unit) for unit in np.eye(scheme.mass.size)], axis=1
+    )
 
 
 def test_rates_that_set_the_step_are_those_of_the_matrices():
