@@ -33,9 +33,10 @@ from gsnobench.data import Split
 from gsnobench.datasets.store import open_file, write
 from gsnobench.home import open_home
 from gsnobench.plugins import load
+from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, Request, make_plan
 from gsnobench.runs.predictions import in_memory
-from gsnobench.runs.stages import Where, data_path, make_loader, prepare
+from gsnobench.runs.stages import data_path, make_loader, prepare
 from gsnobench.training.fit import Job, _draw, _loss, fit_view
 from gsnobench.training.optimisation import make_optimiser
 
@@ -96,12 +97,12 @@ def car_file(folder: Path) -> Path:
 
 def make_job(plan: Plan, folder: Path) -> Job:
     """The job that `run` would fit, with a batch of the benchmark."""
-    where = Where(open_home(folder / "home"), torch.device("cpu"))
-    with open_file(data_path(plan, where), plan.task) as opened:
+    machine = Machine(open_home(folder / "home"), torch.device("cpu"))
+    with open_file(data_path(plan, machine), plan.task) as opened:
         splits: list[Split] = ["train", "valid"]
-        setup = prepare(plan, where, opened.split("train"))
+        setup = prepare(plan, machine, opened.split("train"))
         train, valid = (
-            make_loader(plan, where, setup, in_memory(opened, split)) for split in splits
+            make_loader(plan, machine, setup, in_memory(opened, split)) for split in splits
         )
     nothing = lambda *_: None  # noqa: E731
     steps = {phase.name: 10 for phase in plan.phases}

@@ -17,11 +17,13 @@ from torch import nn
 
 from gsnobench.datasets.store import open_file
 from gsnobench.home import open_home
+from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, Request, make_plan
-from gsnobench.runs.stages import Where, data_path, make_loader, prepare
-from gsnobench.training.fit import Job, _draw, fit, rollout
+from gsnobench.runs.stages import data_path, make_loader, prepare
+from gsnobench.training.fit import Job, _draw, fit
 from gsnobench.training.metrics import relative_l2
 from gsnobench.training.optimisation import make_optimiser, rate
+from gsnobench.training.rollout import rollout
 
 EPOCHS, REPEATS = 2, 5
 
@@ -48,11 +50,11 @@ def core_loop(job: Job) -> float:
     return time.process_time() - started - progress.clock.validate_cpu_s
 
 
-def make_job(plan: Plan, where: Where, folder: Path) -> Job:
-    with open_file(data_path(plan, where), plan.task) as opened:
-        setup = prepare(plan, where, opened.split("train"))
+def make_job(plan: Plan, machine: Machine, folder: Path) -> Job:
+    with open_file(data_path(plan, machine), plan.task) as opened:
+        setup = prepare(plan, machine, opened.split("train"))
         train, valid = (
-            make_loader(plan, where, setup, opened.split(split)) for split in ("train", "valid")
+            make_loader(plan, machine, setup, opened.split(split)) for split in ("train", "valid")
         )
     steps = {"fit": EPOCHS * (len(train) // plan.train.batch)}
     nothing = lambda *_: None  # noqa: E731
@@ -75,11 +77,11 @@ def make_job(plan: Plan, where: Where, folder: Path) -> Job:
 def main() -> None:
     torch.set_num_threads(1)
     plan = make_plan(Request("gsno", "darcy", track="laptop"))
-    where = Where(open_home(), torch.device("cpu"))
+    machine = Machine(open_home(), torch.device("cpu"))
     core, bare = [], []
     for _ in range(REPEATS):
         with tempfile.TemporaryDirectory() as folder:
-            job = make_job(plan, where, Path(folder))
+            job = make_job(plan, machine, Path(folder))
             draw = torch.Generator().manual_seed(0)
             turns = [
                 _draw(job, plan.phases[0], turn, 0.0, draw) for turn in range(job.steps["fit"])
@@ -88,7 +90,7 @@ def main() -> None:
                 (
                     indices,
                     *job.train.batch(indices, starts, frames),
-                    job.train.where(indices).support,
+                    job.train.scored_nodes(indices).support,
                 )
                 for indices, starts, frames in turns
             ]

@@ -24,9 +24,9 @@ import torch
 from gsnobench.bench.executors import PRELOADED, executor
 from gsnobench.declare import Limits
 from gsnobench.home import Home, open_home
+from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
-from gsnobench.runs.run import execute
-from gsnobench.runs.stages import Where
+from gsnobench.runs.run import run_plan
 
 TINY_CELLS = 8
 
@@ -53,7 +53,7 @@ def run_pool(plans: Sequence[Plan], home: Home, jobs: int) -> list[float]:
 
 def throughput(seconds: float, cells: int, home: Home) -> dict[str, float]:
     """Two workers against one."""
-    trial = execute(plan_of("gsno", 200), Where(home, torch.device("cpu")))
+    trial = run_plan(plan_of("gsno", 200), Machine(home, torch.device("cpu")))
     steps = max(200, round(200 * seconds / trial.costs["train_cpu_s"]))
     plan = plan_of("gsno", steps)
     walls, cpus = {}, {}
@@ -90,15 +90,15 @@ def start_seconds() -> float:
 
 def overhead(home: Home) -> dict[str, float]:
     """Seconds that a cell takes in the pool beyond its work and beyond the start of its process."""
-    where = Where(home, torch.device("cpu"))
+    machine = Machine(home, torch.device("cpu"))
     plan = plan_of("ridge")
 
     def cells(first: int, count: int) -> list[Plan]:
         return [with_seed(plan, first + seed) for seed in range(count)]
 
-    execute(plan, where)  # warm: imports, compiled code, and below the pool's server
+    run_plan(plan, machine)  # warm: imports, compiled code, and below the pool's server
     run_pool(cells(50, 1), home, 1)
-    inside = wall(lambda: [execute(one, where) for one in cells(100, TINY_CELLS)]) / TINY_CELLS
+    inside = wall(lambda: [run_plan(one, machine) for one in cells(100, TINY_CELLS)]) / TINY_CELLS
     pooled = wall(lambda: run_pool(cells(200, TINY_CELLS), home, 1)) / TINY_CELLS
     start = start_seconds()
     return {
@@ -120,7 +120,7 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
         home = open_home(Path(name))
-        execute(plan_of("mean"), Where(home, torch.device("cpu")))  # makes the data
+        run_plan(plan_of("mean"), Machine(home, torch.device("cpu")))  # makes the data
         table = {**overhead(home), **throughput(chosen.seconds, chosen.cells, home)}
     for label, value in table.items():
         print(f"{label:18s} {value:8.3f}")

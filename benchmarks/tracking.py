@@ -33,7 +33,7 @@ def main() -> None:
     spec = make_plan(Request("gsno", "darcy", track="smoke")).spec
     os.environ["GSNOBENCH_TRACKING_WAIT"] = "0"
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name) / "runs" / spec.key[:12]
+        folder = Path(name) / "runs" / spec.short
         folder.mkdir(parents=True)
         tracking.gsnobench_run_started(spec, folder, {})
         costs = []

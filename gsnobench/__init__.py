@@ -1,7 +1,7 @@
 """gsnobench: the benchmark for neural operators on irregular domains.
 
-The public names load on first use, so that importing the package (and `gsnobench --help`) never
-imports torch.
+Everything that a plugin or a notebook needs has its name here: `import gsnobench as gb`. A name
+loads on first use, so that importing the package (and `gsnobench --help`) never imports torch.
 """
 
 from __future__ import annotations
@@ -11,69 +11,78 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_HOME_OF = {
+_NAMES = {  # module -> its public names; the block below says the same to type checkers
     "errors": ("DataError", "GsnobenchError", "ParamError", "PluginError", "Prune", "RunError"),
-    "params": ("Knob", "Params", "knob"),
-    "data": ("Batch", "Field", "Mesh", "Samples", "Task"),
+    "params": ("Knob", "NoParams", "Params", "Value", "knob"),
+    "data": ("SPLITS", "Array", "Field", "Mesh", "Samples", "Split", "Task"),
+    "batch": ("Batch",),
     "files": ("Cache",),
     "declare": (
-        *(
-            "Capability",
-            "Dataset",
-            "Executor",
-            "Fit",
-            "Horizon",
-            "Metric",
-            "Model",
-            "Part",
-            "Phase",
-            "Preset",
-        ),
-        *("Sample", "Sizes"),
+        "Capability",
+        "Dataset",
+        "Executor",
+        "Fit",
+        "Geometry",
+        "Horizon",
+        "Limits",
+        "Metric",
+        "Model",
+        "Part",
+        "Phase",
+        "Preset",
+        "Sample",
+        "Sizes",
+        "Summary",
     ),
     "hookspecs": ("hookimpl",),
     "records": ("RunResult", "RunSpec"),
     "runs.run": ("run",),
     "runs.trained": ("Trained", "load"),
 }
-_MODULE_OF = {name: module for module, names in _HOME_OF.items() for name in names}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = [  # spelt out for type checkers, which do not evaluate _HOME_OF
-    "Batch",
-    "Cache",
-    "Capability",
-    "DataError",
-    "Dataset",
-    "Executor",
-    "Field",
-    "Fit",
-    "GsnobenchError",
-    "Horizon",
-    "Knob",
-    "Mesh",
-    "Metric",
-    "Model",
-    "ParamError",
-    "Params",
-    "Part",
-    "Phase",
-    "PluginError",
-    "Preset",
-    "Prune",
-    "RunError",
-    "RunResult",
-    "RunSpec",
-    "Sample",
-    "Samples",
-    "Sizes",
-    "Task",
-    "Trained",
-    "hookimpl",
-    "knob",
-    "load",
-    "run",
-    "__version__",
-]
+if TYPE_CHECKING:
+    from gsnobench.batch import Batch as Batch
+    from gsnobench.data import SPLITS as SPLITS
+    from gsnobench.data import Array as Array
+    from gsnobench.data import Field as Field
+    from gsnobench.data import Mesh as Mesh
+    from gsnobench.data import Samples as Samples
+    from gsnobench.data import Split as Split
+    from gsnobench.data import Task as Task
+    from gsnobench.declare import Capability as Capability
+    from gsnobench.declare import Dataset as Dataset
+    from gsnobench.declare import Executor as Executor
+    from gsnobench.declare import Fit as Fit
+    from gsnobench.declare import Geometry as Geometry
+    from gsnobench.declare import Horizon as Horizon
+    from gsnobench.declare import Limits as Limits
+    from gsnobench.declare import Metric as Metric
+    from gsnobench.declare import Model as Model
+    from gsnobench.declare import Part as Part
+    from gsnobench.declare import Phase as Phase
+    from gsnobench.declare import Preset as Preset
+    from gsnobench.declare import Sample as Sample
+    from gsnobench.declare import Sizes as Sizes
+    from gsnobench.declare import Summary as Summary
+    from gsnobench.errors import DataError as DataError
+    from gsnobench.errors import GsnobenchError as GsnobenchError
+    from gsnobench.errors import ParamError as ParamError
+    from gsnobench.errors import PluginError as PluginError
+    from gsnobench.errors import Prune as Prune
+    from gsnobench.errors import RunError as RunError
+    from gsnobench.files import Cache as Cache
+    from gsnobench.hookspecs import hookimpl as hookimpl
+    from gsnobench.params import Knob as Knob
+    from gsnobench.params import NoParams as NoParams
+    from gsnobench.params import Params as Params
+    from gsnobench.params import Value as Value
+    from gsnobench.params import knob as knob
+    from gsnobench.records import RunResult as RunResult
+    from gsnobench.records import RunSpec as RunSpec
+    from gsnobench.runs.run import run as run
+    from gsnobench.runs.trained import Trained as Trained
+    from gsnobench.runs.trained import load as load
 
 
 def __getattr__(name: str) -> Any:
@@ -83,29 +92,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
-
-
-if TYPE_CHECKING:
-    from gsnobench.data import Batch, Field, Mesh, Samples, Task
-    from gsnobench.declare import (
-        Capability,
-        Dataset,
-        Executor,
-        Fit,
-        Horizon,
-        Metric,
-        Model,
-        Part,
-        Phase,
-        Preset,
-        Sample,
-        Sizes,
-    )
-    from gsnobench.errors import DataError, GsnobenchError, ParamError, PluginError, Prune, RunError
-    from gsnobench.files import Cache
-    from gsnobench.hookspecs import hookimpl
-    from gsnobench.params import Knob, Params, knob
-    from gsnobench.records import RunResult, RunSpec
-    from gsnobench.runs.run import run
-    from gsnobench.runs.trained import Trained, load
+    return ["__version__", *_MODULE_OF]

@@ -10,12 +10,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import torch
+from gsnobench.errors import DataError
 
 Array = np.ndarray[Any, Any]
 Split = Literal["train", "valid", "test", "test_ood"]
@@ -72,6 +71,20 @@ class Field:
     vector: str | None = None  # fields of one group are also scored as a vector
     help: str = ""
 
+    def nodes(self, mesh: Mesh) -> Array:
+        """Where the field lives on a mesh, (N,) bool: everywhere, on a tag, or off it ("not TAG")."""
+        if self.support == "all":
+            return np.ones(mesh.size, dtype=bool)
+        tag = self.support.removeprefix("not ")
+        if tag not in mesh.tags:
+            known = sorted(mesh.tags)
+            raise DataError(
+                f"{self.name}: its support {self.support!r} names a tag the mesh lacks; "
+                f"known: {known}"
+            )
+        inside = np.asarray(mesh.tags[tag], dtype=bool)
+        return ~inside if self.support.startswith("not ") else inside
+
 
 @dataclass(frozen=True)
 class Task:
@@ -98,6 +111,11 @@ class Task:
     data: Mapping[str, Any] = field(default_factory=dict)  # data knobs, resolved
     data_seed: int = 0
     split_hashes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def base(self) -> str:
+        """The id without the window: `swe` of `swe@5-46`."""
+        return self.id.partition("@")[0]
 
     @property
     def in_channels(self) -> int:
@@ -187,61 +205,3 @@ class Samples:
             static=self.static[where],
             scalars=self.scalars[where],
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """What a model sees: normalised inputs of B samples, never the target."""
-
-    task: Task
-    window: torch.Tensor  # (B, t_in, N, C)
-    static: torch.Tensor  # (B, N, F)
-    scalars: torch.Tensor  # (B, P)
-    points: torch.Tensor  # (1 or B, N, d)
-    tags: torch.Tensor  # (1 or B, N, K) bool, in the order of Task.tags
-    mask: torch.Tensor | None  # (B, N) bool, None where no node is padding
-    geometry: Mapping[
-        str, torch.Tensor
-    ]  # what Model.geometry returned, stacked: (1 or B, ...), or sparse CSR as `name` and `name^T`
-
-    @property
-    def size(self) -> int:
-        return int(self.static.shape[0])
-
-    @property
-    def nodes(self) -> int:
-        return int(self.static.shape[1])
-
-    @property
-    def features(self) -> torch.Tensor:
-        """All inputs at each node, (B, N, in_channels): points, window (time-major), static,
-        scalars.
-        """
-        import torch
-
-        B, N = self.size, self.nodes
-        window = self.window.permute(0, 2, 1, 3).reshape(B, N, -1)  # (B, N, t_in*C)
-        scalars = self.scalars[:, None, :].expand(B, N, -1)  # (B, N, P)
-        return torch.cat([self.points.expand(B, -1, -1), window, self.static, scalars], dim=-1)
-
-    def frames(self, y: torch.Tensor) -> torch.Tensor:
-        """(B, N, steps*C) -> (B, steps, N, C)."""
-        B, N, width = y.shape
-        C = len(self.task.fields)
-        return y.reshape(B, N, width // C, C).permute(0, 2, 1, 3)
-
-    def flat(self, x: torch.Tensor) -> torch.Tensor:
-        """(B, N, .) -> (B*N, .): the numbering that index tensors of the geometry use."""
-        return x.reshape(-1, x.shape[-1])
-
-    def apply(self, name: str, x: torch.Tensor) -> torch.Tensor:
-        """A sparse operator of the geometry on node values: (B, N_in, C) -> (B, N_out, C)."""
-        from gsnobench.sparse import multiply
-
-        matrix, transposed = self.geometry[name], self.geometry[f"{name}^T"]
-        B, N, C = x.shape
-        if matrix.shape[1] == N:  # one mesh for all samples: the batch is more columns, (N, B*C)
-            y = multiply(matrix, transposed, x.transpose(0, 1).reshape(N, B * C))
-            return y.reshape(-1, B, C).transpose(0, 1)
-        # block-diagonal over the batch
-        return multiply(matrix, transposed, self.flat(x)).reshape(B, -1, C)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal
 
-from gsnobench.data import Array, Batch, Field, Mesh, Samples, Split, Task
+from gsnobench.data import Array, Field, Mesh, Samples, Split, Task
 from gsnobench.files import Cache
-from gsnobench.params import Params, Value
+from gsnobench.params import NoParams, Params, Value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,14 +20,11 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from gsnobench.batch import Batch
     from gsnobench.records import RunResult, RunSpec
 
 # minmax: [0,1]; box: [-1,1]; scale: divide by the std only
 Scaling = Literal["none", "minmax", "box", "zscore", "scale"]
-
-
-class NoParams(Params):
-    """For plugins without hyperparameters."""
 
 
 # --------------------------------------------------------------------------------------------- data
@@ -145,7 +142,7 @@ class Part:
 
 
 Geometry = dict[str, Part]
-Reference = dict[str, Array]
+Summary = dict[str, Array]
 
 
 @dataclass(frozen=True)
@@ -220,9 +217,9 @@ class Model:
     params: type[Params]
     build: Callable[[Task, Any], nn.Module]
     presets: Mapping[str, Preset] = field(default_factory=lambda: {"default": Preset()})
-    geometry: Callable[[Mesh, Task, Any, Reference], Geometry] | None = None
+    geometry: Callable[[Mesh, Task, Any, Summary], Geometry] | None = None
     # from the training split; saved with the weights
-    reference: Callable[[Samples, Any], Reference] | None = None
+    summary: Callable[[Samples, Any], Summary] | None = None
     declines: Callable[[Task], str | None] = lambda task: None
     capabilities: frozenset[Capability] = frozenset()
     phases: Callable[[Task, Any], tuple[Phase, ...]] = lambda task, params: (Phase(),)

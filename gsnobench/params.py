@@ -56,9 +56,9 @@ class Knob:
         high = "" if self.high is None else f"{self.high:g}"
         return f"{low}..{high}" if low or high else self.type.__name__
 
-    def check(self, value: object, where: str = "") -> Value:
+    def check(self, value: object, section: str = "") -> Value:
         """The value in the knob's type, or a ParamError that says what is allowed."""
-        label = f"{where}.{self.name}" if where else self.name
+        label = f"{section}.{self.name}" if section else self.name
         converted = self._convert(value, label)
         if self.choices and converted not in self.choices:
             raise ParamError(f"{label}: {value!r} is not allowed; expected {self.range}")
@@ -179,7 +179,7 @@ class Params:
         return found
 
     @classmethod
-    def make(cls, *layers: Mapping[str, object], where: str = "model") -> Self:
+    def make(cls, *layers: Mapping[str, object], label: str = "model") -> Self:
         """Values from layers of rising precedence (preset, registry, command line) over the
         declared defaults.
         """
@@ -188,8 +188,8 @@ class Params:
         for layer in layers:
             for name, value in layer.items():
                 if name not in known:
-                    raise ParamError(f"{where}.{name}: no such knob; {did_you_mean(name, known)}")
-                values[name] = known[name].check(value, where)
+                    raise ParamError(f"{label}.{name}: no such knob; {did_you_mean(name, known)}")
+                values[name] = known[name].check(value, label)
         return cls(**values)
 
     def to_dict(self) -> dict[str, Value]:
@@ -221,3 +221,7 @@ def _knob_of(field: dataclasses.Field[Any], hint: Any) -> Knob:
         choices=choices,
         **{"help": "", **field.metadata},
     )
+
+
+class NoParams(Params):
+    """For plugins without hyperparameters."""

@@ -113,6 +113,22 @@ def load(kind: Kind, name: str, *, allow: Iterable[str] = (), deny: Iterable[str
     return _checked(entry, hook, results[0])
 
 
+def dataset_name(text: str, known_names: Iterable[str]) -> str:
+    """The dataset that a task id names: the longest known name that is the id, or is followed by
+    `_` or `@`.
+    """
+    base, known = text.split("@")[0], sorted(known_names)
+    matching = [name for name in known if base == name or base.startswith(f"{name}_")]
+    if not matching:
+        raise PluginError(f"{text}: no such dataset; {did_you_mean(base.split('_')[0], known)}")
+    return max(matching, key=len)
+
+
+def dataset_named(text: str) -> Dataset:
+    """The installed dataset that a task id names: `swe` for `swe@5-46`."""
+    return load("dataset", dataset_name(text, [entry.name for entry in listed("dataset")]))
+
+
 def provenance(kind: Kind, name: str) -> dict[str, str]:
     """The package and version behind a name, for run records."""
     entry = _find(kind, name, (), ())

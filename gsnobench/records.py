@@ -45,6 +45,11 @@ class RunSpec:
         return digest(self.to_dict())
 
     @property
+    def short(self) -> str:
+        """The first twelve letters of the key: the name of the run's folder and files."""
+        return self.key[:12]
+
+    @property
     def row(self) -> str:
         """The row of a board."""
         return f"{self.model}@{self.preset}"
@@ -113,35 +118,35 @@ class RunResult:
         return json.dumps(plain(body), indent=None, separators=(",", ":"), allow_nan=False) + "\n"
 
     @classmethod
-    def from_json(cls, text: str, where: str = "result") -> RunResult:
+    def from_json(cls, text: str, label: str = "result") -> RunResult:
         """Read back and validate: schema, status, key."""
         try:
             body = json.loads(text)
             schema, key = body.pop("schema"), body.pop("key")
         except (ValueError, KeyError, AttributeError, TypeError) as error:
             raise DataError(
-                f"{where}: not a gsnobench result ({error}); expected the JSON that `run` writes"
+                f"{label}: not a gsnobench result ({error}); expected the JSON that `run` writes"
             ) from error
         if schema != SCHEMA:
             raise DataError(
-                f"{where}: schema {schema!r} is not {SCHEMA}; use the gsnobench version that wrote "
+                f"{label}: schema {schema!r} is not {SCHEMA}; use the gsnobench version that wrote "
                 "it"
             )
         # the first results had no bands
         odd = sorted({one.name for one in fields(cls)}.symmetric_difference({"bands", *body}))
         if odd:
             raise DataError(
-                f"{where}: entries {', '.join(odd)} are unknown or missing; was it edited?"
+                f"{label}: entries {', '.join(odd)} are unknown or missing; was it edited?"
             )
         result = cls(**{**body, "spec": RunSpec.from_dict(body["spec"])})
         if result.status not in get_args(Status):
             raise DataError(
-                f"{where}: status {result.status!r} is unknown; expected one of "
+                f"{label}: status {result.status!r} is unknown; expected one of "
                 f"{', '.join(get_args(Status))}"
             )
         if result.spec.key != key:
             raise DataError(
-                f"{where}: the key does not match the spec; the file was edited or damaged"
+                f"{label}: the key does not match the spec; the file was edited or damaged"
             )
         return result
 
@@ -156,12 +161,12 @@ class RunResult:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"{path}: cannot be read ({error}); expected a result JSON") from error
-        return cls.from_json(text, where=str(path))
+        return cls.from_json(text, label=str(path))
 
 
 def evidence_path(root: Path, spec: RunSpec) -> Path:
     """Where a result lies under `results/`: track, task, row, key."""
-    return root / spec.track / spec.task / spec.row / f"{spec.key[:12]}.json"
+    return root / spec.track / spec.task / spec.row / f"{spec.short}.json"
 
 
 def rounded(value: float, digits: int = 4) -> float:

@@ -12,8 +12,9 @@ from gsnobench.datasets.store import open_file
 from gsnobench.errors import RunError
 from gsnobench.records import FEATURES
 from gsnobench.registry import read_registry, write_steps
+from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan
-from gsnobench.runs.stages import Where, data_path, make_loader, prepare
+from gsnobench.runs.stages import data_path, make_loader, prepare
 from gsnobench.training.fit import Job, fit
 
 PROBE_STEPS = 60  # enough to see every kind of step a curriculum takes
@@ -21,7 +22,7 @@ WARM_STEPS = 10
 RESERVE = 0.95  # of the budget: machines and moments differ
 
 
-def calibrate(plan: Plan, where: Where) -> dict[str, int]:
+def calibrate(plan: Plan, machine: Machine) -> dict[str, int]:
     """Measure CPU-seconds a step of one pair, and commit the step count that fits the track's
     budget.
     """
@@ -39,7 +40,7 @@ def calibrate(plan: Plan, where: Where) -> dict[str, int]:
     descents = [phase for phase in plan.phases if phase.solve is None]
     if not descents:
         return {}  # closed form: no steps to count
-    closed, a_step = _probe(plan, where)
+    closed, a_step = _probe(plan, machine)
     left, shares = RESERVE * (budget - closed), sum(phase.share for phase in descents)
     steps = {
         phase.name: max(1, int(left * phase.share / shares / a_step[phase.name]))
@@ -50,18 +51,18 @@ def calibrate(plan: Plan, where: Where) -> dict[str, int]:
     return steps
 
 
-def _probe(plan: Plan, where: Where) -> tuple[float, dict[str, float]]:
+def _probe(plan: Plan, machine: Machine) -> tuple[float, dict[str, float]]:
     """CPU-seconds of the closed-form phases, and of one step of each other phase (first steps left
     out: they warm up).
     """
     few = {phase.name: 0 if phase.solve else WARM_STEPS for phase in plan.phases}
     with (
-        open_file(data_path(plan, where), plan.task) as opened,
+        open_file(data_path(plan, machine), plan.task) as opened,
         tempfile.TemporaryDirectory() as folder,
     ):
-        setup = prepare(plan, where, opened.split("train"))
-        train = make_loader(plan, where, setup, opened.split("train"))
-        valid = make_loader(plan, where, setup, opened.split("valid"))
+        setup = prepare(plan, machine, opened.split("train"))
+        train = make_loader(plan, machine, setup, opened.split("train"))
+        valid = make_loader(plan, machine, setup, opened.split("valid"))
 
         def spent(steps: Mapping[str, int], sub: str) -> float:
             job = Job(

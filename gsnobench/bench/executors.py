@@ -6,13 +6,11 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -23,8 +21,10 @@ from gsnobench.declare import Executor, Limits
 from gsnobench.errors import PluginError, RunError, did_you_mean
 from gsnobench.home import open_home
 from gsnobench.plugins import listed, load
+from gsnobench.processes import die_with, pinned, receive
 from gsnobench.records import RunResult, RunSpec
-from gsnobench.runs.run import choose_device, record_failure
+from gsnobench.runs.machine import devices_of
+from gsnobench.runs.run import record_failure
 
 POLL_S = 0.2  # between two looks at the time and the memory of running cells
 # a process that dies without a word (say, at the hand of the system) is replaced so many times,
@@ -32,12 +32,6 @@ POLL_S = 0.2  # between two looks at the time and the memory of running cells
 LIVES = 2
 # what every cell would import; the second comes with the first optimiser
 PRELOADED = ["gsnobench.bench.worker", "torch._dynamo"]
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-)
 
 
 def executor(name: str) -> Executor:
@@ -114,7 +108,7 @@ def _run_pool(specs: Sequence[RunSpec], limits: Limits) -> Iterator[RunResult]:
                 running.append(_start(context, spec, lives, devices.popleft(), limits))
             ready = wait([one.channel for one in running], POLL_S)
             for one in list(running):
-                text = _receive(one.channel) if one.channel in ready else None
+                text = receive(one.channel) if one.channel in ready else None
                 reason = "" if one.channel in ready else one.overrun(limits)
                 if one.channel not in ready and not reason:
                     continue
@@ -142,16 +136,6 @@ def run_alone(spec_json: str, limits: Limits) -> str:
     return next(_run_pool([spec], replace(limits, jobs=1))).to_json()
 
 
-def devices_of(limits: Limits) -> list[str]:
-    """A device for each cell that runs at a time: the graphics cards in turn, or the CPU."""
-    if choose_device(limits.device).type != "cuda" or ":" in limits.device:
-        return [limits.device] * (limits.jobs or max(1, (os.cpu_count() or 1) // limits.threads))
-    import torch
-
-    cards = torch.cuda.device_count()
-    return [f"cuda:{slot % cards}" for slot in range(limits.jobs or cards)]
-
-
 def _start(context: Any, spec: RunSpec, lives: int, device: str, limits: Limits) -> Running:
     ours, theirs = context.Pipe()
     args = (theirs, json.dumps(spec.to_dict()), limits.home, device, limits.threads)
@@ -169,32 +153,6 @@ def _serve(channel: Connection, spec_json: str, home: Any, device: str, threads:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the asker's to answer
     threading.Thread(target=die_with, args=(channel,), daemon=True).start()
     channel.send(answer(spec_json, home, device, threads))
-
-
-def die_with(channel: Connection) -> None:
-    """Nothing is ever sent this way: the call ends when the other side is gone, and so does this
-    process.
-    """
-    _receive(channel)
-    os._exit(1)
-
-
-def _receive(channel: Connection) -> str | None:
-    try:
-        return str(channel.recv())
-    except (EOFError, OSError):
-        return None
-
-
-@contextmanager
-def pinned(threads: int) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 def _memory_mb(pid: int) -> float:

@@ -11,17 +11,17 @@ from pathlib import Path
 from statistics import mean
 from typing import Literal, get_args
 
-from gsnobench.datasets.tasks import dataset_of, ensure
+from gsnobench.datasets.ensure import ensure
 from gsnobench.declare import Executor, Limits
 from gsnobench.errors import DataError, ParamError, did_you_mean
 from gsnobench.files import is_locked
 from gsnobench.home import Home
-from gsnobench.plugins import listed, load
+from gsnobench.plugins import dataset_named, listed, load
 from gsnobench.records import RunResult, RunSpec, evidence_path
 from gsnobench.registry import read_registry
+from gsnobench.runs.machine import Report
 from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
-from gsnobench.runs.run import finished, is_interrupted, keep
-from gsnobench.runs.stages import Report
+from gsnobench.runs.run import finished_result, is_interrupted, keep_result
 
 State = Literal["missing", "running", "done", "diverged", "declined", "failed", "stale"]
 STATES: tuple[State, ...] = get_args(State)
@@ -56,7 +56,7 @@ class Cell:
             "row": spec.row,
             "seed": spec.seed,
             "track": spec.track,
-            "key": spec.key[:12],
+            "key": spec.short,
         }
         return {**facts, "state": self.state, "reason": self.reason, "rel_l2": score}
 
@@ -109,7 +109,7 @@ def _windows(task: str, wanted: Sequence[int]) -> Sequence[int | None]:
     """Frames given: as asked, or None for the task's own; steady tasks, one-step tasks and ids with
     a window keep theirs.
     """
-    dataset = load("dataset", dataset_of(task, _installed("dataset")))
+    dataset = dataset_named(task)
     is_free = dataset.t_in > 0 and len(dataset.starts) == 1 and "@" not in task
     return wanted if wanted and is_free else (None,)
 
@@ -142,7 +142,7 @@ def cell_of(plan: Plan, home: Home) -> Cell:
     key = plan.spec.key
     if is_locked(home.runs / f".{key[:12]}.lock"):
         return Cell(plan, "running")
-    result = finished(plan, home) or _evidence(evidence_path(home.results, plan.spec), key)
+    result = finished_result(plan, home) or _evidence(evidence_path(home.results, plan.spec), key)
     if result is not None and result.status != "pruned":
         return Cell(plan, result.status, result.reason, result)
     if plan.declined is not None:
@@ -251,12 +251,12 @@ def settle(cells: Iterable[Cell], home: Home) -> None:
     """
     for cell in cells:
         if cell.state == "declined" and cell.result is None:
-            keep(RunResult(cell.spec, "declined", cell.reason), home)
+            keep_result(RunResult(cell.spec, "declined", cell.reason), home)
         elif cell.state == "done" and cell.result is not None:
             folder = home.run_folder(cell.spec.key)
             copies = (folder / "result.json", evidence_path(home.results, cell.spec))
             if folder.exists() and not all(path.exists() for path in copies):
-                keep(cell.result, home)
+                keep_result(cell.result, home)
 
 
 def run_cells(
@@ -269,7 +269,7 @@ def run_cells(
     plans = {cell.spec.key: cell.plan for cell in cells}
     for result in executor.run([cell.spec for cell in cells], limits):
         if not (home.run_folder(result.spec.key) / "result.json").exists():
-            keep(result, home)
+            keep_result(result, home)
         yield cell_of(plans[result.spec.key], home)
 
 
@@ -291,7 +291,7 @@ class Difference:
             "row": spec.row,
             "seed": spec.seed,
             "track": spec.track,
-            "key": spec.key[:12],
+            "key": spec.short,
         }
         return {**facts, "here": self.here, "there": self.there}
 

@@ -12,9 +12,9 @@ import torch
 from gsnobench.errors import GsnobenchError
 from gsnobench.home import open_home
 from gsnobench.records import RunSpec
+from gsnobench.runs.machine import Machine, choose_device
 from gsnobench.runs.plan import plan_of
-from gsnobench.runs.run import choose_device, execute, record_failure
-from gsnobench.runs.stages import Where
+from gsnobench.runs.run import record_failure, run_plan
 
 
 def answer(spec_json: str, home: Path, device: str, threads: int) -> str:
@@ -24,6 +24,8 @@ def answer(spec_json: str, home: Path, device: str, threads: int) -> str:
     torch.set_num_threads(threads)
     spec, place = RunSpec.from_dict(json.loads(spec_json)), open_home(home)
     try:
-        return execute(plan_of(spec), Where(place, choose_device(device), jobs=threads)).to_json()
+        return run_plan(
+            plan_of(spec), Machine(place, choose_device(device), jobs=threads)
+        ).to_json()
     except GsnobenchError as error:
         return record_failure(spec, place, str(error)).to_json()

@@ -159,7 +159,7 @@ def _summary(board: Board, row: Row) -> Content:
         "needs": row.needs,
         "floor": str(row.is_floor).lower(),
         "variant": str(row.is_variant).lower(),
-        "keys": " ".join(entry.key[:12] for entry in row.entries),
+        "keys": " ".join(entry.spec.short for entry in row.entries),
     }
     params = {
         safe_name(knob): value

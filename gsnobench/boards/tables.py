@@ -49,7 +49,7 @@ def _record(board: Board, row: Row) -> Record:
         "published": row.published,
         **{name: row.cost(name) for name in COSTS},
         "needs": row.needs,
-        "keys": [entry.key[:12] for entry in row.entries],
+        "keys": [entry.spec.short for entry in row.entries],
     }
     return {str(name): value for name, value in plain(values).items()}
 

@@ -69,7 +69,7 @@ def check_dataset(dataset: Dataset) -> list[Finding]:
 def make_tiny(dataset: Dataset) -> Made:
     """Generate the tiny version straight from the plugin."""
     started = time.process_time()
-    setup = dataset.setup(dataset.params.make(where="data"), dataset.tiny.resolution, Cache())
+    setup = dataset.setup(dataset.params.make(label="data"), dataset.tiny.resolution, Cache())
     counts = dataset.tiny.splits()
     samples = {
         split: list(dataset.generate(setup, SEED, split, range(counts[split])))
@@ -120,7 +120,7 @@ def _is_complete(dataset: Dataset) -> None:
             bool(re.fullmatch("[a-z0-9]+", variant)),
             f"variant {variant!r}; expected lower-case letters and digits",
         )
-        dataset.params.make(values, where=f"variant {variant}")
+        dataset.params.make(values, label=f"variant {variant}")
 
 
 def _tags_are_known(dataset: Dataset) -> None:

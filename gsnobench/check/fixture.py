@@ -1,4 +1,4 @@
-"""A model set up on one case the way a run sets it up: reference, normalisation, geometry, module,
+"""A model set up on one case the way a run sets it up: summary, normalisation, geometry, module,
 closed-form phases.
 """
 
@@ -15,12 +15,14 @@ import scipy.sparse
 import torch
 from torch import nn
 
+from gsnobench.batch import Batch
 from gsnobench.check.toy_tasks import Case
-from gsnobench.data import Array, Batch, Mesh, Samples, Task
-from gsnobench.declare import Geometry, Horizon, Model, Part, Phase, Preset, Reference
+from gsnobench.data import Array, Mesh, Samples, Task
+from gsnobench.declare import Geometry, Horizon, Model, Part, Phase, Preset, Summary
 from gsnobench.files import Cache
 from gsnobench.training.fit import Job, fit_view
-from gsnobench.training.loader import Loader, compute_geometry
+from gsnobench.training.geometry import compute_geometry
+from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import Normaliser, fit_normaliser
 from gsnobench.training.optimisation import TrainParams
 
@@ -37,14 +39,14 @@ class Trial:
     params: Any
     horizon: Horizon
     task: Task  # narrowed to the horizon
-    reference: Reference
+    summary: Summary
     normaliser: Normaliser
     cache: Cache
 
     def geometry(self, mesh: Mesh) -> Geometry:
         """The preprocessing of one mesh."""
         return compute_geometry(
-            self.model, self.params, self.task, mesh, reference=self.reference, cache=self.cache
+            self.model, self.params, self.task, mesh, summary=self.summary, cache=self.cache
         )
 
     def loader(self, samples: Samples, geometries: Sequence[Geometry] | None = None) -> Loader:
@@ -88,7 +90,7 @@ class Trial:
             steps={phase.name: steps for phase in self.phases()},
             horizon=self.horizon,
             frames=self.case.task.t_out,
-            params=TrainParams.make(self.preset.train, {"batch": 4}, where="train"),
+            params=TrainParams.make(self.preset.train, {"batch": 4}, label="train"),
             seed=0,
             folder=folder,
             on_epoch=lambda phase, epoch, scores: None,
@@ -130,7 +132,7 @@ class Trial:
 def make_trial(model: Model, preset_name: str, case: Case, cache: Cache) -> Trial:
     """Everything that comes before the module is built."""
     preset = model.presets[preset_name]
-    params = model.params.make(preset.model, where=f"{model.name}@{preset_name}")
+    params = model.params.make(preset.model, label=f"{model.name}@{preset_name}")
     horizon = model.horizon(case.task, params)
     return Trial(
         model=model,
@@ -139,7 +141,7 @@ def make_trial(model: Model, preset_name: str, case: Case, cache: Cache) -> Tria
         params=params,
         horizon=horizon,
         task=case.task.narrowed(horizon.window, horizon.steps),
-        reference=model.reference(case.train, params) if model.reference is not None else {},
+        summary=model.summary(case.train, params) if model.summary is not None else {},
         normaliser=fit_normaliser(case.train, preset),
         cache=cache,
     )

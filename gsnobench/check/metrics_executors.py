@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from gsnobench import plugins
+from gsnobench.batch import Batch
 from gsnobench.check.findings import Broken, Finding, Rule, complaints, judge, require
 from gsnobench.check.toy_tasks import Case, make_cases
-from gsnobench.data import Batch
 from gsnobench.declare import Executor, Limits, Metric
 
 

@@ -37,9 +37,10 @@ from gsnobench.check.toy_tasks import Case, make_cases
 from gsnobench.declare import Capability, Model, Part
 from gsnobench.files import Cache
 from gsnobench.training.checkpoint import load_state
-from gsnobench.training.fit import fit, fit_view, rollout
+from gsnobench.training.fit import fit, fit_view
 from gsnobench.training.metrics import relative_l2
 from gsnobench.training.optimisation import TrainParams
+from gsnobench.training.rollout import rollout
 
 TOLERANCE = 1e-4  # of the largest output: float32 sums in another order
 
@@ -64,7 +65,7 @@ def _findings(model: Model, cache: Cache) -> list[Finding]:
     trials, broken = _trials(model, accepted, cache)
     built = Finding(
         "M003",
-        "geometry, reference and module can be made on every accepted task",
+        "geometry, summary and module can be made on every accepted task",
         not broken,
         "; ".join(broken),
     )
@@ -118,8 +119,8 @@ def _is_complete(model: Model) -> None:
         ]
     )
     for name, preset in model.presets.items():
-        model.params.make(preset.model, where=f"preset {name}: model")
-        TrainParams.make(preset.train, where=f"preset {name}: train")
+        model.params.make(preset.model, label=f"preset {name}: model")
+        TrainParams.make(preset.train, label=f"preset {name}: train")
     for task, presets in model.settings.items():
         for name, values in presets.items():
             require(name in model.presets, f"settings of {task} name the unknown preset {name!r}")
@@ -129,7 +130,7 @@ def _is_complete(model: Model) -> None:
                     for key, value in values.items()
                     if key.startswith(f"{kind}.")
                 }
-                params.make(chosen, where=f"settings of {task}: {kind}")
+                params.make(chosen, label=f"settings of {task}: {kind}")
 
 
 def _capabilities(model: Model) -> str:
@@ -197,7 +198,7 @@ def _every_parameter_gets_a_gradient(trial: Trial) -> str | None:
         else:
             prediction = rollout(module, job.train, batch, indices, trial.horizon.steps)
             loss = relative_l2(
-                prediction, target, job.train.where(indices).support, trial.task
+                prediction, target, job.train.scored_nodes(indices).support, trial.task
             ).mean()
         loss.backward()
         trained = {

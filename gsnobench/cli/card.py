@@ -102,9 +102,7 @@ def _count(plan: Plan) -> str:
     if plan.declined is not None:
         return f"declined: {plan.declined}"
     with torch.device("meta"):
-        module = plan.model.build(
-            plan.task.narrowed(plan.horizon.window, plan.horizon.steps), plan.params
-        )
+        module = plan.model.build(plan.model_task, plan.params)
     return f"{count_parameters(module):,}"
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gsnobench.runs.stages import Report
+    from gsnobench.runs.machine import Report
 
 
 def print_table(
@@ -67,7 +67,7 @@ def progress(*, quiet: bool = False) -> Iterator[Report]:
     """Progress of one run: bars with a rate and an ETA in a terminal, a line now and then
     elsewhere, nothing if quiet.
     """
-    from gsnobench.runs.stages import Report
+    from gsnobench.runs.machine import Report
 
     if quiet:
         yield Report(warn=warn)
@@ -115,7 +115,7 @@ def _bars() -> Iterator[Report]:
         TimeRemainingColumn,
     )
 
-    from gsnobench.runs.stages import Report
+    from gsnobench.runs.machine import Report
 
     console = Console(stderr=True)
     columns = (

@@ -16,9 +16,10 @@ import torch
 from torch import nn
 
 from gsnobench import plugins
+from gsnobench.batch import Batch
 from gsnobench.check.fixture import Trial, make_trial
 from gsnobench.check.toy_tasks import Case, box_mesh, make_cases
-from gsnobench.data import Batch, Samples
+from gsnobench.data import Samples
 from gsnobench.errors import RunError
 from gsnobench.files import Cache
 from gsnobench.training.loader import Loader

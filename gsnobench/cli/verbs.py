@@ -15,19 +15,21 @@ import numpy as np
 
 from gsnobench.cli.console import print_facts, print_table, progress
 from gsnobench.data import SPLITS, Samples, Task
+from gsnobench.datasets.ensure import ensure, estimate
 from gsnobench.datasets.store import open_file
-from gsnobench.datasets.tasks import dataset_of, ensure, estimate, resolve
+from gsnobench.datasets.tasks import resolve
 from gsnobench.declare import Dataset
 from gsnobench.errors import DataError, ParamError, RunError, did_you_mean
 from gsnobench.home import Home, open_home
-from gsnobench.plugins import kind_of, listed, load
+from gsnobench.plugins import dataset_named, kind_of, listed, load
 from gsnobench.records import RunResult
 from gsnobench.registry import read_registry
 from gsnobench.runs.animation import animate_median, check_animable, gif_path
 from gsnobench.runs.cases import PICTURE
+from gsnobench.runs.machine import Machine, choose_device
 from gsnobench.runs.plan import Plan, Request, make_plan
-from gsnobench.runs.run import choose_device, execute, finished, is_interrupted
-from gsnobench.runs.stages import Where, data_path
+from gsnobench.runs.run import finished_result, is_interrupted, run_plan
+from gsnobench.runs.stages import data_path
 
 
 @dataclass(frozen=True)
@@ -59,20 +61,18 @@ def run_model(
         check_animable(plan.task)
     place = open_home(home)
     if options.resume and not is_interrupted(plan, place):
-        state = "is finished" if finished(plan, place) else "has not been started"
-        raise RunError(
-            f"run {plan.spec.key[:12]}: nothing to resume, it {state}; leave --resume out"
-        )
+        state = "is finished" if finished_result(plan, place) else "has not been started"
+        raise RunError(f"run {plan.spec.short}: nothing to resume, it {state}; leave --resume out")
     if options.dry_run:
         return _dry_run(plan, place, as_json)
     with progress(quiet=as_json) as report:
-        where = Where(
+        machine = Machine(
             place, choose_device(options.device), options.jobs, report=report, gif=options.gif
         )
-        beside = _run_floors(model, dataset, wanted, where) if options.floors else []
-        result = execute(plan, where, force=options.force)
+        beside = _run_floors(model, dataset, wanted, machine) if options.floors else []
+        result = run_plan(plan, machine, force=options.force)
         folder = place.run_folder(plan.spec.key)
-        extras = _extras(plan, result, where, folder, options)
+        extras = _extras(plan, result, machine, folder, options)
     if as_json:
         body = {
             "folder": str(folder),
@@ -87,7 +87,7 @@ def run_model(
 
 
 def _extras(
-    plan: Plan, result: RunResult, where: Where, folder: Path, options: RunOptions
+    plan: Plan, result: RunResult, machine: Machine, folder: Path, options: RunOptions
 ) -> dict[str, Path]:
     """The bundle and the animation, where they were asked for; also of a run that was finished
     before.
@@ -95,28 +95,28 @@ def _extras(
     written: dict[str, Path] = {}
     if result.status != "done":
         if options.bundle or options.gif:
-            where.report.warn(
+            machine.report.warn(
                 f"{plan.spec.row}: ended {result.status}; there is nothing to bundle or to animate"
             )
         return written
     if options.bundle:
         from gsnobench.runs.bundle import write_bundle
 
-        written["bundle"] = write_bundle(folder, plan, where)
+        written["bundle"] = write_bundle(folder, plan, machine)
     if options.gif:
         written["gif"] = gif_path(folder)
         # a run that was finished before, or a floor: those are not drawn
         if not written["gif"].exists():
-            _animate_finished(plan, where, folder)
+            _animate_finished(plan, machine, folder)
     return written
 
 
-def _animate_finished(plan: Plan, where: Where, folder: Path) -> None:
+def _animate_finished(plan: Plan, machine: Machine, folder: Path) -> None:
     from gsnobench.runs.trained import load as load_run
 
-    where.report.stage("animating")
-    trained = load_run(folder, home=where.home.root, device=str(where.device))
-    with open_file(data_path(plan, where), plan.task) as opened:
+    machine.report.stage("animating")
+    trained = load_run(folder, home=machine.home.root, device=str(machine.device))
+    with open_file(data_path(plan, machine), plan.task) as opened:
         samples = opened.split("test")
         animate_median(
             folder, plan, trained.setup.module, trained.loader(samples), trained.score(samples)
@@ -124,7 +124,7 @@ def _animate_finished(plan: Plan, where: Where, folder: Path) -> None:
 
 
 def _run_floors(
-    model: str, dataset: str, wanted: Mapping[str, Any], where: Where
+    model: str, dataset: str, wanted: Mapping[str, Any], machine: Machine
 ) -> list[RunResult]:
     """The floor models of the same task beside `model`, each a result of its own."""
     data_knobs = {
@@ -142,7 +142,7 @@ def _run_floors(
                 )
             )
             if plan.declined is None:
-                results.append(execute(plan, where))
+                results.append(run_plan(plan, machine))
     return results
 
 
@@ -184,7 +184,7 @@ def _print_results(
         print(f"picture  {picture}")
     for name, path in extras.items():
         print(f"{name:<8} {path}")
-    print(f"run      {plan.spec.key[:12]}  (gsnobench show {plan.spec.key[:12]})")
+    print(f"run      {plan.spec.short}  (gsnobench show {plan.spec.short})")
     print("browse   gsnobench ui")
 
 
@@ -210,9 +210,9 @@ def _dry_run(plan: Plan, place: Home, as_json: bool) -> int:
     facts: dict[str, Any] = {
         "task": plan.task.id,
         "row": plan.spec.row,
-        "key": plan.spec.key[:12],
+        "key": plan.spec.short,
         "state": "finished"
-        if finished(plan, place)
+        if finished_result(plan, place)
         else "interrupted"
         if is_interrupted(plan, place)
         else "new",
@@ -244,7 +244,7 @@ def run_help(model: str, dataset: str) -> None:
         knob_rows(TrainParams, "train"),
     )
     if dataset:
-        data = load("dataset", dataset_of(dataset, [one.name for one in listed("dataset")]))
+        data = dataset_named(dataset)
         print_table(
             f"Data of {data.name} (also --data.seed, --data.resolution)",
             KNOB_HEADER,
@@ -279,16 +279,16 @@ def predict_run(
         raise ParamError(f"split: {split!r} is unknown; {did_you_mean(split, SPLITS)}")
     trained = load_run(run, home=home, device=device)
     facts: dict[str, Any] = {
-        "run": trained.plan.spec.key[:12],
+        "run": trained.plan.spec.short,
         "row": trained.plan.spec.row,
         "task": trained.plan.task.id,
     }
     with progress(quiet=as_json) as report:
-        where = replace(trained.where, jobs=jobs, report=report)
+        machine = replace(trained.machine, jobs=jobs, report=report)
         samples = (
             _read(inputs, split)
             if inputs is not None
-            else _solved_on(trained.plan, mesh or 0, split, where)
+            else _solved_on(trained.plan, mesh or 0, split, machine)
         )
         evaluation = trained.score(samples)
         facts |= {
@@ -297,7 +297,7 @@ def predict_run(
             "rel_l2": evaluation.scores()["headline"]["rel_l2"],
         }
         if mesh is not None and trained.plan.task.fixed_mesh:
-            own = _solved_on(trained.plan, trained.plan.task.resolution, split, where)
+            own = _solved_on(trained.plan, trained.plan.task.resolution, split, machine)
             facts["rel_l2_own_mesh"] = trained.score(own).scores()["headline"]["rel_l2"]
             facts["rel_l2_interpolated"] = trained.interpolation_floor(own, samples)
     if out is not None:
@@ -320,7 +320,7 @@ def _whole(path: Path, split: str) -> Samples:
         return samples.take(np.arange(len(samples)))
 
 
-def _solved_on(plan: Plan, nodes: int, split: str, where: Where) -> Samples:
+def _solved_on(plan: Plan, nodes: int, split: str, machine: Machine) -> Samples:
     """The run's samples of one split, solved (not interpolated) on the mesh of so many nodes."""
     dataset = load("dataset", plan.task.dataset)
     if dataset.resolutions and nodes not in dataset.resolutions:
@@ -334,9 +334,11 @@ def _solved_on(plan: Plan, nodes: int, split: str, where: Where) -> Samples:
         data=spec.data,
         data_seed=spec.data_seed,
     )
-    where.report.stage(f"data of {task.id} on {nodes} nodes")
+    machine.report.stage(f"data of {task.id} on {nodes} nodes")
     return _whole(
-        ensure(dataset, task, home=where.home.root, jobs=where.jobs, progress=where.report.data),
+        ensure(
+            dataset, task, home=machine.home.root, jobs=machine.jobs, progress=machine.report.data
+        ),
         split,
     )
 
@@ -419,7 +421,7 @@ def generate_data(
 
 def resolved_task(task: str, wanted: Mapping[str, Any]) -> tuple[Dataset, Task]:
     """A dataset and the task that an id and data options mean."""
-    dataset: Dataset = load("dataset", dataset_of(task, [one.name for one in listed("dataset")]))
+    dataset: Dataset = dataset_named(task)
     knobs = {name.removeprefix("data."): value for name, value in wanted["knobs"].items()}
     odd = next((name for name in wanted["knobs"] if not name.startswith("data.")), None)
     if odd is not None:

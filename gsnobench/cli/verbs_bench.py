@@ -27,8 +27,7 @@ from gsnobench.cli.console import print_table, progress
 from gsnobench.cli.matrix_view import grid, live, remarks, summary
 from gsnobench.declare import Limits
 from gsnobench.home import Home, open_home
-from gsnobench.runs.run import choose_device
-from gsnobench.runs.stages import Where
+from gsnobench.runs.machine import Machine, choose_device
 
 # executors whose cells see this home: their data are made beforehand, by all cores
 SHARED_DISK = ("local", "pool")
@@ -57,9 +56,9 @@ def bench(choice: Choice, options: BenchOptions, *, home: Path | None, as_json: 
     wanted = cheap_first(chosen(cells, options.only), place)
     if options.dry_run:
         return _dry_run(wanted, place, options, as_json)
-    where = executor(options.executor)
+    runner = executor(options.executor)
     limits = _limits(options, place)
-    where.check(limits)
+    runner.check(limits)
     settle(cells, place)
     with progress(quiet=as_json) as report:
         if options.executor in SHARED_DISK:
@@ -163,7 +162,7 @@ def _print_differences(place: Home, against: Path, as_json: bool) -> int:
             one.spec.task,
             one.spec.row,
             str(one.spec.seed),
-            one.spec.key[:12],
+            one.spec.short,
             _score(one.here),
             _score(one.there),
         ]
@@ -190,10 +189,10 @@ def calibrate_pairs(choice: Choice, *, device: str, home: Path | None, as_json: 
 
     written: dict[str, dict[str, int]] = {}
     with progress(quiet=as_json) as report:
-        where = Where(open_home(home), choose_device(device), report=report)
+        machine = Machine(open_home(home), choose_device(device), report=report)
         for plan in matrix(replace(choice, seeds=(0,))):
             if plan.declined is None:
-                written[f"{plan.spec.row} on {plan.spec.task}"] = calibrate(plan, where)
+                written[f"{plan.spec.row} on {plan.spec.task}"] = calibrate(plan, machine)
     if as_json:
         print(json.dumps(written))
         return 0

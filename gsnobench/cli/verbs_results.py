@@ -11,17 +11,16 @@ from typing import Any
 from gsnobench.cli.console import print_table, progress
 from gsnobench.cli.verbs import resolved_task
 from gsnobench.data import SPLITS, Split
+from gsnobench.datasets.ensure import ensure
 from gsnobench.datasets.store import Opened, open_file
 from gsnobench.datasets.store import verify as verify_file
 from gsnobench.datasets.task_json import task_from_json
-from gsnobench.datasets.tasks import ensure
 from gsnobench.errors import DataError, ParamError, did_you_mean
 from gsnobench.home import open_home
 from gsnobench.records import RunResult, plain
 from gsnobench.runs.bundle import opened_run, predictions_of
+from gsnobench.runs.machine import Machine, choose_device
 from gsnobench.runs.predictions import in_memory, open_truth, read_predictions, score_predictions
-from gsnobench.runs.run import choose_device
-from gsnobench.runs.stages import Where
 from gsnobench.runs.verify import TIERS, verify
 from gsnobench.runs.verify_file import Check
 from gsnobench.training.evaluate import Evaluation
@@ -47,8 +46,8 @@ def score_file(
     if not path.is_file():  # before any data are made
         raise DataError(f"{path}: no such file; expected predictions as .nc, .npz or .npy")
     with progress(quiet=as_json) as report:
-        where = Where(open_home(home), choose_device("cpu"), jobs, report=report)
-        with _named_truth(dataset, wanted, where) as opened:
+        machine = Machine(open_home(home), choose_device("cpu"), jobs, report=report)
+        with _named_truth(dataset, wanted, machine) as opened:
             truth = in_memory(opened, chosen)
             evaluation = score_predictions(read_predictions(path, truth), truth, str(path))
             facts = {
@@ -78,7 +77,7 @@ def score_file(
     return PASSED
 
 
-def _named_truth(dataset: str, wanted: Mapping[str, Any], where: Where) -> Opened:
+def _named_truth(dataset: str, wanted: Mapping[str, Any], machine: Machine) -> Opened:
     if dataset.endswith(".nc"):
         if not Path(dataset).is_file():
             raise DataError(
@@ -91,9 +90,11 @@ def _named_truth(dataset: str, wanted: Mapping[str, Any], where: Where) -> Opene
         verify_file(Path(dataset))
         return open_file(Path(dataset))
     declared, task = resolved_task(dataset, wanted)
-    where.report.stage(f"data of {task.id}")
+    machine.report.stage(f"data of {task.id}")
     return open_file(
-        ensure(declared, task, home=where.home.root, jobs=where.jobs, progress=where.report.data),
+        ensure(
+            declared, task, home=machine.home.root, jobs=machine.jobs, progress=machine.report.data
+        ),
         task,
     )
 
@@ -125,8 +126,8 @@ def verify_result(
 ) -> int:
     """`verify`: every check up to a tier, line by line."""
     with progress(quiet=as_json) as report:
-        where = Where(open_home(home), choose_device(device), jobs, report=report)
-        checks = verify(subject, tier, where, data=data)
+        machine = Machine(open_home(home), choose_device(device), jobs, report=report)
+        checks = verify(subject, tier, machine, data=data)
     code = _verdict(checks, tier)
     if as_json:
         print(
@@ -182,12 +183,12 @@ def export_run(
 
     place = open_home(home)
     with progress(quiet=as_json) as report, opened_run(run, place) as folder:
-        where = Where(place, choose_device(device), jobs, report=report)
+        machine = Machine(place, choose_device(device), jobs, report=report)
         result = RunResult.load(folder / "result.json")
         task = task_from_json((folder / "task.json").read_text(encoding="utf-8"))
-        with open_truth(result.spec, where, data=data, task=task) as opened:
+        with open_truth(result.spec, machine, data=data, task=task) as opened:
             truth = in_memory(opened, "test")
-        chosen = out or Path(f"{result.spec.key[:12]}-vtu")
+        chosen = out or Path(f"{result.spec.short}-vtu")
         predicted = predictions_of(folder, truth, home=place, device=device)
         report.stage(f"writing {chosen}")
         written = export_vtu(chosen, truth, predicted, samples)

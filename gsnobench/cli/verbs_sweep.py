@@ -16,9 +16,9 @@ from gsnobench.cli.console import print_table, progress
 from gsnobench.files import write_text
 from gsnobench.home import Home, open_home
 from gsnobench.records import plain
+from gsnobench.runs.machine import Machine, Report, choose_device
 from gsnobench.runs.plan import Request
-from gsnobench.runs.run import choose_device
-from gsnobench.runs.stages import Report, Where, data_path
+from gsnobench.runs.stages import data_path
 from gsnobench.sweep.figures import write_all
 from gsnobench.sweep.record import Record, parent_id, recorded, tags_of
 from gsnobench.sweep.search import Search, answer, is_complete, make_search, open_trials, wanted
@@ -60,14 +60,14 @@ def sweep(request: Request, options: SweepOptions, *, home: Path | None, as_json
     trials = open_trials(search, place, options.storage)
     parent = parent_id(trials)
     with progress(quiet=as_json) as report:
-        where = Where(
+        machine = Machine(
             place, device, jobs=options.threads, tags=tags_of(search, parent), report=report
         )
         if is_complete(search, trials) and (search.folder(place) / "result.json").exists():
-            found = answer(search, trials, where)
+            found = answer(search, trials, machine)
         else:
             # once, by all cores, before workers wait for it
-            data_path(search.plan({}), replace(where, jobs=0))
+            data_path(search.plan({}), replace(machine, jobs=0))
             with recorded(search, trials, place) as record:
                 spread = Place(
                     place.root,
@@ -75,13 +75,13 @@ def sweep(request: Request, options: SweepOptions, *, home: Path | None, as_json
                     options.device,
                     options.workers,
                     options.threads,
-                    where.tags,
+                    machine.tags,
                 )
                 report.stage(f"sweep {search.name}")
                 run_workers(
                     search, spread, _Listener(search, trials, record, report, is_quiet=as_json).hear
                 )
-                found = answer(search, trials, where)
+                found = answer(search, trials, machine)
                 _keep(search, trials, place, found)
                 record.finish(found)
     _print(found, search.folder(place), as_json)

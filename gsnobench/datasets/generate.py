@@ -67,7 +67,7 @@ class Maker:
     @cached_property
     def setup(self) -> Any:
         return self.dataset.setup(
-            self.dataset.params.make(self.task.data, where="data"), self.task.resolution, self.cache
+            self.dataset.params.make(self.task.data, label="data"), self.task.resolution, self.cache
         )
 
     def make(self, shard: Shard) -> None:

@@ -1,41 +1,17 @@
-"""Task -> data on disk: what a task id means, and its samples made once, in parallel, resumable,
-the same on every machine.
-"""
+"""What a task id such as `swe@5-46` means: dataset, variant and window -> Task."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import replace
 
 from gsnobench.data import Task
-from gsnobench.datasets.generate import (
-    Maker,
-    Progress,
-    discard_shards,
-    generate_shards,
-    join_shards,
-)
-from gsnobench.datasets.store import FORMAT, write
 from gsnobench.declare import Dataset, Sizes
-from gsnobench.errors import ParamError, PluginError, did_you_mean
-from gsnobench.files import Cache, digest, lock
+from gsnobench.errors import ParamError, did_you_mean
 from gsnobench.params import Knob, Value
 
 TINY = "tiny"  # the track of `Dataset.tiny`, for checks
-
-
-def dataset_of(text: str, known_names: Iterable[str]) -> str:
-    """The dataset that a task id names: the longest known name that is the id, or is followed by
-    `_` or `@`.
-    """
-    base, known = text.split("@")[0], sorted(known_names)
-    matching = [name for name in known if base == name or base.startswith(f"{name}_")]
-    if not matching:
-        raise PluginError(f"{text}: no such dataset; {did_you_mean(base.split('_')[0], known)}")
-    return max(matching, key=len)
 
 
 def resolve(
@@ -64,7 +40,7 @@ def resolve(
     }
     # every dataset has this one: --data.resolution
     nodes = _resolution(dataset, given.pop("resolution"))
-    params = dataset.params.make(dataset.variants.get(variant, {}), given, where="data")
+    params = dataset.params.make(dataset.variants.get(variant, {}), given, label="data")
     variant = _named(dataset, params.to_dict(), variant)
     task = Task(
         id=f"{dataset.name}_{variant}" if variant else dataset.name,
@@ -83,14 +59,14 @@ def resolve(
         data=params.to_dict(),
         data_seed=int(Knob("seed", int, 0, "", low=0).check(data_seed, "data")),
     )
-    return _with_window(
+    return with_window(
         dataset, dataset.adjust(task, params), _window(dataset, text, window, t_in, t_out)
     )
 
 
-def _with_window(dataset: Dataset, task: Task, window: tuple[int, int]) -> Task:
+def with_window(dataset: Dataset, task: Task, window: tuple[int, int]) -> Task:
     """The task of a window, its id in canonical form: the window is spelt where there is a choice."""
-    base, frames, length = task.id.split("@")[0], len(dataset.times), sum(window)
+    base, frames, length = task.base, len(dataset.times), sum(window)
     return replace(
         task,
         id=f"{base}@{window[0]}-{window[1]}" if frames > 1 else base,
@@ -145,7 +121,7 @@ def _named(dataset: Dataset, values: Mapping[str, Value], variant: str) -> str:
     equal = [
         name
         for name, knobs in defaults.items()
-        if dataset.params.make(knobs, where="data").to_dict() == values
+        if dataset.params.make(knobs, label="data").to_dict() == values
     ]
     return variant if variant in equal or not equal else equal[0]
 
@@ -172,6 +148,11 @@ def _window(
     return inputs, outputs
 
 
+def default_window(dataset: Dataset, text: str) -> tuple[int, int]:
+    """The window that a task id without one means."""
+    return _window(dataset, text, None, None, None)
+
+
 def _resolution(dataset: Dataset, value: object) -> int:
     nodes = int(Knob("resolution", int, 0, "", low=0).check(value, "data"))
     if dataset.resolutions and nodes not in dataset.resolutions:
@@ -180,99 +161,3 @@ def _resolution(dataset: Dataset, value: object) -> int:
             f"data.resolution: {dataset.name} has no mesh of {nodes!r} nodes; known: {known}"
         )
     return nodes
-
-
-# ------------------------------------------------------------------------------------- data on disk
-
-
-def data_path(task: Task, home: Path) -> Path:
-    """Where the data of a task are: the window is not part of it, since all windows read the same
-    trajectories.
-    """
-    recipe = {
-        "dataset": task.dataset,
-        "version": task.version,
-        "knobs": dict(task.data),
-        "resolution": task.resolution,
-        "sizes": dict(task.sizes),
-        "data_seed": task.data_seed,
-        "format": FORMAT,
-    }
-    return home / "data" / task.id.split("@")[0] / f"v{task.version}" / f"{digest(recipe)[:12]}.nc"
-
-
-def ensure(
-    dataset: Dataset, task: Task, *, home: Path, jobs: int = 0, progress: Progress | None = None
-) -> Path:
-    """The file with the data of a task, made if it is not there.
-
-    Samples are made by `jobs` processes (0: one a core; 1: this one) in chunks that are kept until
-    the file is whole, so that a killed run goes on where it was. Two processes that ask at once
-    make it once.
-    """
-    path = data_path(task, home)
-    if path.exists():
-        return path
-    with lock(path.with_suffix(".lock")):
-        if path.exists():  # another process was faster
-            return path
-        # of a killed process: the lock says nobody writes now
-        for left_over in path.parent.glob(f".{path.name}.*.part"):
-            left_over.unlink()
-        # all windows read this file, so it states the default one
-        own = _window(dataset, task.id, None, None, None)
-        maker = Maker(
-            dataset,
-            _with_window(dataset, task, own),
-            path.with_suffix(".parts"),
-            Cache(home / "cache"),
-        )
-        shards = generate_shards(maker, task.sizes, jobs=jobs, progress=progress)
-        write(
-            path,
-            join_shards(maker, shards),
-            provenance=provenance(dataset, task),
-            time_unit=dataset.time_unit,
-            length_unit=dataset.length_unit,
-        )
-        discard_shards(maker)
-    return path
-
-
-def provenance(dataset: Dataset, task: Task) -> dict[str, str]:
-    """Where the data come from, as attributes of the file."""
-    knobs = ", ".join(f"{name}={value}" for name, value in task.data.items())
-    made = f"{dataset.name} revision {dataset.revision}, data seed {task.data_seed}, resolution {task.resolution}"
-    return {
-        "title": dataset.title or dataset.name,
-        "source": dataset.solver,
-        "references": " ".join(part for part in (dataset.cites, dataset.url) if part),
-        "licence": dataset.licence,
-        "history": f"made by gsnobench: {made}{', ' if knobs else ''}{knobs}",
-        "origin": "generated",
-        "data_knobs": json.dumps(dict(task.data), sort_keys=True),
-        "data_seed": str(task.data_seed),
-        "resolution": str(task.resolution),
-        "dataset_revision": str(dataset.revision),
-    }
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """What a task will take, before it is made."""
-
-    samples: int
-    disk_bytes: int  # before compression
-    memory_bytes: int  # all splits in memory, as training holds them
-
-
-def estimate(dataset: Dataset, task: Task) -> Estimate:
-    """The size of the data of a task, from its shapes alone."""
-    samples, nodes = sum(task.sizes.values()), task.resolution
-    # a sample, float32
-    values = nodes * (len(dataset.times) * len(task.fields) + len(task.static)) + len(task.scalars)
-    # a triangulation has about 2, a tetrahedral mesh about 6 a node
-    cells = nodes * (2 if task.dim == 2 else 6) * (task.dim + 1)
-    mesh = nodes * (8 * task.dim + len(task.tags)) + 4 * cells
-    total = 4 * samples * values + mesh * (1 if task.fixed_mesh else samples)
-    return Estimate(samples, total, total)

@@ -20,9 +20,10 @@ from gsnobench.errors import DataError, RunError
 from gsnobench.files import atomic
 from gsnobench.home import Home
 from gsnobench.records import RunResult
+from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan
 from gsnobench.runs.predictions import in_memory, read_predictions, write_predictions
-from gsnobench.runs.stages import Where, data_path
+from gsnobench.runs.stages import data_path
 from gsnobench.runs.trained import load
 
 BUNDLE = "bundle.zip"
@@ -33,7 +34,7 @@ NEEDED = ("result.json", "spec.json", "task.json", PREDICTIONS, MANIFEST)
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date a ZIP file can state: equal content, equal bytes
 
 
-def write_bundle(folder: Path, plan: Plan, where: Where) -> Path:
+def write_bundle(folder: Path, plan: Plan, machine: Machine) -> Path:
     """Predict the test split with the stored weights of a finished run, and put everything into its
     bundle.
     """
@@ -43,10 +44,10 @@ def write_bundle(folder: Path, plan: Plan, where: Where) -> Path:
             f"bundle: run {folder.name} ended {result.status} ({result.reason}); only a finished "
             "run has predictions"
         )
-    where.report.stage("predicting for the bundle")
-    trained = load(folder, home=where.home.root, device=str(where.device))
+    machine.report.stage("predicting for the bundle")
+    trained = load(folder, home=machine.home.root, device=str(machine.device))
     with (
-        open_file(data_path(plan, where), plan.task) as opened,
+        open_file(data_path(plan, machine), plan.task) as opened,
         tempfile.TemporaryDirectory(prefix="gsnobench-") as place,
     ):
         predictions = Path(place) / PREDICTIONS

@@ -14,8 +14,8 @@ from gsnobench.data import Array
 from gsnobench.runs.gallery import Case, gallery
 from gsnobench.runs.plan import Plan
 from gsnobench.training.evaluate import Evaluation
-from gsnobench.training.fit import rollout
 from gsnobench.training.loader import Loader
+from gsnobench.training.rollout import rollout
 
 PICTURE = Path("figures", "cases.png")  # in the folder of a run
 

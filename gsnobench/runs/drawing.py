@@ -149,11 +149,11 @@ def _unhidden(flat: Array, depth: Array) -> Array:
     """
     # about two dozen points each
     patch = np.sqrt(np.ptp(flat, axis=0).prod() * 24 / len(flat)) + 1e-12
-    _, where = np.unique(np.floor(flat / patch).astype(int), axis=0, return_inverse=True)
-    where = where.reshape(-1)
-    front = np.full(where.max() + 1, np.inf)
-    np.minimum.at(front, where, depth)
-    return np.flatnonzero(depth <= front[where] + 0.25 * np.ptp(depth))
+    _, patches = np.unique(np.floor(flat / patch).astype(int), axis=0, return_inverse=True)
+    patches = patches.reshape(-1)
+    front = np.full(patches.max() + 1, np.inf)
+    np.minimum.at(front, patches, depth)
+    return np.flatnonzero(depth <= front[patches] + 0.25 * np.ptp(depth))
 
 
 def _triangles(mesh: Mesh, support: Array) -> Array | None:

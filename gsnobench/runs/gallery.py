@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from gsnobench.data import Array, Field, Mesh, Task
+from gsnobench.data import Array, Mesh, Task
 from gsnobench.runs.drawing import (
     FAINT,
     INPUT_COLOURS,
@@ -168,7 +168,7 @@ def drawn_of(
     truth, prediction = (
         values[:, : case.mesh.size, list(group)] for values in (case.truth, case.prediction)
     )
-    support = _support(case.mesh, fields[0])
+    support = fields[0].nodes(case.mesh)
     frames = tuple(sorted({round(i) for i in np.linspace(0, len(truth) - 1, most_frames)}))
     unit = "" if fields[0].unit in ("", "1") else f" [{fields[0].unit}]"
     shown = np.ix_(frames, np.flatnonzero(support))
@@ -192,15 +192,6 @@ def drawn_of(
         value_scale.reached_by(p[shown]),
         error_scale,
     )
-
-
-def _support(mesh: Mesh, field: Field) -> Array:
-    """Nodes where a field lives, (N,) bool."""
-    if field.support == "all":
-        return np.ones(mesh.size, dtype=bool)
-    is_outside = field.support.startswith("not ")
-    tag = mesh.tags[field.support.removeprefix("not ")].astype(bool)
-    return ~tag if is_outside else tag
 
 
 def panel_size(aspect: float, size: float) -> tuple[float, float]:

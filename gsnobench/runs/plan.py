@@ -11,11 +11,11 @@ from typing import Any
 
 from gsnobench.data import Task
 from gsnobench.datasets.store import open_file, verify
-from gsnobench.datasets.tasks import dataset_of, resolve
+from gsnobench.datasets.tasks import resolve
 from gsnobench.declare import Dataset, Horizon, Model, Phase, Preset
 from gsnobench.errors import ParamError, RunError, did_you_mean
 from gsnobench.params import Params
-from gsnobench.plugins import listed, load
+from gsnobench.plugins import dataset_named, load
 from gsnobench.records import FEATURES, RunSpec
 from gsnobench.registry import Registry, read_registry
 from gsnobench.training.features import offered_preset, with_features
@@ -58,6 +58,11 @@ class Plan:
     is_calibrated: bool
     declined: str | None
 
+    @property
+    def model_task(self) -> Task:
+        """The task as the model sees it: narrowed to the frames of one call."""
+        return self.task.narrowed(self.horizon.window, self.horizon.steps)
+
 
 def make_plan(request: Request, registry: Registry | None = None) -> Plan:
     """Resolve a request; every mistake in it is one clear line."""
@@ -73,13 +78,13 @@ def make_plan(request: Request, registry: Registry | None = None) -> Plan:
         _sections(registry.settings(task.id, f"{model.name}@{base}")),
     )
     params = model.params.make(
-        preset.model, *(layer["model"] for layer in layers), given["model"], where="model"
+        preset.model, *(layer["model"] for layer in layers), given["model"], label="model"
     )
     budget: dict[str, Any] = {
         one: given["train"].pop(one) for one in ("epochs", "steps") if one in given["train"]
     }
     train = TrainParams.make(
-        preset.train, *(layer["train"] for layer in layers), given["train"], where="train"
+        preset.train, *(layer["train"] for layer in layers), given["train"], label="train"
     )
     declined = model.declines(task)
     horizon = model.horizon(task, params) if declined is None else Horizon(task.t_in, task.t_out)
@@ -204,7 +209,7 @@ def _model_and_preset(request: Request) -> tuple[Model, str]:
 
 def _settings(model: Model, task: Task, preset: str) -> dict[str, dict[str, Any]]:
     """The plugin's own settings for this task: by its whole id, else without the window."""
-    by_preset = model.settings.get(task.id) or model.settings.get(task.id.split("@")[0]) or {}
+    by_preset = model.settings.get(task.id) or model.settings.get(task.base) or {}
     return _sections(by_preset.get(preset, {}))
 
 
@@ -222,8 +227,7 @@ def _data(
             task = opened.task
             source = opened.content_hash
         return None, path, _rewindowed(task, request), source
-    name = dataset_of(request.dataset, [one.name for one in listed("dataset")])
-    dataset: Dataset = load("dataset", name)
+    dataset = dataset_named(request.dataset)
     task = resolve(
         dataset,
         request.dataset,
@@ -250,7 +254,7 @@ def _rewindowed(task: Task, request: Request) -> Task:
     if (t_in, t_out) == (task.t_in, task.t_out):
         return task
     # another question, another key
-    return replace(task.narrowed(t_in, t_out), id=f"{task.id.split('@')[0]}@{t_in}-{t_out}")
+    return replace(task.narrowed(t_in, t_out), id=f"{task.base}@{t_in}-{t_out}")
 
 
 def _steps(

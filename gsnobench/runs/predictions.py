@@ -13,17 +13,18 @@ import numpy as np
 import torch
 
 from gsnobench.data import SPLITS, Array, Samples, Split, Task
+from gsnobench.datasets.ensure import ensure
 from gsnobench.datasets.store import Opened, open_file, verify, write
-from gsnobench.datasets.tasks import dataset_of, ensure, resolve
+from gsnobench.datasets.tasks import resolve
 from gsnobench.errors import DataError, RunError
-from gsnobench.plugins import listed, load
+from gsnobench.plugins import dataset_named
 from gsnobench.records import RunSpec
+from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan
-from gsnobench.runs.stages import Where
 from gsnobench.training.evaluate import Evaluation, collect
-from gsnobench.training.fit import Step
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import Affine, Normaliser
+from gsnobench.training.rollout import Step
 
 BATCH = 16  # samples at a time: bounds the memory, changes no number
 NAMES = ("predictions", "frames")  # of the array in an .npz that holds several
@@ -32,7 +33,7 @@ NAMES = ("predictions", "frames")  # of the array in an .npz that holds several
 
 
 def open_truth(
-    spec: RunSpec, where: Where, *, data: Path | None = None, task: Task | None = None
+    spec: RunSpec, machine: Machine, *, data: Path | None = None, task: Task | None = None
 ) -> Opened:
     """The data that a stored question is about: made by their recipe, or the user's own file with
     that content.
@@ -52,7 +53,7 @@ def open_truth(
                 "that file"
             )
         return opened
-    dataset = load("dataset", dataset_of(spec.task, [one.name for one in listed("dataset")]))
+    dataset = dataset_named(spec.task)
     asked = resolve(
         dataset,
         spec.task,
@@ -67,9 +68,11 @@ def open_truth(
             f"{spec.task}: its name, version or sizes differ here; install the dataset's version "
             f"{spec.version}"
         )
-    where.report.stage(f"data of {asked.id}")
+    machine.report.stage(f"data of {asked.id}")
     return open_file(
-        ensure(dataset, asked, home=where.home.root, jobs=where.jobs, progress=where.report.data),
+        ensure(
+            dataset, asked, home=machine.home.root, jobs=machine.jobs, progress=machine.report.data
+        ),
         asked,
     )
 
@@ -93,7 +96,7 @@ def write_predictions(path: Path, samples: Samples, predicted: Array, plan: Plan
     split: Split = "test"
     provenance = {
         "title": f"{plan.spec.row} on {plan.task.id}",
-        "source": f"gsnobench run {plan.spec.key[:12]}",
+        "source": f"gsnobench run {plan.spec.short}",
     }
     frames = predicted.reshape(len(samples), len(times), *predicted.shape[2:])
     write(path, {split: replace(samples, task=task, frames=frames)}, provenance=provenance)
@@ -118,7 +121,7 @@ def read_predictions(path: Path, truth: Samples) -> Array:
 def _from_netcdf(path: Path, truth: Samples) -> Array:
     with open_file(path) as opened:
         found, splits = opened.task, [split for split in SPLITS if split in opened.task.sizes]
-        if found.id.split("@")[0] != truth.task.id.split("@")[0]:
+        if found.base != truth.task.base:
             raise DataError(
                 f"{path}: holds predictions for {found.id!r}; expected {truth.task.id!r}; name its "
                 "--dataset"

@@ -14,16 +14,16 @@ import torch
 
 from gsnobench.datasets.store import open_file
 from gsnobench.datasets.task_json import task_to_json
-from gsnobench.errors import GsnobenchError, Prune, RunError
+from gsnobench.errors import GsnobenchError, Prune
 from gsnobench.files import atomic, lock, write_text
 from gsnobench.home import Home, open_home
 from gsnobench.plugins import load_observers, notify, provenance
 from gsnobench.records import RunResult, RunSpec, evidence_path
 from gsnobench.runs.cases import PICTURE
 from gsnobench.runs.costs import costs, describe_environment
+from gsnobench.runs.machine import Machine, choose_device
 from gsnobench.runs.plan import Plan, Request, make_plan
 from gsnobench.runs.stages import (
-    Where,
     data_path,
     prepare,
     save_weights,
@@ -48,86 +48,71 @@ def run(
     See `plan.Request`.
     """
     plan = make_plan(Request(model=model, dataset=dataset, **wanted))
-    return execute(plan, Where(open_home(home), choose_device(device)), force=force)
+    return run_plan(plan, Machine(open_home(home), choose_device(device)), force=force)
 
 
-def choose_device(text: str) -> torch.device:
-    """`auto` is CUDA if there is one, else the CPU."""
-    if text == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(text)
-    except RuntimeError:
-        raise RunError(
-            f"device: {text!r} is not a device; expected auto, cpu, cuda or cuda:0"
-        ) from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise RunError("device: no CUDA device is available here; use --device cpu")
-    return device
-
-
-def finished(plan: Plan, home: Home) -> RunResult | None:
+def finished_result(plan: Plan, home: Home) -> RunResult | None:
     """The stored result of this very question, if there is one."""
     path = home.run_folder(plan.spec.key) / "result.json"
     return RunResult.load(path) if path.exists() else None
 
 
-def tried(plan: Plan, home: Home) -> RunResult | None:
+def trial_result(plan: Plan, home: Home) -> RunResult | None:
     """What a search knows of this question, if it has asked it: scores on validation alone."""
     path = home.run_folder(plan.spec.key) / "trial.json"
     return RunResult.load(path) if path.exists() else None
 
 
-def validate(plan: Plan, where: Where) -> RunResult:
+def validate_plan(plan: Plan, machine: Machine) -> RunResult:
     """Train, and score on validation alone; `execute` of the same plan then scores the rest without
     training again.
     """
-    folder = where.home.run_folder(plan.spec.key)
-    with lock(where.home.runs / f".{plan.spec.key[:12]}.lock"):
-        for stored in (finished(plan, where.home), tried(plan, where.home)):
+    folder = machine.home.run_folder(plan.spec.key)
+    with lock(machine.home.runs / f".{plan.spec.short}.lock"):
+        for stored in (finished_result(plan, machine.home), trial_result(plan, machine.home)):
             # pruned: another search may want the end
             if stored is not None and stored.status not in ("failed", "pruned"):
                 return stored
-        observed = Observed(plan, where, folder)
-        result = _attempt(plan, where, folder, observed, may_test=False)
+        observed = Observed(plan, machine, folder)
+        result = _attempt(plan, machine, folder, observed, may_test=False)
         result.save(folder / "trial.json")
         observed.finished(result)
         return result
 
 
-def execute(plan: Plan, where: Where, *, force: bool = False) -> RunResult:
+def run_plan(plan: Plan, machine: Machine, *, force: bool = False) -> RunResult:
     """Run the plan in its folder, one process at a time; the result is written before anybody is
     told.
     """
-    folder = where.home.run_folder(plan.spec.key)
-    with lock(where.home.runs / f".{plan.spec.key[:12]}.lock"):
-        stored = finished(plan, where.home)
+    folder = machine.home.run_folder(plan.spec.key)
+    with lock(machine.home.runs / f".{plan.spec.short}.lock"):
+        stored = finished_result(plan, machine.home)
         if stored is not None and stored.status != "failed" and not force:
             return stored
         if (force or stored is not None) and folder.exists():
             shutil.rmtree(folder)
-        observed = Observed(plan, where, folder)
-        result = _attempt(plan, where, folder, observed, may_test=True)
-        keep(result, where.home)
+        observed = Observed(plan, machine, folder)
+        result = _attempt(plan, machine, folder, observed, may_test=True)
+        keep_result(result, machine.home)
         drop_checkpoint(folder)
         observed.finished(result)
         return result
 
 
 def _attempt(
-    plan: Plan, where: Where, folder: Path, observed: Observed, *, may_test: bool
+    plan: Plan, machine: Machine, folder: Path, observed: Observed, *, may_test: bool
 ) -> RunResult:
     write_text(folder / "spec.json", json.dumps(plan.spec.to_dict(), indent=1) + "\n")
     write_text(folder / "task.json", task_to_json(plan.task) + "\n")
     try:
-        return _answer(plan, where, folder, observed, may_test=may_test)
+        return _answer(plan, machine, folder, observed, may_test=may_test)
     except GsnobenchError:
         if not has_checkpoint(folder):  # nothing was done that could be resumed
             shutil.rmtree(folder)
         raise
 
 
-def keep(result: RunResult, home: Home) -> None:
+def keep_result(result: RunResult, home: Home) -> None:
     """Write a result to the evidence of a home, its picture beside it, and to the folder of its
     run.
     """
@@ -144,15 +129,15 @@ def keep(result: RunResult, home: Home) -> None:
 def record_failure(spec: RunSpec, home: Home, reason: str) -> RunResult:
     """A failed run that could not say so itself."""
     result = RunResult(spec, "failed", reason.splitlines()[0][:300])
-    keep(result, home)
+    keep_result(result, home)
     return result
 
 
 class Observed:
     """The observers of one run; their troubles become warnings, only `gb.Prune` gets through."""
 
-    def __init__(self, plan: Plan, where: Where, folder: Path) -> None:
-        self.plan, self.where, self.folder = plan, where, folder
+    def __init__(self, plan: Plan, machine: Machine, folder: Path) -> None:
+        self.plan, self.machine, self.folder = plan, machine, folder
         self.observers, problems = load_observers()
         self.has_started = False
         self._warn(problems)
@@ -160,7 +145,7 @@ class Observed:
     def started(self) -> None:
         """The run is about to train: its data and geometry are in order."""
         self.has_started = True
-        tags = _tags(self.plan, self.where)
+        tags = _tags(self.plan, self.machine)
         self._notify("gsnobench_run_started", spec=self.plan.spec, folder=self.folder, tags=tags)
 
     def epoch(self, phase: str, epoch: int, scores: Mapping[str, float]) -> None:
@@ -168,8 +153,8 @@ class Observed:
         self._notify(
             "gsnobench_epoch_ended", spec=self.plan.spec, phase=phase, epoch=epoch, scores=scores
         )
-        if self.where.watch is not None:
-            self.where.watch(phase, epoch, scores)
+        if self.machine.watch is not None:
+            self.machine.watch(phase, epoch, scores)
 
     def finished(self, result: RunResult) -> None:
         """The result is final and written."""
@@ -182,7 +167,7 @@ class Observed:
 
     def _warn(self, problems: list[str]) -> None:
         for problem in problems:
-            self.where.report.warn(problem)
+            self.machine.report.warn(problem)
 
 
 def is_interrupted(plan: Plan, home: Home) -> bool:
@@ -193,27 +178,27 @@ def is_interrupted(plan: Plan, home: Home) -> bool:
     )
 
 
-def _tags(plan: Plan, where: Where) -> dict[str, str]:
+def _tags(plan: Plan, machine: Machine) -> dict[str, str]:
     packages = {"model": provenance("model", plan.model.name)}
     if plan.dataset is not None:
         packages["dataset"] = provenance("dataset", plan.dataset.name)
     texts = {
         f"{kind}_package": f"{one['package']} {one['version']}" for kind, one in packages.items()
     }
-    return {**texts, **(where.tags or {})}
+    return {**texts, **(machine.tags or {})}
 
 
 def _answer(
-    plan: Plan, where: Where, folder: Path, observed: Observed, *, may_test: bool
+    plan: Plan, machine: Machine, folder: Path, observed: Observed, *, may_test: bool
 ) -> RunResult:
     """The result in every case: declined, pruned, failed, diverged or done. A user's mistake is
     raised, not recorded.
     """
-    environment = describe_environment(where.device)
+    environment = describe_environment(machine.device)
     if plan.declined is not None:
         return RunResult(plan.spec, "declined", plan.declined, environment=environment)
     try:
-        result = _train_and_score(plan, where, folder, observed, may_test=may_test)
+        result = _train_and_score(plan, machine, folder, observed, may_test=may_test)
         return replace(result, environment=environment)
     except GsnobenchError:
         raise
@@ -230,15 +215,15 @@ def _answer(
 
 
 def _train_and_score(
-    plan: Plan, where: Where, folder: Path, observed: Observed, *, may_test: bool
+    plan: Plan, machine: Machine, folder: Path, observed: Observed, *, may_test: bool
 ) -> RunResult:
-    with open_file(data_path(plan, where), plan.task) as opened:
-        where.report.stage("preparing geometry")
-        setup = prepare(plan, where, opened.split("train"))
+    with open_file(data_path(plan, machine), plan.task) as opened:
+        machine.report.stage("preparing geometry")
+        setup = prepare(plan, machine, opened.split("train"))
         observed.started()
-        outcome = train(plan, where, setup, opened, folder=folder, on_epoch=observed.epoch)
+        outcome = train(plan, machine, setup, opened, folder=folder, on_epoch=observed.epoch)
         if outcome.reason:
-            spent = costs(setup.module, setup.prepare_cpu_s, outcome.progress, where.device)
+            spent = costs(setup.module, setup.prepare_cpu_s, outcome.progress, machine.device)
             result = RunResult(
                 plan.spec,
                 "diverged",
@@ -249,9 +234,9 @@ def _train_and_score(
         else:
             save_weights(folder, setup)
             if may_test:
-                result = score(plan, where, setup, opened, folder, outcome)
+                result = score(plan, machine, setup, opened, folder, outcome)
             else:
-                result = score_on_validation(plan, where, setup, opened, outcome)
+                result = score_on_validation(plan, machine, setup, opened, outcome)
         origin = "file" if plan.dataset is None else "generated"
         return replace(
             result,

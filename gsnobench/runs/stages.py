@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,74 +17,51 @@ from safetensors.torch import save_file
 from torch import nn
 
 from gsnobench.data import Samples, Split
+from gsnobench.datasets.ensure import ensure
 from gsnobench.datasets.store import Opened
-from gsnobench.datasets.tasks import ensure
-from gsnobench.declare import Metric, Reference
+from gsnobench.declare import Metric, Summary
 from gsnobench.errors import PluginError
 from gsnobench.files import Cache, atomic, write_text
-from gsnobench.home import Home
 from gsnobench.plugins import listed, load
 from gsnobench.records import RunResult, Status
 from gsnobench.runs.animation import animate_median
 from gsnobench.runs.cases import draw_cases
 from gsnobench.runs.costs import costs
 from gsnobench.runs.gallery import curve
+from gsnobench.runs.machine import Machine, OnEpoch
 from gsnobench.runs.plan import Plan
 from gsnobench.training.bands import band_table
 from gsnobench.training.evaluate import Evaluation, evaluate_split
-from gsnobench.training.fit import Job, Outcome, fit, mix, walk
-from gsnobench.training.loader import Loader, compute_geometry
+from gsnobench.training.fit import Job, Outcome, fit, mix
+from gsnobench.training.geometry import compute_geometry
+from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import Normaliser, fit_normaliser
+from gsnobench.training.rollout import walk
 
 MOST_CURVE_POINTS = 60
-OnEpoch = Callable[[str, int, Mapping[str, float]], None]
-
-
-@dataclass(frozen=True)
-class Report:
-    """Where progress goes; every call is cheap and may be ignored."""
-
-    stage: Callable[[str], None] = lambda text: None
-    data: Callable[[int, int], None] = lambda done, total: None
-    step: Callable[[int, int, float], None] = lambda step, total, best: None
-    warn: Callable[[str], None] = lambda text: None
-
-
-@dataclass(frozen=True)
-class Where:
-    """The machine's side of a run: nothing here changes the question."""
-
-    home: Home
-    device: torch.device
-    jobs: int = 0
-    tags: Mapping[str, str] | None = None
-    report: Report = Report()
-    gif: bool = False  # also animate a case, where there are frames to animate
-    # hears of every epoch and may raise `gb.Prune`: how a search ends a run early
-    watch: OnEpoch | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """Everything between the data and the training: module, statistics, reference."""
+    """Everything between the data and the training: module, statistics, summary."""
 
     module: nn.Module
     normaliser: Normaliser
-    reference: Reference
+    summary: Summary
     prepare_cpu_s: float
 
 
 def train(
-    plan: Plan, where: Where, setup: Setup, opened: Opened, *, folder: Path, on_epoch: OnEpoch
+    plan: Plan, machine: Machine, setup: Setup, opened: Opened, *, folder: Path, on_epoch: OnEpoch
 ) -> Outcome:
     """Fit the module on the training split, choosing weights on validation; the curve is written
     beside.
     """
-    where.report.stage(f"training {plan.spec.row} on {plan.task.id}")
+    machine.report.stage(f"training {plan.spec.row} on {plan.task.id}")
     job = Job(
         module=setup.module,
-        train=make_loader(plan, where, setup, opened.split("train")),
-        valid=make_loader(plan, where, setup, opened.split("valid")),
+        train=make_loader(plan, machine, setup, opened.split("train")),
+        valid=make_loader(plan, machine, setup, opened.split("valid")),
         phases=plan.phases,
         steps=plan.spec.steps,
         horizon=plan.horizon,
@@ -93,7 +70,7 @@ def train(
         seed=plan.spec.seed,
         folder=folder,
         on_epoch=on_epoch,
-        on_step=where.report.step,
+        on_step=machine.report.step,
     )
     outcome = fit(job)
     write_text(
@@ -104,18 +81,18 @@ def train(
 
 
 def score(
-    plan: Plan, where: Where, setup: Setup, opened: Opened, folder: Path, outcome: Outcome
+    plan: Plan, machine: Machine, setup: Setup, opened: Opened, folder: Path, outcome: Outcome
 ) -> RunResult:
     """Errors on every split but train, pictures, and all of it as a result."""
-    where.report.stage("scoring")
+    machine.report.stage("scoring")
     tables = {
-        split: _evaluate(plan, where, setup, opened, split) for split in scored_splits(opened)
+        split: _evaluate(plan, machine, setup, opened, split) for split in scored_splits(opened)
     }
     test = tables["test"]
     status: Status = "done" if math.isfinite(test.scores()["headline"]["rel_l2"]) else "diverged"
-    loader = make_loader(plan, where, setup, opened.split("test"))
+    loader = make_loader(plan, machine, setup, opened.split("test"))
     if not plan.model.is_floor:
-        _draw(plan, where, folder, setup.module, loader, test, outcome.progress.curve)
+        _draw(plan, machine, folder, setup.module, loader, test, outcome.progress.curve)
     return RunResult(
         spec=plan.spec,
         status=status,
@@ -125,21 +102,21 @@ def score(
         frames=test.frame_table() if plan.task.t_out > 1 else {},
         curve=thinned(outcome.progress.curve),
         costs={
-            **costs(setup.module, setup.prepare_cpu_s, outcome.progress, where.device),
+            **costs(setup.module, setup.prepare_cpu_s, outcome.progress, machine.device),
             "inference_s": test.inference_s,
         },
-        bands=_bands(plan, where, setup, loader),
+        bands=_bands(plan, machine, setup, loader),
     )
 
 
 def score_on_validation(
-    plan: Plan, where: Where, setup: Setup, opened: Opened, outcome: Outcome
+    plan: Plan, machine: Machine, setup: Setup, opened: Opened, outcome: Outcome
 ) -> RunResult:
     """Errors on the validation split as a result: all that a search may know, so no other split is
     opened.
     """
-    where.report.stage("scoring on validation")
-    valid = _evaluate(plan, where, setup, opened, "valid")
+    machine.report.stage("scoring on validation")
+    valid = _evaluate(plan, machine, setup, opened, "valid")
     is_finite = math.isfinite(valid.scores()["headline"]["rel_l2"])
     return RunResult(
         spec=plan.spec,
@@ -148,20 +125,24 @@ def score_on_validation(
         scores={"valid": valid.scores()},
         curve=thinned(outcome.progress.curve),
         costs={
-            **costs(setup.module, setup.prepare_cpu_s, outcome.progress, where.device),
+            **costs(setup.module, setup.prepare_cpu_s, outcome.progress, machine.device),
             "inference_s": valid.inference_s,
         },
     )
 
 
-def data_path(plan: Plan, where: Where) -> Path:
+def data_path(plan: Plan, machine: Machine) -> Path:
     """The NetCDF file of the plan's data, generated if it is not there."""
     if plan.dataset is None:
         assert plan.file is not None
         return plan.file
-    where.report.stage(f"data of {plan.task.id}")
+    machine.report.stage(f"data of {plan.task.id}")
     return ensure(
-        plan.dataset, plan.task, home=where.home.root, jobs=where.jobs, progress=where.report.data
+        plan.dataset,
+        plan.task,
+        home=machine.home.root,
+        jobs=machine.jobs,
+        progress=machine.report.data,
     )
 
 
@@ -171,35 +152,33 @@ def scored_splits(opened: Opened) -> list[Split]:
     return [split for split in wanted if opened.task.sizes.get(split, 0) > 0]
 
 
-def prepare(plan: Plan, where: Where, train: Samples) -> Setup:
-    """Statistics and reference of the training split, and the module with its initial weights."""
+def prepare(plan: Plan, machine: Machine, train: Samples) -> Setup:
+    """Statistics and summary of the training split, and the module with its initial weights."""
     cpu = time.process_time()
-    reference = plan.model.reference(train, plan.params) if plan.model.reference is not None else {}
+    summary = plan.model.summary(train, plan.params) if plan.model.summary is not None else {}
     normaliser = fit_normaliser(train, plan.preset)
     torch.manual_seed(mix(plan.spec.seed, "weights"))
     with torch.device("cpu"):  # the same initial weights whatever the device
-        module = plan.model.build(
-            plan.task.narrowed(plan.horizon.window, plan.horizon.steps), plan.params
-        )
+        module = plan.model.build(plan.model_task, plan.params)
     for mesh in train.meshes:  # counted here, so that loaders find everything in the cache
         compute_geometry(
             plan.model,
             plan.params,
             train.task,
             mesh,
-            reference=reference,
-            cache=Cache(where.home.cache),
+            summary=summary,
+            cache=Cache(machine.home.cache),
         )
-    return Setup(module.to(where.device), normaliser, reference, time.process_time() - cpu)
+    return Setup(module.to(machine.device), normaliser, summary, time.process_time() - cpu)
 
 
-def make_loader(plan: Plan, where: Where, setup: Setup, samples: Samples) -> Loader:
+def make_loader(plan: Plan, machine: Machine, setup: Setup, samples: Samples) -> Loader:
     """Batches of a split as this plan's model sees them."""
     task = samples.task.narrowed(plan.horizon.window, plan.horizon.steps)
-    cache = Cache(where.home.cache)
+    cache = Cache(machine.home.cache)
     geometries = [
         compute_geometry(
-            plan.model, plan.params, samples.task, mesh, reference=setup.reference, cache=cache
+            plan.model, plan.params, samples.task, mesh, summary=setup.summary, cache=cache
         )
         for mesh in samples.meshes
     ]
@@ -208,30 +187,32 @@ def make_loader(plan: Plan, where: Where, setup: Setup, samples: Samples) -> Loa
         task=task,
         normaliser=setup.normaliser,
         geometries=geometries,
-        device=where.device,
+        device=machine.device,
         impose_boundary=plan.preset.impose_boundary,
     )
 
 
 def save_weights(folder: Path, setup: Setup) -> None:
-    """Weights, statistics and reference, as safetensors."""
+    """Weights, statistics and summary, as safetensors."""
     state = {
         name: value.detach().cpu().contiguous() for name, value in setup.module.state_dict().items()
     }
     statistics = {
         name: value.cpu().contiguous() for name, value in setup.normaliser.state().items()
     }
-    reference = {
+    summary = {
         f"reference.{name}": torch.from_numpy(np.ascontiguousarray(value))
-        for name, value in setup.reference.items()
+        for name, value in setup.summary.items()
     }
-    for name, tensors in (("weights", state), ("reference", statistics | reference)):
+    for name, tensors in (("weights", state), ("reference", statistics | summary)):
         with atomic(folder / f"{name}.safetensors") as part:
             save_file(tensors, part)
 
 
-def _evaluate(plan: Plan, where: Where, setup: Setup, opened: Opened, split: Split) -> Evaluation:
-    loader = make_loader(plan, where, setup, opened.split(split))
+def _evaluate(
+    plan: Plan, machine: Machine, setup: Setup, opened: Opened, split: Split
+) -> Evaluation:
+    loader = make_loader(plan, machine, setup, opened.split(split))
     return evaluate_split(setup.module, loader, plan.task.t_out, plan.train.batch, _metrics())
 
 
@@ -245,17 +226,17 @@ def _metrics() -> tuple[Metric, ...]:
 
 
 def _bands(
-    plan: Plan, where: Where, setup: Setup, loader: Loader
+    plan: Plan, machine: Machine, setup: Setup, loader: Loader
 ) -> dict[str, dict[str, list[float]]]:
     """Test errors by band of modes; a mesh that has no Laplacian modes must not cost the run."""
     try:
         return band_table(
             walk(setup.module, loader, plan.task.t_out, plan.train.batch),
             loader,
-            Cache(where.home.cache),
+            Cache(machine.home.cache),
         )
     except Exception as error:
-        where.report.warn(
+        machine.report.warn(
             f"{plan.spec.row}: no errors by band ({type(error).__name__}: {error}); the scores are "
             "not affected"
         )
@@ -264,7 +245,7 @@ def _bands(
 
 def _draw(
     plan: Plan,
-    where: Where,
+    machine: Machine,
     folder: Path,
     module: nn.Module,
     loader: Loader,
@@ -272,14 +253,14 @@ def _draw(
     history: list[dict[str, Any]],
 ) -> None:
     """The picture of the run; a picture that fails must not cost the run."""
-    where.report.stage("drawing")
+    machine.report.stage("drawing")
     try:
         draw_cases(folder, plan, module, loader, test)
-        if where.gif:
+        if machine.gif:
             animate_median(folder, plan, module, loader, test)
         curve(folder / "figures" / "curve.png", history, title=f"{plan.spec.row} on {plan.task.id}")
     except Exception as error:
-        where.report.warn(
+        machine.report.warn(
             f"{plan.spec.row}: no picture ({type(error).__name__}: {error}); the scores are not "
             "affected"
         )

@@ -17,9 +17,9 @@ from gsnobench.errors import DataError, RunError
 from gsnobench.home import open_home
 from gsnobench.meshes.operators import interpolation
 from gsnobench.records import RunSpec
+from gsnobench.runs.machine import Machine, choose_device
 from gsnobench.runs.plan import Plan, configured
-from gsnobench.runs.run import choose_device
-from gsnobench.runs.stages import Setup, Where, make_loader
+from gsnobench.runs.stages import Setup, make_loader
 from gsnobench.training.checkpoint import load_state
 from gsnobench.training.evaluate import Evaluation, evaluate_split, predict_samples
 from gsnobench.training.loader import Loader
@@ -36,7 +36,7 @@ class Trained:
 
     plan: Plan
     setup: Setup
-    where: Where
+    machine: Machine
 
     def loader(self, samples: Samples) -> Loader:
         """Batches of other samples, normalised as in training; their meshes get a geometry of their
@@ -47,7 +47,7 @@ class Trained:
             samples,
             task=replace(samples.task, t_in=self.plan.task.t_in, t_out=self.plan.task.t_out),
         )
-        return make_loader(self.plan, self.where, self.setup, narrowed)
+        return make_loader(self.plan, self.machine, self.setup, narrowed)
 
     def predict(self, samples: Samples) -> Array:
         """Predicted frames, (S, t_out, N, C), in physical units."""
@@ -126,17 +126,17 @@ def load(run: str | Path, *, home: Path | None = None, device: str = "auto") -> 
             f"{folder}: not a readable run ({error}); repeat it with --force"
         ) from error
     plan = stored_plan(spec, task)
-    module = plan.model.build(task.narrowed(plan.horizon.window, plan.horizon.steps), plan.params)
+    module = plan.model.build(plan.model_task, plan.params)
     load_state(module, weights)
-    where = Where(place, choose_device(device))
+    machine = Machine(place, choose_device(device))
     prefix = "reference."
-    reference = {
+    summary = {
         name.removeprefix(prefix): value.numpy()
         for name, value in saved.items()
         if name.startswith(prefix)
     }
     return Trained(
-        plan, Setup(module.to(where.device), Normaliser.from_state(saved), reference, 0.0), where
+        plan, Setup(module.to(machine.device), Normaliser.from_state(saved), summary, 0.0), machine
     )
 
 
@@ -155,7 +155,7 @@ def stored_plan(spec: RunSpec, task: Task) -> Plan:
         model=model,
         preset=Preset(**spec.scaling),
         params=params,
-        train=TrainParams.make(spec.train_params, where="train"),
+        train=TrainParams.make(spec.train_params, label="train"),
         horizon=horizon,
         phases=model.phases(task.narrowed(horizon.window, horizon.steps), params),
         spec=spec,

@@ -23,9 +23,10 @@ from gsnobench.errors import GsnobenchError, RunError
 from gsnobench.home import Home
 from gsnobench.records import RunResult
 from gsnobench.runs.costs import describe_environment
+from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, plan_of
 from gsnobench.runs.predictions import in_memory, open_truth, read_predictions, score_predictions
-from gsnobench.runs.stages import Where, data_path, prepare, score, train
+from gsnobench.runs.stages import data_path, prepare, score, train
 from gsnobench.runs.trained import load, stored_plan
 from gsnobench.runs.verify_file import (
     DIGITS,
@@ -54,9 +55,9 @@ FLOAT32 = 3e-7  # relative: a few roundings of a stored value
 Scores = Mapping[str, Mapping[str, float]]  # field -> metric
 
 
-def verify(subject: str, tier: int, where: Where, *, data: Path | None = None) -> list[Check]:
+def verify(subject: str, tier: int, machine: Machine, *, data: Path | None = None) -> list[Check]:
     """Every check up to a tier; `data` is the file of a run that was made on one."""
-    with opened_claim(subject, where.home) as claim:
+    with opened_claim(subject, machine.home) as claim:
         checks = list(check_itself(claim))
         result = result_of(claim)
         if result is None or any(
@@ -64,9 +65,9 @@ def verify(subject: str, tier: int, where: Where, *, data: Path | None = None) -
         ):
             return checks  # there is no question, or no answer, to go on with
         steps: tuple[Callable[[], Iterator[Check]], ...] = (
-            partial(_tier_1, claim, result, where, data),
-            partial(_tier_2, claim, result, where, data),
-            partial(_tier_3, claim, result, where, data),
+            partial(_tier_1, claim, result, machine, data),
+            partial(_tier_2, claim, result, machine, data),
+            partial(_tier_3, claim, result, machine, data),
         )
         for level, step in enumerate(steps[:tier], start=1):
             try:
@@ -79,10 +80,12 @@ def verify(subject: str, tier: int, where: Where, *, data: Path | None = None) -
 # ------------------------------------------------------------------------------------ tiers 1 and 2
 
 
-def _tier_1(claim: Claim, result: RunResult, where: Where, data: Path | None) -> Iterator[Check]:
+def _tier_1(
+    claim: Claim, result: RunResult, machine: Machine, data: Path | None
+) -> Iterator[Check]:
     if claim.predictions is None:
         raise RunError("no predictions are stored; `gsnobench run ... --bundle` writes them")
-    with _truth(claim, result, where, data) as opened:
+    with _truth(claim, result, machine, data) as opened:
         yield _origin(1, result, opened.content_hash, opened.fingerprint)
         truth = in_memory(opened, "test")
         found = score_predictions(read_predictions(claim.predictions, truth), truth)
@@ -91,12 +94,14 @@ def _tier_1(claim: Claim, result: RunResult, where: Where, data: Path | None) ->
         yield from _single(1, result, found, truth.task, tolerance)
 
 
-def _tier_2(claim: Claim, result: RunResult, where: Where, data: Path | None) -> Iterator[Check]:
+def _tier_2(
+    claim: Claim, result: RunResult, machine: Machine, data: Path | None
+) -> Iterator[Check]:
     folder = folder_of(claim)
-    with _truth(claim, result, where, data) as opened:
+    with _truth(claim, result, machine, data) as opened:
         yield _origin(2, result, opened.content_hash, opened.fingerprint)
         tolerance = RERUN if _is_same_data(result, opened) else OTHER_DATA
-        trained = load(folder, home=where.home.root, device=str(where.device))
+        trained = load(folder, home=machine.home.root, device=str(machine.device))
         for split in (one for one in SPLITS if one in result.scores):
             truth = in_memory(opened, split)
             predicted = trained.predict(truth)
@@ -109,7 +114,9 @@ def _tier_2(claim: Claim, result: RunResult, where: Where, data: Path | None) ->
 
 
 @contextmanager
-def _truth(claim: Claim, result: RunResult, where: Where, data: Path | None) -> Iterator[Opened]:
+def _truth(
+    claim: Claim, result: RunResult, machine: Machine, data: Path | None
+) -> Iterator[Opened]:
     if result.status != "done":
         raise RunError(f"the run ended {result.status}; it has no scores")
     task = (
@@ -117,7 +124,7 @@ def _truth(claim: Claim, result: RunResult, where: Where, data: Path | None) -> 
         if claim.folder is None
         else task_from_json((claim.folder / "task.json").read_text(encoding="utf-8"))
     )
-    with open_truth(result.spec, where, data=data, task=task) as opened:
+    with open_truth(result.spec, machine, data=data, task=task) as opened:
         yield opened
 
 
@@ -229,10 +236,12 @@ def _same_predictions(
 # ------------------------------------------------------------------------------------------- tier 3
 
 
-def _tier_3(claim: Claim, result: RunResult, where: Where, data: Path | None) -> Iterator[Check]:
+def _tier_3(
+    claim: Claim, result: RunResult, machine: Machine, data: Path | None
+) -> Iterator[Check]:
     if result.status in ("failed", "pruned"):
         raise RunError(f"the run ended {result.status}; that is not a question of its spec alone")
-    plan = _plan(claim, result, where, data)
+    plan = _plan(claim, result, machine, data)
     if result.status == "declined" or plan.declined is not None:
         yield judged(
             3,
@@ -242,42 +251,42 @@ def _tier_3(claim: Claim, result: RunResult, where: Where, data: Path | None) ->
         )
         return
     with tempfile.TemporaryDirectory(prefix="gsnobench-") as place:
-        again = _retrained(plan, replace(where, home=Home(Path(place))), Path(place) / "run")
+        again = _retrained(plan, replace(machine, home=Home(Path(place))), Path(place) / "run")
     yield judged(
         3, "status", again.status == result.status, f"{again.status}, stated {result.status}"
     )
     if again.status == result.status == "done":
-        yield from _same_training(result, again, where)
+        yield from _same_training(result, again, machine)
 
 
-def _plan(claim: Claim, result: RunResult, where: Where, data: Path | None) -> Plan:
+def _plan(claim: Claim, result: RunResult, machine: Machine, data: Path | None) -> Plan:
     if not result.spec.source:
         return plan_of(result.spec)
-    with _truth(claim, result, where, data) as opened:
+    with _truth(claim, result, machine, data) as opened:
         return replace(stored_plan(result.spec, opened.task), file=opened.path)
 
 
-def _retrained(plan: Plan, where: Where, folder: Path) -> RunResult:
+def _retrained(plan: Plan, machine: Machine, folder: Path) -> RunResult:
     """The run once more, from its data on, where nothing of the first one can be found and nobody
     is told.
     """
     folder.mkdir()
-    with open_file(data_path(plan, where), plan.task) as opened:
-        setup = prepare(plan, where, opened.split("train"))
+    with open_file(data_path(plan, machine), plan.task) as opened:
+        setup = prepare(plan, machine, opened.split("train"))
         outcome = train(
-            plan, where, setup, opened, folder=folder, on_epoch=lambda phase, epoch, scores: None
+            plan, machine, setup, opened, folder=folder, on_epoch=lambda phase, epoch, scores: None
         )
         if outcome.reason:
             return RunResult(plan.spec, "diverged", outcome.reason)
         made = {"hash": opened.content_hash, "fingerprint": opened.fingerprint}
-        return replace(score(plan, where, setup, opened, folder, outcome), data=made)
+        return replace(score(plan, machine, setup, opened, folder, outcome), data=made)
 
 
-def _same_training(result: RunResult, again: RunResult, where: Where) -> Iterator[Check]:
+def _same_training(result: RunResult, again: RunResult, machine: Machine) -> Iterator[Check]:
     """Equal to the last digit where machine, versions, threads and data are the same; else the
     headline, roughly.
     """
-    here = describe_environment(where.device)
+    here = describe_environment(machine.device)
     differing = sorted(
         name
         for name in {*here, *result.environment}
@@ -285,7 +294,7 @@ def _same_training(result: RunResult, again: RunResult, where: Where) -> Iterato
     )
     is_same_data = again.data["hash"] == result.data.get("hash")
     yield _origin(3, result, again.data["hash"], again.data["fingerprint"])
-    if is_same_data and not differing and where.device.type == "cpu":
+    if is_same_data and not differing and machine.device.type == "cpu":
         is_equal = (
             json.loads(again.to_json())["scores"] == result.scores
             and again.samples == result.samples
@@ -296,6 +305,6 @@ def _same_training(result: RunResult, again: RunResult, where: Where) -> Iterato
         )
         return
     off_by = abs(again.headline - result.headline) / result.headline
-    why = ", ".join([*differing, *([] if is_same_data else ["data"])]) or where.device.type
+    why = ", ".join([*differing, *([] if is_same_data else ["data"])]) or machine.device.type
     detail = f"{again.headline:.6g}, stated {result.headline:.6g}, tolerance {RETRAINED:.0%} since {why} may round otherwise"
     yield judged(3, "headline", off_by <= RETRAINED, detail)

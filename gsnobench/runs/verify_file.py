@@ -134,14 +134,14 @@ def check_itself(claim: Claim) -> Iterator[Check]:
         0,
         "key",
         body["key"] == spec.key,
-        f"{str(body['key'])[:12]}, the spec hashes to {spec.key[:12]}",
+        f"{str(body['key'])[:12]}, the spec hashes to {spec.short}",
     )
     if re.fullmatch(r"[0-9a-f]{12}(\.json)?", claim.name):
         yield judged(
             0,
             "name",
-            claim.name[:12] == spec.key[:12],
-            f"{claim.name}, the spec hashes to {spec.key[:12]}",
+            claim.name[:12] == spec.short,
+            f"{claim.name}, the spec hashes to {spec.short}",
         )
     if claim.folder is not None:
         yield from _beside(claim.folder, result)
@@ -169,7 +169,7 @@ def _beside(folder: Path, result: RunResult) -> Iterator[Check]:
     except (OSError, ValueError, TypeError, GsnobenchError) as error:
         yield Check(0, "spec.json, task.json", "FAIL", f"cannot be read ({error})")
         return
-    yield judged(0, "spec.json", spec.key == result.spec.key, f"its key is {spec.key[:12]}")
+    yield judged(0, "spec.json", spec.key == result.spec.key, f"its key is {spec.short}")
     asked = (task.id, task.version, task.resolution)
     is_same = asked == (result.spec.task, result.spec.version, result.spec.resolution)
     yield judged(

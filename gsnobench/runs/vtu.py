@@ -14,7 +14,6 @@ import numpy as np
 from gsnobench.data import Array, Field, Mesh, Samples
 from gsnobench.errors import ParamError
 from gsnobench.files import atomic, write_text
-from gsnobench.training.normaliser import support_nodes
 
 PLANE = {1: "vertex", 2: "line", 3: "triangle", 4: "quad"}  # nodes a cell -> its name in VTK
 SPACE = {**PLANE, 4: "tetra", 8: "hexahedron"}
@@ -87,7 +86,7 @@ def _columns(truth: Samples, mesh: Mesh, values: Array, prefix: str) -> dict[str
 
 def _supported(mesh: Mesh, one: Field, values: Array) -> Array:
     """Not a number where the field does not live: ParaView leaves those nodes blank."""
-    return np.where(support_nodes(mesh, one), values, np.nan).astype(np.float32)
+    return np.where(one.nodes(mesh), values, np.nan).astype(np.float32)
 
 
 def _write(path: Path, mesh: Mesh, columns: dict[str, Array]) -> None:

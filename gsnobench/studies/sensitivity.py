@@ -24,8 +24,8 @@ from gsnobench.home import Home
 from gsnobench.records import plain
 from gsnobench.runs.drawing import FAINT, LARGE, NORMAL, SMALL, Page
 from gsnobench.runs.gallery import TRAIN, VALID
+from gsnobench.runs.machine import Report
 from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
-from gsnobench.runs.stages import Report
 from gsnobench.sweep.figures import table
 
 FIXED = 8  # the other knob in each table
@@ -228,7 +228,7 @@ def _write(study: Sensitivity) -> None:
                 result.costs.get(one, "") if result else "" for one in ("parameters", "train_cpu_s")
             ]
             place = [name, params["k_s"], params["k_t"], cell.spec.seed]
-            lines.append([*place, *scores, *costs, cell.state, cell.spec.key[:12]])
+            lines.append([*place, *scores, *costs, cell.state, cell.spec.short])
     table(study.folder / "sensitivity.csv", header, lines)
     write_text(study.folder / "result.json", json.dumps(plain(study.to_dict()), indent=1) + "\n")
     _draw(study)

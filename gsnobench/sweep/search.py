@@ -20,9 +20,9 @@ from gsnobench.errors import ParamError, Prune, RunError, did_you_mean
 from gsnobench.files import digest, is_locked
 from gsnobench.home import Home
 from gsnobench.records import RunResult
+from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
-from gsnobench.runs.run import execute, validate
-from gsnobench.runs.stages import Where
+from gsnobench.runs.run import run_plan, validate_plan
 from gsnobench.sweep.space import Axis, Point, axes_of, grid_points, own_point, suggest
 from gsnobench.sweep.trials import Asked, Trials, answering
 from gsnobench.training.fit import mix, steps_per_epoch
@@ -197,16 +197,16 @@ def _sampler(search: Search, slot: int, known: int) -> optuna.samplers.BaseSampl
 # ----------------------------------------------------------------------------------------- the work
 
 
-def work(search: Search, trials: Trials, where: Where, say: Say, *, slot: int = 0) -> None:
+def work(search: Search, trials: Trials, machine: Machine, say: Say, *, slot: int = 0) -> None:
     """The life of a worker: trials until there are enough, then its share of the refits."""
     base = search.plan({})
     trials.study.sampler = _sampler(search, slot, len(trials.all()))
     grid = grid_points(search.axes, base) if search.sampler == "grid" else []
     with answering(trials.url):
         while (asked := trials.ask(wanted(search, grid), grid)) is not None:
-            _answer(search, trials, asked, base, where, say)
+            _answer(search, trials, asked, base, machine, say)
     if search.has_one_goal:
-        _refit(search, trials, where, say)
+        _refit(search, trials, machine, say)
 
 
 def wanted(search: Search, grid: Sequence[Point]) -> int:
@@ -215,7 +215,7 @@ def wanted(search: Search, grid: Sequence[Point]) -> int:
 
 
 def _answer(
-    search: Search, trials: Trials, asked: Asked, base: Plan, where: Where, say: Say
+    search: Search, trials: Trials, asked: Asked, base: Plan, machine: Machine, say: Say
 ) -> None:
     point = suggest(asked.trial, search.axes, base)
     plan, started = search.plan(point), time.monotonic()
@@ -227,9 +227,9 @@ def _answer(
         values = list(same.values) if same.state == TrialState.COMPLETE else None
         facts = {**same.user_attrs, "same": same.number}
     else:
-        tags = {**(where.tags or {}), "trial": str(asked.trial.number)}
+        tags = {**(machine.tags or {}), "trial": str(asked.trial.number)}
         watch = None if search.pruner == "none" else _watch(asked.trial, plan)
-        result = _validate(plan, replace(where, tags=tags, watch=watch))
+        result = _validate(plan, replace(machine, tags=tags, watch=watch))
         values = _values(search, result)
         facts = {
             "key": plan.spec.key,
@@ -252,10 +252,10 @@ def _answer(
     )
 
 
-def _validate(plan: Plan, where: Where) -> RunResult:
+def _validate(plan: Plan, machine: Machine) -> RunResult:
     """A point that the model refuses (more modes than nodes) is an answer too."""
     try:
-        return validate(plan, where)
+        return validate_plan(plan, machine)
     except ParamError as error:
         return RunResult(plan.spec, "failed", str(error))
 
@@ -324,26 +324,28 @@ def refit_error(trials: Trials, plan: Plan) -> float | None:
     """The validation error of a refit that was made, here or on another host; infinite if it has
     none.
     """
-    value = trials.study.user_attrs.get(f"refit {plan.spec.key[:12]}")
+    value = trials.study.user_attrs.get(f"refit {plan.spec.short}")
     return None if value is None else float(value)
 
 
-def _refit(search: Search, trials: Trials, where: Where, say: Say) -> None:
+def _refit(search: Search, trials: Trials, machine: Machine, say: Say) -> None:
     """Every run that nobody has made: first those that nobody is at, then the rest."""
     plans = [plan for _, by_seed in refits(search, trials) for plan in by_seed.values()]
     for is_patient in (False, True):
         for plan in plans:
-            is_taken = is_locked(where.home.runs / f".{plan.spec.key[:12]}.lock")
+            is_taken = is_locked(machine.home.runs / f".{plan.spec.short}.lock")
             if (is_taken and not is_patient) or refit_error(trials, plan) is not None:
                 continue
-            result = _validate(plan, replace(where, tags={**(where.tags or {}), "kind": "refit"}))
+            result = _validate(
+                plan, replace(machine, tags={**(machine.tags or {}), "kind": "refit"})
+            )
             error = (
                 result.scores["valid"]["headline"]["rel_l2"]
                 if result.status == "done"
                 else math.inf
             )
             with answering(trials.url):
-                trials.study.set_user_attr(f"refit {plan.spec.key[:12]}", str(error))
+                trials.study.set_user_attr(f"refit {plan.spec.short}", str(error))
             say("refit", {"row": plan.spec.row, "seed": plan.spec.seed, "error": error})
 
 
@@ -363,7 +365,7 @@ def is_complete(search: Search, trials: Trials) -> bool:
     return all(refit_error(trials, plan) is not None for plan in runs)
 
 
-def answer(search: Search, trials: Trials, where: Where) -> dict[str, Any]:
+def answer(search: Search, trials: Trials, machine: Machine) -> dict[str, Any]:
     """What the search has found, as one JSON document; the winner is scored on test here, and
     nothing else ever is.
     """
@@ -391,7 +393,7 @@ def answer(search: Search, trials: Trials, where: Where) -> dict[str, Any]:
         }
     found["best"] = {"point": dict(order[0][0]), "valid": order[0][1]}
     if search.has_one_goal:
-        return {**found, **_judged(search, trials, where)}
+        return {**found, **_judged(search, trials, machine)}
     front = sorted(trials.study.best_trials, key=lambda one: one.values)
     points = {
         one.user_attrs["key"]: {"point": dict(point_of(search, one)), "values": list(one.values)}
@@ -400,7 +402,7 @@ def answer(search: Search, trials: Trials, where: Where) -> dict[str, Any]:
     return {**found, "status": "done", "pareto": list(points.values())}
 
 
-def _judged(search: Search, trials: Trials, where: Where) -> dict[str, Any]:
+def _judged(search: Search, trials: Trials, machine: Machine) -> dict[str, Any]:
     table: list[dict[str, Any]] = []
     for point, plans in refits(search, trials):
         errors = {seed: refit_error(trials, plan) for seed, plan in plans.items()}
@@ -415,7 +417,7 @@ def _judged(search: Search, trials: Trials, where: Where) -> dict[str, Any]:
             "reason": "every refitted point diverged with some seed",
         }
     tests = {
-        seed: _tested(trials, plan, where)
+        seed: _tested(trials, plan, machine)
         for seed, plan in refits(search, trials)[place][1].items()
     }
     scores = [score for score, _ in tests.values()]
@@ -428,13 +430,15 @@ def _judged(search: Search, trials: Trials, where: Where) -> dict[str, Any]:
     return {"refits": table, "winner": winner, "status": "done" if is_done else "diverged"}
 
 
-def _tested(trials: Trials, plan: Plan, where: Where) -> tuple[float, str]:
+def _tested(trials: Trials, plan: Plan, machine: Machine) -> tuple[float, str]:
     """The test error of a run, once: another host of this study may have scored it already."""
-    name = f"test {plan.spec.key[:12]}"
+    name = f"test {plan.spec.short}"
     known = trials.study.user_attrs.get(name)
     if known is None:
         known = str(
-            execute(plan, replace(where, tags={**(where.tags or {}), "kind": "winner"})).headline
+            run_plan(
+                plan, replace(machine, tags={**(machine.tags or {}), "kind": "winner"})
+            ).headline
         )
         with answering(trials.url):
             trials.study.set_user_attr(name, known)

@@ -14,12 +14,11 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from gsnobench.bench.executors import devices_of, die_with, pinned
 from gsnobench.declare import Limits
 from gsnobench.errors import GsnobenchError, RunError
 from gsnobench.home import open_home
-from gsnobench.runs.run import choose_device
-from gsnobench.runs.stages import Report, Where
+from gsnobench.processes import die_with, pinned
+from gsnobench.runs.machine import Machine, Report, choose_device, devices_of
 from gsnobench.sweep.search import Search, open_trials, work
 from gsnobench.tracking.observer import WAIT_VARIABLE
 
@@ -126,13 +125,13 @@ def _serve(channel: Connection, search: Search, place: Place, slot: int) -> None
     report = Report(warn=lambda text: channel.send(("warning", {"text": text})))
     try:
         home = open_home(place.home)
-        where = Where(
+        machine = Machine(
             home, choose_device(place.device), jobs=place.threads, tags=place.tags, report=report
         )
         work(
             search,
             open_trials(search, home, place.storage),
-            where,
+            machine,
             lambda *told: channel.send(told),
             slot=slot,
         )

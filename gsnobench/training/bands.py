@@ -13,8 +13,8 @@ from gsnobench.data import Array, Mesh
 from gsnobench.files import Cache
 from gsnobench.meshes.modes import Basis, eigenbasis
 from gsnobench.records import rounded
-from gsnobench.training.fit import Step
 from gsnobench.training.loader import Loader
+from gsnobench.training.rollout import Step
 
 OCTAVES = 7  # modes 1, 2-3, 4-7, ... 64-127; a last band holds all that is left
 MODES = 2**OCTAVES - 1

@@ -14,9 +14,9 @@ from torch import nn
 from gsnobench.data import Array, Task
 from gsnobench.declare import Metric
 from gsnobench.records import rounded
-from gsnobench.training.fit import Step, walk
 from gsnobench.training.loader import Loader
 from gsnobench.training.metrics import frame_errors, sample_errors
+from gsnobench.training.rollout import Step, walk
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,15 +80,15 @@ def collect(steps: Iterable[Step], loader: Loader, metrics: tuple[Metric, ...] =
     seconds = 0.0
     for step in steps:
         seconds += step.seconds
-        where = loader.where(step.indices)
-        errors = sample_errors(step.prediction, step.target, where, loader.task)
+        scored = loader.scored_nodes(step.indices)
+        errors = sample_errors(step.prediction, step.target, scored, loader.task)
         errors["headline"] |= {
             one.name: one.compute(step.prediction, step.target, step.batch) for one in metrics
         }
         for name, table in errors.items():
             for metric, values in table.items():
                 collected.setdefault(name, {}).setdefault(metric, []).append(values.cpu())
-        for name, values in frame_errors(step.prediction, step.target, where, loader.task).items():
+        for name, values in frame_errors(step.prediction, step.target, scored, loader.task).items():
             by_frame.setdefault(name, []).append(values.cpu())
     return Evaluation(
         samples={

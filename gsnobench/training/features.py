@@ -18,8 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gsnobench.data import Batch, Field, Mesh, Samples, Split, Task
-from gsnobench.declare import Fit, Geometry, Model, Part, Phase, Preset, Reference
+from gsnobench.batch import Batch
+from gsnobench.data import Field, Mesh, Samples, Split, Task
+from gsnobench.declare import Fit, Geometry, Model, Part, Phase, Preset, Summary
 from gsnobench.errors import ParamError
 from gsnobench.meshes.modes import eigenbasis
 from gsnobench.params import Params
@@ -44,10 +45,8 @@ def with_features(model: Model) -> Model:
     return replace(
         model,
         build=lambda task, params: Featured(model, task, params),
-        reference=lambda train, params: _reference(model, train, params),
-        geometry=lambda mesh, task, params, reference: _geometry(
-            model, mesh, task, params, reference
-        ),
+        summary=lambda train, params: _summary(model, train, params),
+        geometry=lambda mesh, task, params, summary: _geometry(model, mesh, task, params, summary),
         phases=phases,
         revision=model.revision + REVISION,  # grows with either
     )
@@ -115,18 +114,18 @@ def own_view(batch: Batch) -> Batch:
 # ----------------------------------------------------------------------------------------- geometry
 
 
-def _reference(model: Model, train: Samples, params: Any) -> Reference:
-    inner = {} if model.reference is None else model.reference(train, params)
+def _summary(model: Model, train: Samples, params: Any) -> Summary:
+    inner = {} if model.summary is None else model.summary(train, params)
     return {
         f"{OWN}length": np.array([np.mean([domain_length(mesh) for mesh in train.meshes])]),
         **inner,
     }
 
 
-def _geometry(model: Model, mesh: Mesh, task: Task, params: Any, reference: Reference) -> Geometry:
-    rest = {name: value for name, value in reference.items() if not name.startswith(OWN)}
+def _geometry(model: Model, mesh: Mesh, task: Task, params: Any, summary: Summary) -> Geometry:
+    rest = {name: value for name, value in summary.items() if not name.startswith(OWN)}
     inner = {} if model.geometry is None else model.geometry(mesh, widened(task), params, rest)
-    own = feature_geometry(mesh, task, float(reference[f"{OWN}length"][0])) | (
+    own = feature_geometry(mesh, task, float(summary[f"{OWN}length"][0])) | (
         _modes(mesh, task) if task.t_in else {}
     )
     return inner | {

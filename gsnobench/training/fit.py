@@ -11,13 +11,14 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from gsnobench.data import Batch, Split
+from gsnobench.batch import Batch
+from gsnobench.data import Split
 from gsnobench.declare import Fit, Horizon, Phase
 from gsnobench.training.checkpoint import Checkpoint, Progress, read_checkpoint
 from gsnobench.training.loader import Loader
@@ -29,80 +30,11 @@ from gsnobench.training.optimisation import (
     rate_groups,
     steps_per_epoch,
 )
+from gsnobench.training.rollout import headline, rollout, windows
 
 MOST_VALIDATIONS = 60  # a run: enough to select weights, cheap beside the training
 CHECKPOINT_S = 20.0  # seconds between two checkpoints; GSNOBENCH_CHECKPOINT_S overrides
 EXPLODED = 1e4  # a relative error beyond this does not come back
-
-
-# ------------------------------------------------------------------------------------------ rollout
-
-
-def rollout(
-    module: nn.Module, loader: Loader, batch: Batch, indices: torch.Tensor, frames: int
-) -> torch.Tensor:
-    """Call the module until `frames` frames are there: (B, frames, N, C), centred physical values."""
-    pieces: list[torch.Tensor] = []
-    done = 0
-    while True:
-        piece = loader.finish(module(batch), indices)  # (B, steps, N, C)
-        pieces.append(piece)
-        done += piece.shape[1]
-        if done >= frames:
-            return torch.cat(pieces, dim=1)[:, :frames] if len(pieces) > 1 else piece[:, :frames]
-        encoded = loader.normaliser.window.encode(piece)
-        window = torch.cat([batch.window, encoded], dim=1)[:, -loader.task.t_in :]
-        batch = replace(batch, window=window)
-
-
-@dataclass(frozen=True, eq=False)
-class Step:
-    """One evaluated batch: what went in, what came out, what was wanted (centred physical values)."""
-
-    indices: torch.Tensor
-    batch: Batch
-    target: torch.Tensor  # (B, frames, N, C)
-    prediction: torch.Tensor  # (B, frames, N, C)
-    seconds: float
-
-
-def walk(module: nn.Module, loader: Loader, frames: int, batch_size: int) -> Iterator[Step]:
-    """Predict every (sample, start) of a split, in order, without gradients."""
-    was_training = module.training
-    module.eval()
-    try:
-        for indices, starts in _windows(loader, batch_size, loader.starts):
-            with torch.no_grad():  # never inference_mode: a model may differentiate at test
-                batch, target = loader.batch(indices, starts, frames)
-                started = time.perf_counter()
-                prediction = rollout(module, loader, batch, indices, frames)
-                if loader.device.type == "cuda":
-                    torch.cuda.synchronize(loader.device)
-                seconds = time.perf_counter() - started
-            yield Step(indices, batch, target, prediction, seconds)
-    finally:
-        module.train(was_training)
-
-
-def _windows(
-    loader: Loader, batch_size: int, starts_on_offer: Sequence[int]
-) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    pairs = [(index, start) for index in range(len(loader)) for start in starts_on_offer]
-    for first in range(0, len(pairs), batch_size):
-        indices, starts = zip(*pairs[first : first + batch_size], strict=True)
-        yield torch.tensor(indices), torch.tensor(starts)
-
-
-def headline(module: nn.Module, loader: Loader, frames: int, batch_size: int) -> float:
-    """The selection score: mean relative L2 over samples and scored fields."""
-    scores = [
-        relative_l2(step.prediction, step.target, loader.where(step.indices).support, loader.task)
-        for step in walk(module, loader, frames, batch_size)
-    ]
-    return float(torch.cat(scores).mean())
-
-
-# ---------------------------------------------------------------------------------------------- fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +91,7 @@ def fit_view(job: Job) -> Fit:
 
     def batches(split: Split) -> Iterator[tuple[Batch, torch.Tensor]]:
         loader = loaders[split]
-        for indices, starts in _windows(loader, job.params.batch, _starts_to_learn_from(job)):
+        for indices, starts in windows(loader, job.params.batch, _starts_to_learn_from(job)):
             batch, target = loader.batch(indices, starts, job.horizon.steps)
             yield batch, loader.normaliser.output.encode(target)
 
@@ -331,7 +263,7 @@ def _loss(
         # it knows the class, compiled or not
         return phase.loss(job.module, batch, loader.normaliser.output.encode(target), done)
     prediction = rollout(module, loader, batch, indices, frames).float()
-    support = loader.where(indices).support
+    support = loader.scored_nodes(indices).support
     if job.params.loss == "mse":
         error = (prediction - target) / loader.normaliser.output.scale
         return (error.square() * support[:, None]).sum() / (

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gsnobench.data import Batch, Mesh, Task
+from gsnobench.batch import Batch
+from gsnobench.data import Mesh, Task
 from gsnobench.declare import Fit, Geometry, Part
 from gsnobench.meshes.modes import eigenbasis
 from gsnobench.meshes.operators import boundary_distance, lumped_mass

@@ -18,7 +18,7 @@ TINY = 1e-30  # an exactly zero field has no relative error; this keeps it finit
 
 
 @dataclass(frozen=True, eq=False)
-class Where:
+class ScoredNodes:
     """Which nodes count and how much, for one batch."""
 
     support: torch.Tensor  # (1 or B, N, C) 0/1: support nodes that are not padding
@@ -41,31 +41,31 @@ def relative_l2(
 
 
 def sample_errors(
-    prediction: torch.Tensor, target: torch.Tensor, where: Where, task: Task
+    prediction: torch.Tensor, target: torch.Tensor, scored: ScoredNodes, task: Task
 ) -> dict[str, dict[str, torch.Tensor]]:
     """All metrics of a batch: field -> metric -> (B,). Fields are the task's own, its vector
     groups, and magnitudes.
     """
     table: dict[str, dict[str, torch.Tensor]] = {}
     reference = target.new_tensor([one.reference for one in task.fields])  # (C,)
-    for name, p, u, raw, support in _quantities(prediction, target, reference, where, task):
-        table[name] = _errors(p, u, raw, support, where)
+    for name, p, u, raw, support in _quantities(prediction, target, reference, scored, task):
+        table[name] = _errors(p, u, raw, support, scored)
         for position, tag in enumerate(task.tags):
-            on_tag = support * where.tags[..., position, None]  # (1 or B, N, 1)
+            on_tag = support * scored.tags[..., position, None]  # (1 or B, N, 1)
             if bool((on_tag.sum() > 0).item()):
                 table[name][f"boundary_{tag}"] = _rms((p - u) * on_tag[:, None], on_tag, u.shape[1])
-    table["headline"] = {"rel_l2": relative_l2(prediction, target, where.support, task)}
+    table["headline"] = {"rel_l2": relative_l2(prediction, target, scored.support, task)}
     return table
 
 
 def frame_errors(
-    prediction: torch.Tensor, target: torch.Tensor, where: Where, task: Task
+    prediction: torch.Tensor, target: torch.Tensor, scored: ScoredNodes, task: Task
 ) -> dict[str, torch.Tensor]:
     """Relative L2 of every frame on its own: scored field -> (B, T)."""
     table = {}
     for name, group in task.scored.items():
         channels = list(group)
-        support = where.support[:, None, :, channels]
+        support = scored.support[:, None, :, channels]
         error = ((prediction - target)[..., channels].square() * support).sum((2, 3))
         norm = (target[..., channels].square() * support).sum((2, 3))
         table[name] = ((error + TINY) / norm.clamp_min(TINY)).sqrt()
@@ -76,7 +76,7 @@ def _quantities(
     prediction: torch.Tensor,
     target: torch.Tensor,
     reference: torch.Tensor,
-    where: Where,
+    scored: ScoredNodes,
     task: Task,
 ) -> Iterator[tuple[str, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]]:
     """(name, prediction, target, raw target, support) of each field, each vector, each vector's
@@ -90,14 +90,14 @@ def _quantities(
             prediction[..., channel],
             target[..., channel],
             raw,
-            where.support[..., channel],
+            scored.support[..., channel],
         )
     for name, group in task.vectors.items():
         channels = list(group)
         p, u, support = (
             prediction[..., channels],
             target[..., channels],
-            where.support[..., channels],
+            scored.support[..., channels],
         )
         yield name, p, u, u + reference[channels], support
         length = (u + reference[channels]).square().sum(-1, keepdim=True).sqrt()
@@ -106,11 +106,11 @@ def _quantities(
 
 
 def _errors(
-    p: torch.Tensor, u: torch.Tensor, raw: torch.Tensor, support: torch.Tensor, where: Where
+    p: torch.Tensor, u: torch.Tensor, raw: torch.Tensor, support: torch.Tensor, scored: ScoredNodes
 ) -> dict[str, torch.Tensor]:
     seen = support[:, None]  # (1 or B, 1, N, c)
     difference = (p - u) * seen  # (B, T, N, c)
-    area = where.area[:, None, :, None]
+    area = scored.area[:, None, :, None]
     squared = difference.square()
     return {
         "rel_l2": _ratio(squared.sum((1, 2, 3)), (u.square() * seen).sum((1, 2, 3))),

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from gsnobench.data import Array, Field, Mesh, Samples
+from gsnobench.data import Array, Field, Samples
 from gsnobench.declare import Preset, Scaling
-from gsnobench.errors import DataError
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,24 +82,10 @@ def fit_normaliser(train: Samples, preset: Preset) -> Normaliser:
     )
 
 
-def support_nodes(mesh: Mesh, one: Field) -> Array:
-    """Where a field lives on a mesh, (N,) bool: everywhere, on a tag, or off a tag ("not TAG")."""
-    if one.support == "all":
-        return np.ones(mesh.size, dtype=bool)
-    tag = one.support.removeprefix("not ")
-    if tag not in mesh.tags:
-        raise DataError(
-            f"{one.name}: its support {one.support!r} names a tag the mesh lacks; known: "
-            f"{sorted(mesh.tags)}"
-        )
-    inside = np.asarray(mesh.tags[tag], dtype=bool)
-    return ~inside if one.support.startswith("not ") else inside
-
-
 def _field_values(train: Samples, position: int, one: Field) -> Array:
     values = [
         np.asarray(train.frames[index], dtype=np.float64)[:, : mesh.size, position][
-            :, support_nodes(mesh, one)
+            :, one.nodes(mesh)
         ].ravel()
         for index, mesh in ((index, train.mesh(index)) for index in range(len(train)))
     ]

@@ -23,7 +23,6 @@ from typing import Literal
 import numpy as np
 
 import gsnobench as gb
-from gsnobench.data import Array, Split
 from gsnobench_plugins.solvers.equations.euler import (
     PRESSURE,
     Stream,
@@ -84,8 +83,8 @@ class Air:
 
     mesh: gb.Mesh
     dual: DualMesh
-    is_wall: Array  # (W,) boundary edges of `dual` that lie on the foil
-    published: Array  # (N,) place of each published node in the solver's order
+    is_wall: gb.Array  # (W,) boundary edges of `dual` that lie on the foil
+    published: gb.Array  # (N,) place of each published node in the solver's order
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +106,7 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Setup:
         return Setup(params, resolution, None)
     section = Section.of(params.naca)
 
-    def compute() -> dict[str, Array]:
+    def compute() -> dict[str, gb.Array]:
         mesh = foil_mesh(section, nodes=resolution, radius=params.radius)
         return {
             "points": mesh.points,
@@ -139,7 +138,9 @@ def shared_mesh(setup: Setup) -> gb.Mesh | None:
     return None if setup.air is None else setup.air.mesh
 
 
-def generate(setup: Setup, seed: int, split: Split, indices: Sequence[int]) -> Iterator[gb.Sample]:
+def generate(
+    setup: Setup, seed: int, split: gb.Split, indices: Sequence[int]
+) -> Iterator[gb.Sample]:
     """One trajectory per index; stream and section are functions of (seed, split, index), the same
     on every mesh.
     """
@@ -158,7 +159,7 @@ def generate(setup: Setup, seed: int, split: Split, indices: Sequence[int]) -> I
         yield gb.Sample(frames, np.zeros((air.mesh.size, 0)), np.zeros(0), own)
 
 
-def draw(params: Params, seed: int, split: Split, index: int) -> tuple[Stream, Section]:
+def draw(params: Params, seed: int, split: gb.Split, index: int) -> tuple[Stream, Section]:
     """The stream and the section of a sample, uniform in their ranges; `test_ood` has higher Mach
     numbers.
     """
@@ -172,7 +173,7 @@ def draw(params: Params, seed: int, split: Split, index: int) -> tuple[Stream, S
     return stream, Section(**{name: float(rng.uniform(*limits)) for name, limits in FAMILY.items()})
 
 
-def solve(air: Air, stream: Stream, times: Sequence[float]) -> Array:
+def solve(air: Air, stream: Stream, times: Sequence[float]) -> gb.Array:
     """Density, pressure and velocity at the published nodes and at each of the times, (T, N, 4)."""
     state = np.tile(conserved(stream.primitive), (air.mesh.size, 1))
     frames = [primitives(frame) for frame in evolve(air.dual, air.is_wall, stream, state, times)]

@@ -21,7 +21,6 @@ import numpy as np
 import scipy.sparse as sp
 
 import gsnobench as gb
-from gsnobench.data import Array, Split
 from gsnobench_plugins.solvers.equations.nested_burgers import NestedFlow, nest, solve
 from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon, refine
 from gsnobench_plugins.solvers.meshing.topology import cells_of
@@ -79,7 +78,9 @@ class Flower:
     mesh: gb.Mesh
     nested: NestedFlow
     basis: Eigenbasis
-    spectra: Mapping[Split, Array]  # standard deviations of the coefficients of a component, (K,)
+    spectra: Mapping[
+        gb.Split, gb.Array
+    ]  # standard deviations of the coefficients of a component, (K,)
     # reference mesh -> nodes of the coarse and of the fine mesh
     evaluations: tuple[sp.csr_array, sp.csr_array]
 
@@ -117,7 +118,7 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Flower:
     )
 
 
-def outline() -> tuple[Array, Array]:
+def outline() -> tuple[gb.Array, gb.Array]:
     """The rim of the flower and of its hole, finely drawn."""
     angle = np.arange(720) * (2.0 * np.pi / 720)
     rays = np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -126,7 +127,7 @@ def outline() -> tuple[Array, Array]:
 
 
 def _cached_mesh(nodes: int, cache: gb.Cache) -> gb.Mesh:
-    def compute() -> dict[str, Array]:
+    def compute() -> dict[str, gb.Array]:
         rim, hole = outline()
         mesh = mesh_polygon(rim, [hole], nodes=nodes)
         return {"points": mesh.points, "cells": cells_of(mesh), "boundary": mesh.tags["boundary"]}
@@ -135,14 +136,14 @@ def _cached_mesh(nodes: int, cache: gb.Cache) -> gb.Mesh:
     return gb.Mesh(arrays["points"], arrays["cells"], {"boundary": arrays["boundary"].astype(bool)})
 
 
-def draw_field(flower: Flower, seed: int, split: Split, index: int) -> Array:
+def draw_field(flower: Flower, seed: int, split: gb.Split, index: int) -> gb.Array:
     """The initial field of one sample on the reference mesh, whatever the resolution, (R, 2)."""
     rng = sample_rng(seed, split, index)
     return np.stack([flower.basis.draw(rng, flower.spectra[split]) for _ in range(2)], axis=1)
 
 
 def generate(
-    flower: Flower, seed: int, split: Split, indices: Sequence[int]
+    flower: Flower, seed: int, split: gb.Split, indices: Sequence[int]
 ) -> Iterator[gb.Sample]:
     """One sample per index, each from its own random numbers."""
     for index in indices:

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 import numpy as np
 
 import gsnobench as gb
-from gsnobench.data import Array, Split
 from gsnobench_plugins.solvers.equations.nested_burgers import NestedFlow, nest, solve
 from gsnobench_plugins.solvers.meshing.pyramid import depths, mesh_pyramid
 from gsnobench_plugins.solvers.meshing.red_refinement import refine_tetrahedra
@@ -67,7 +66,7 @@ class Pyramid:
     params: Params
     mesh: gb.Mesh
     nested: NestedFlow
-    probes: Array  # (P, 3) even in the pyramid
+    probes: gb.Array  # (P, 3) even in the pyramid
 
 
 def setup(params: Params, resolution: int, cache: gb.Cache) -> Pyramid:
@@ -81,7 +80,7 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Pyramid:
     return Pyramid(params, mesh, nested, probe_points())
 
 
-def probe_points() -> Array:
+def probe_points() -> gb.Array:
     """Centres of the small cubes that lie in the pyramid, (P, 3)."""
     along = (np.arange(PROBES) + 0.5) / PROBES
     points = np.stack(np.meshgrid(along, along, along, indexing="ij"), axis=-1).reshape(-1, 3)
@@ -89,7 +88,7 @@ def probe_points() -> Array:
 
 
 def _cached_mesh(nodes: int, cache: gb.Cache) -> gb.Mesh:
-    def compute() -> dict[str, Array]:
+    def compute() -> dict[str, gb.Array]:
         mesh = mesh_pyramid(nodes)
         return {"points": mesh.points, "cells": cells_of(mesh), "boundary": mesh.tags["boundary"]}
 
@@ -101,17 +100,17 @@ def _cached_mesh(nodes: int, cache: gb.Cache) -> gb.Mesh:
 class Waves:
     """An initial field, known at every point."""
 
-    vectors: Array  # (3, M, 3) omega k of each component
-    phases: Array  # (3, M)
-    amplitudes: Array  # (3, M)
+    vectors: gb.Array  # (3, M, 3) omega k of each component
+    phases: gb.Array  # (3, M)
+    amplitudes: gb.Array  # (3, M)
 
-    def __call__(self, points: Array) -> Array:
+    def __call__(self, points: gb.Array) -> gb.Array:
         """Values at points (m, 3), (m, 3)."""
         angles = np.einsum("md,cwd->mcw", points, self.vectors) + self.phases
         return np.asarray(np.sum(self.amplitudes * np.sin(angles), axis=2))
 
 
-def draw_field(pyramid: Pyramid, seed: int, split: Split, index: int) -> Waves:
+def draw_field(pyramid: Pyramid, seed: int, split: gb.Split, index: int) -> Waves:
     """The initial field of one sample, whatever the resolution."""
     rng, params = sample_rng(seed, split, index), pyramid.params
     is_ood = split == "test_ood"
@@ -130,7 +129,7 @@ def draw_field(pyramid: Pyramid, seed: int, split: Split, index: int) -> Waves:
 
 
 def generate(
-    pyramid: Pyramid, seed: int, split: Split, indices: Sequence[int]
+    pyramid: Pyramid, seed: int, split: gb.Split, indices: Sequence[int]
 ) -> Iterator[gb.Sample]:
     """One sample per index, each from its own random numbers."""
     for index in indices:

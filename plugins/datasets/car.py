@@ -21,7 +21,6 @@ from typing import Literal
 import numpy as np
 
 import gsnobench as gb
-from gsnobench.data import Array, Split
 from gsnobench_plugins.solvers.equations.potential_flow import (
     Flow,
     pressure_coefficient,
@@ -102,7 +101,7 @@ def no_shared_mesh(air: Air) -> None:
     """Every sample has its own points."""
 
 
-def generate(air: Air, seed: int, split: Split, indices: Sequence[int]) -> Iterator[gb.Sample]:
+def generate(air: Air, seed: int, split: gb.Split, indices: Sequence[int]) -> Iterator[gb.Sample]:
     """One sample per index; body and points are functions of (seed, split, index) alone."""
     for index in indices:
         rng = sample_rng(seed, split, index)
@@ -110,7 +109,7 @@ def generate(air: Air, seed: int, split: Split, indices: Sequence[int]) -> Itera
         yield make_sample(air, shape, shifts=rng.uniform(size=(len(BOXES), 3)))
 
 
-def make_sample(air: Air, shape: CarShape, shifts: Array) -> gb.Sample:
+def make_sample(air: Air, shape: CarShape, shifts: gb.Array) -> gb.Sample:
     """Flow past one body at its vertices and at points that begin at the given places of their
     sequences, (B, 3).
     """
@@ -137,20 +136,20 @@ def make_sample(air: Air, shape: CarShape, shifts: Array) -> gb.Sample:
     return gb.Sample(frames, static, np.zeros(0), gb.Mesh(points, cells, {"surface": is_surface}))
 
 
-def vertices(shape: CarShape, lattice: BoxLattice) -> Array:
+def vertices(shape: CarShape, lattice: BoxLattice) -> gb.Array:
     """Vertices of a body with y >= 0, (H, 3), closer together where the box is rounded."""
     even = lattice.places
     return body_points(shape, even + CROWDING * np.sin(np.pi * even) / np.pi)
 
 
 def volume_points(
-    shape: CarShape, flow: Flow, shifts: Array, count: int
-) -> tuple[Array, Array, Array]:
+    shape: CarShape, flow: Flow, shifts: gb.Array, count: int
+) -> tuple[gb.Array, gb.Array, gb.Array]:
     """Points in the air (P, 3), their distances from the body (P,) and the unit vectors away from
     its nearest place.
     """
 
-    def allowed(points: Array) -> Array:
+    def allowed(points: gb.Array) -> gb.Array:
         height = level(shape, points)
         clear, close = height > CLEAR, np.flatnonzero((height > 1) & (height <= CLEAR))
         clear[close] = body_distance(flow, points[close])[0] >= CLEARANCE
@@ -162,7 +161,7 @@ def volume_points(
     return points, *body_distance(flow, points)
 
 
-def body_distance(flow: Flow, points: Array) -> tuple[Array, Array]:
+def body_distance(flow: Flow, points: gb.Array) -> tuple[gb.Array, gb.Array]:
     """Distance of points outside from the panels (P,), and the unit vectors from the nearest place
     to them (P, 3).
     """

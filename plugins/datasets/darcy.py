@@ -21,7 +21,6 @@ import numpy as np
 import scipy.sparse as sp
 
 import gsnobench as gb
-from gsnobench.data import Array, Split
 from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon, refine
 from gsnobench_plugins.solvers.meshing.topology import cells_of
 from gsnobench_plugins.solvers.methods import gfdm
@@ -74,8 +73,8 @@ class Setup:
     mesh: gb.Mesh
     nested: NestedDiffusion
     basis: Eigenbasis
-    spectra: Mapping[Split, Array]  # standard deviations of the coefficients of g, (K,)
-    shares: Array  # of the domain that belong to the nodes of the reference mesh, summing to 1
+    spectra: Mapping[gb.Split, gb.Array]  # standard deviations of the coefficients of g, (K,)
+    shares: gb.Array  # of the domain that belong to the nodes of the reference mesh, summing to 1
     deviation: float  # pointwise standard deviation of g, averaged over the domain
     at_nodes: sp.csr_array  # reference mesh -> nodes of the finest mesh
     at_quarters: sp.csr_array  # reference mesh -> centres of the four quarters of every finest cell
@@ -108,7 +107,7 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Setup:
 
 
 def _cached_mesh(nodes: int, cache: gb.Cache) -> gb.Mesh:
-    def compute() -> dict[str, Array]:
+    def compute() -> dict[str, gb.Array]:
         mesh = mesh_polygon(OUTLINE, nodes=nodes)
         return {"points": mesh.points, "cells": cells_of(mesh), "boundary": mesh.tags["boundary"]}
 
@@ -116,13 +115,13 @@ def _cached_mesh(nodes: int, cache: gb.Cache) -> gb.Mesh:
     return gb.Mesh(arrays["points"], arrays["cells"], {"boundary": arrays["boundary"].astype(bool)})
 
 
-def quarter_centres(mesh: gb.Mesh) -> Array:
+def quarter_centres(mesh: gb.Mesh) -> gb.Array:
     """Centres of the four triangles that a refinement would make of every cell, (4 M, 2)."""
     shares = np.array([[4, 1, 1], [1, 4, 1], [1, 1, 4], [2, 2, 2]]) / 6.0
     return np.asarray(np.einsum("qk,mkd->mqd", shares, mesh.points[cells_of(mesh)])).reshape(-1, 2)
 
 
-def draw_field(setup: Setup, seed: int, split: Split, index: int) -> Array:
+def draw_field(setup: Setup, seed: int, split: gb.Split, index: int) -> gb.Array:
     """The Gaussian field of one sample on the reference mesh, whatever the resolution."""
     rng = sample_rng(seed, split, index)
     while True:
@@ -132,14 +131,14 @@ def draw_field(setup: Setup, seed: int, split: Split, index: int) -> Array:
             return field
 
 
-def permeability(setup: Setup, field: Array) -> Array:
+def permeability(setup: Setup, field: gb.Array) -> gb.Array:
     """a = psi(g)."""
     if setup.params.psi == "threshold":
         return np.where(field >= 0.0, HIGH, LOW)
     return np.exp(field if setup.params.psi == "exp" else field / setup.deviation)
 
 
-def head(setup: Setup, field: Array) -> Array:
+def head(setup: Setup, field: gb.Array) -> gb.Array:
     """The head at the published nodes for a Gaussian field on the reference mesh, (N,)."""
     if setup.params.solver == "gfdm":
         finest = setup.nested.finest
@@ -151,7 +150,9 @@ def head(setup: Setup, field: Array) -> Array:
     return setup.nested.solve(4.0 / np.sum(1.0 / quarters, axis=1))[: setup.mesh.size]
 
 
-def generate(setup: Setup, seed: int, split: Split, indices: Sequence[int]) -> Iterator[gb.Sample]:
+def generate(
+    setup: Setup, seed: int, split: gb.Split, indices: Sequence[int]
+) -> Iterator[gb.Sample]:
     """One sample per index, each from its own random numbers."""
     for index in indices:
         field = draw_field(setup, seed, split, index)

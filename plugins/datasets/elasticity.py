@@ -23,7 +23,6 @@ from typing import Literal
 import numpy as np
 
 import gsnobench as gb
-from gsnobench.data import Array, Split
 from gsnobench_plugins.solvers.equations.hyperelasticity import (
     Deformation,
     RivlinSaunders,
@@ -114,7 +113,7 @@ class Cell:
     params: Params
     nodes: int
     material: RivlinSaunders
-    laws: Mapping[Split, VoidLaw]
+    laws: Mapping[gb.Split, VoidLaw]
 
 
 def setup(params: Params, resolution: int, cache: gb.Cache) -> Cell:
@@ -134,7 +133,7 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Cell:
         params.void_low, params.void_high, params.void_deviation, params.void_tau, params.void_modes
     )
     wider = replace(law, low=law.low + OOD_GROWTH, high=law.high + OOD_GROWTH)
-    laws: dict[Split, VoidLaw] = {"train": law, "valid": law, "test": law, "test_ood": wider}
+    laws: dict[gb.Split, VoidLaw] = {"train": law, "valid": law, "test": law, "test_ood": wider}
     return Cell(params, resolution, RivlinSaunders(params.c1, params.c2), laws)
 
 
@@ -142,7 +141,7 @@ def no_shared_mesh(cell: Cell) -> None:
     """Every sample carries its own mesh."""
 
 
-def draw_void(cell: Cell, seed: int, split: Split, index: int) -> Void:
+def draw_void(cell: Cell, seed: int, split: gb.Split, index: int) -> Void:
     """The void of one sample, whatever the resolution."""
     return cell.laws[split].draw(sample_rng(seed, split, index))
 
@@ -167,7 +166,7 @@ def pulled(cell: Cell, space: TaylorHood) -> Deformation:
     return deform(space, cell.material, load, is_fixed)
 
 
-def stress(cell: Cell, mesh: gb.Mesh, void: Void) -> Array:
+def stress(cell: Cell, mesh: gb.Mesh, void: Void) -> gb.Array:
     """Von Mises stress at the nodes of a published mesh, (N,)."""
     params = cell.params
     space = solving_space(cell, mesh, void)
@@ -179,12 +178,12 @@ def stress(cell: Cell, mesh: gb.Mesh, void: Void) -> Array:
     return values
 
 
-def radii(void: Void) -> Array:
+def radii(void: Void) -> gb.Array:
     """Radius of a void in equally spaced directions, the first again at the end, (42,)."""
     return void.radius(np.linspace(0.0, 2.0 * np.pi, RADII))
 
 
-def generate(cell: Cell, seed: int, split: Split, indices: Sequence[int]) -> Iterator[gb.Sample]:
+def generate(cell: Cell, seed: int, split: gb.Split, indices: Sequence[int]) -> Iterator[gb.Sample]:
     """One sample per index, each with its own void and mesh."""
     for index in indices:
         void = draw_void(cell, seed, split, index)

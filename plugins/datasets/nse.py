@@ -22,7 +22,6 @@ import numpy as np
 import scipy.sparse as sp
 
 import gsnobench as gb
-from gsnobench.data import Array, Split
 from gsnobench_plugins.solvers.equations.vorticity import (
     VorticityFlow,
     vorticity_flow,
@@ -95,12 +94,12 @@ class Setup:
 
     params: Params
     mesh: gb.Mesh  # published
-    points: Array  # (F, 2) of the refined mesh
-    published: Array  # (N,) place of each published node among the refined ones
+    points: gb.Array  # (F, 2) of the refined mesh
+    published: gb.Array  # (N,) place of each published node among the refined ones
     flow: VorticityFlow
     basis: Eigenbasis
     # standard deviations of the coefficients of the initial vorticity, (K,)
-    spectra: Mapping[Split, Array]
+    spectra: Mapping[gb.Split, gb.Array]
     at_points: sp.csr_array  # reference mesh -> nodes of the refined mesh
 
 
@@ -128,13 +127,13 @@ def published_mesh(setup: Setup) -> gb.Mesh:
     return setup.mesh
 
 
-def force(points: Array, strength: float) -> Array:
+def force(points: gb.Array, strength: float) -> gb.Array:
     """f of the paper at points (m, 2), (m,)."""
     x, y = points.T
     return np.asarray(strength * (np.sin(2 * np.pi * (x + y)) + np.cos(2 * np.pi * (x - y))))
 
 
-def _spectra(basis: Eigenbasis, deviation: float) -> dict[Split, Array]:
+def _spectra(basis: Eigenbasis, deviation: float) -> dict[gb.Split, gb.Array]:
     printed, rough = basis.spectrum(TAU, ALPHA), basis.spectrum(ROUGHER * TAU, ALPHA)
     wanted = deviation or float(np.sqrt(basis.mean_variance(printed)))
     usual, rough = (one * wanted / np.sqrt(basis.mean_variance(one)) for one in (printed, rough))
@@ -144,7 +143,7 @@ def _spectra(basis: Eigenbasis, deviation: float) -> dict[Split, Array]:
 # ------------------------------------------------------------------------------------------- meshes
 
 
-def outline() -> tuple[Array, Array]:
+def outline() -> tuple[gb.Array, gb.Array]:
     """The ellipse as a polygon of 720 sides, and the hole."""
     turns = 2 * np.pi * np.arange(720) / 720
     corners = np.pi / 2 + 2 * np.pi * np.arange(3) / 3  # one of them on top
@@ -153,7 +152,7 @@ def outline() -> tuple[Array, Array]:
 
 
 def _cached_mesh(nodes: int, cache: gb.Cache) -> gb.Mesh:
-    def compute() -> dict[str, Array]:
+    def compute() -> dict[str, gb.Array]:
         ellipse, hole = outline()
         mesh = mesh_polygon(ellipse, [hole], nodes=nodes)
         return {
@@ -166,7 +165,7 @@ def _cached_mesh(nodes: int, cache: gb.Cache) -> gb.Mesh:
     return gb.Mesh(arrays["points"], arrays["cells"], {"boundary": arrays["rim"].astype(bool)})
 
 
-def _on_ellipse(points: Array, is_outer: Array) -> Array:
+def _on_ellipse(points: gb.Array, is_outer: gb.Array) -> gb.Array:
     """The points with those of the outer loop moved onto the ellipse along the ray from its centre."""
     away = (points[is_outer] - CENTRE) / HALF_AXES
     moved = points.copy()
@@ -189,7 +188,7 @@ def refined(mesh: gb.Mesh, pieces: int) -> gb.Mesh:
     return gb.Mesh(_on_ellipse(points, is_outer), cells, {"boundary": is_rim})
 
 
-def _ordered(mesh: gb.Mesh, published: int) -> tuple[gb.Mesh, Array]:
+def _ordered(mesh: gb.Mesh, published: int) -> tuple[gb.Mesh, gb.Array]:
     """The mesh with neighbours close in memory, and the places of its first nodes there."""
     order = compact_order(mesh_edges(cells_of(mesh)), mesh.size)
     place = np.empty_like(order)
@@ -201,12 +200,14 @@ def _ordered(mesh: gb.Mesh, published: int) -> tuple[gb.Mesh, Array]:
 # ------------------------------------------------------------------------------------------ samples
 
 
-def draw_field(setup: Setup, seed: int, split: Split, index: int) -> Array:
+def draw_field(setup: Setup, seed: int, split: gb.Split, index: int) -> gb.Array:
     """The initial vorticity of one sample on the reference mesh, whatever the resolution."""
     return setup.basis.draw(sample_rng(seed, split, index), setup.spectra[split])
 
 
-def generate(setup: Setup, seed: int, split: Split, indices: Sequence[int]) -> Iterator[gb.Sample]:
+def generate(
+    setup: Setup, seed: int, split: gb.Split, indices: Sequence[int]
+) -> Iterator[gb.Sample]:
     """One sample per index, each from its own random numbers."""
     times = frame_times(setup.params.duration)
     for index in indices:

@@ -21,7 +21,6 @@ import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 
 import gsnobench as gb
-from gsnobench.data import Array, Split
 from gsnobench_plugins.solvers.equations.navier_stokes import ChannelFlow, ChannelSpace
 from gsnobench_plugins.solvers.methods.continuation import ON_THE_WAY, TOLERANCE, continued
 from gsnobench_plugins.solvers.methods.direct import LinearSolver, factoriser
@@ -127,7 +126,7 @@ def straight_mesh(side: int) -> gb.Mesh:
     return gb.Mesh(np.stack([x.ravel(), y.ravel()], axis=1), cells, tags)
 
 
-def draw_centreline(params: Params, seed: int, split: Split, index: int) -> CubicHermiteSpline:
+def draw_centreline(params: Params, seed: int, split: gb.Split, index: int) -> CubicHermiteSpline:
     """The centreline of one sample, the same at every resolution."""
     draw = sample_rng(seed, split, index)
     wider = STEEPER if split == "test_ood" else 1.0
@@ -136,7 +135,7 @@ def draw_centreline(params: Params, seed: int, split: Split, index: int) -> Cubi
     return CubicHermiteSpline(np.linspace(0.0, LENGTH, CONTROL_NODES), heights, slopes)
 
 
-def first_guess(grid: QuadGrid, centreline: CubicHermiteSpline) -> Array:
+def first_guess(grid: QuadGrid, centreline: CubicHermiteSpline) -> gb.Array:
     """The boundary values, and inside a parabola that follows the pipe: free of divergence, without
     pressure.
     """
@@ -148,15 +147,15 @@ def first_guess(grid: QuadGrid, centreline: CubicHermiteSpline) -> Array:
     return state
 
 
-def solve(setup: Setup, centreline: CubicHermiteSpline) -> Array | None:
+def solve(setup: Setup, centreline: CubicHermiteSpline) -> gb.Array | None:
     """Velocity and pressure on the finest grid, (unknowns,); None if no steady flow was found.
 
     Each grid starts from the flow on the one before. Should a coarse one have no flow, the next
     starts from the guess.
     """
     factorise = factoriser(setup.params.linear_solver)
-    found: Array | None = None
-    held: tuple[QuadGrid, Array] | None = None
+    found: gb.Array | None = None
+    held: tuple[QuadGrid, gb.Array] | None = None
     for space in setup.levels:
         start = first_guess(space.grid, centreline)
         if held is not None:
@@ -168,7 +167,9 @@ def solve(setup: Setup, centreline: CubicHermiteSpline) -> Array | None:
     return found
 
 
-def generate(setup: Setup, seed: int, split: Split, indices: Sequence[int]) -> Iterator[gb.Sample]:
+def generate(
+    setup: Setup, seed: int, split: gb.Split, indices: Sequence[int]
+) -> Iterator[gb.Sample]:
     """One sample per index; the centreline is a function of (seed, split, index) alone."""
     grid = setup.levels[-1].grid
     step_along, step_across = ((nodes - 1) // (setup.side - 1) for nodes in grid.shape)

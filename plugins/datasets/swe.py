@@ -21,7 +21,6 @@ from typing import Literal
 import numpy as np
 
 import gsnobench as gb
-from gsnobench.data import Array, Split
 from gsnobench_plugins.solvers.equations.shallow_water import LONGEST_STEP, Water, shallow_water_rhs
 from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
 from gsnobench_plugins.solvers.meshing.subdivide import subdivide
@@ -82,13 +81,13 @@ class Lake:
     """What all samples share: the published mesh, and the refined one in the solver's order."""
 
     params: Params
-    loops: tuple[Array, ...]  # outline and holes
+    loops: tuple[gb.Array, ...]  # outline and holes
     mesh: gb.Mesh  # published
     pieces: int  # parts of each published edge
-    points: Array  # (F, 2) of the refined mesh
+    points: gb.Array  # (F, 2) of the refined mesh
     dual: DualMesh
     radius: float  # spectral radius of still water, 1/s
-    published: Array  # (N,) place of each published node among the refined ones
+    published: gb.Array  # (N,) place of each published node among the refined ones
 
 
 def setup(params: Params, resolution: int, cache: gb.Cache) -> Lake:
@@ -126,7 +125,7 @@ def published_mesh(lake: Lake) -> gb.Mesh:
     return lake.mesh
 
 
-def _recipe(loops: tuple[Array, ...], resolution: int, params: Params) -> dict[str, object]:
+def _recipe(loops: tuple[gb.Array, ...], resolution: int, params: Params) -> dict[str, object]:
     knobs = ("gravity", "base", "dissipation", "sigma", "pieces")
     return {
         "loops": [loop.tolist() for loop in loops],
@@ -135,13 +134,13 @@ def _recipe(loops: tuple[Array, ...], resolution: int, params: Params) -> dict[s
     }
 
 
-def _loops(params: Params) -> tuple[Array, ...]:
+def _loops(params: Params) -> tuple[gb.Array, ...]:
     if params.geojson:
         return read_outline(params.geojson, coordinates=params.coordinates, extent=params.extent)
     return (lake_union_outline(),)
 
 
-def _meshes(loops: tuple[Array, ...], resolution: int, params: Params) -> dict[str, Array]:
+def _meshes(loops: tuple[gb.Array, ...], resolution: int, params: Params) -> dict[str, gb.Array]:
     mesh = mesh_polygon(loops[0], loops[1:], nodes=resolution)
     cells = cells_of(mesh)
     edges = mesh_edges(cells)
@@ -172,7 +171,7 @@ def _water(params: Params) -> Water:
     return Water(params.gravity, params.base, params.dissipation)
 
 
-def generate(lake: Lake, seed: int, split: Split, indices: Sequence[int]) -> Iterator[gb.Sample]:
+def generate(lake: Lake, seed: int, split: gb.Split, indices: Sequence[int]) -> Iterator[gb.Sample]:
     """One sample per index; the centre is a function of (seed, split, index) alone, the same on
     every mesh.
     """
@@ -192,7 +191,7 @@ def generate(lake: Lake, seed: int, split: Split, indices: Sequence[int]) -> Ite
         yield gb.Sample(height, np.zeros((lake.mesh.size, 0)), np.zeros(0))
 
 
-def draw_centre(loops: Sequence[Array], draw: np.random.Generator) -> Array:
+def draw_centre(loops: Sequence[gb.Array], draw: np.random.Generator) -> gb.Array:
     """A point uniform in the lake, (2,), by drawing in the bounding box until one is inside."""
     low, high = loops[0].min(axis=0), loops[0].max(axis=0)
     while True:
@@ -201,7 +200,7 @@ def draw_centre(loops: Sequence[Array], draw: np.random.Generator) -> Array:
             return centre
 
 
-def solve(lake: Lake, centre: Array, *, amplitude: float, sigma: float) -> Array:
+def solve(lake: Lake, centre: gb.Array, *, amplitude: float, sigma: float) -> gb.Array:
     """Height above the still water at every frame on the refined mesh, (T, F)."""
     params = lake.params
     state = np.zeros((len(lake.points), 3))

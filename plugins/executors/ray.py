@@ -21,7 +21,6 @@ from urllib.parse import urlsplit
 
 import gsnobench as gb
 from gsnobench.bench.executors import run_alone
-from gsnobench.declare import Limits
 
 GSNOBENCH_API = 1
 # of a task whose node or process died; it goes on from its checkpoint where the disk is shared
@@ -37,7 +36,7 @@ SETTINGS = {  # bounds of Ray's own patience, which is minutes
 JOINING = {"RAY_NUM_REDIS_GET_RETRIES": "5"}
 
 
-def check(limits: Limits) -> None:
+def check(limits: gb.Limits) -> None:
     """Connect once, and refuse what no node of the cluster could ever run: Ray would let it wait
     for ever.
     """
@@ -54,7 +53,7 @@ def check(limits: Limits) -> None:
                 )
 
 
-def run(specs: Sequence[gb.RunSpec], limits: Limits) -> Iterator[gb.RunResult]:
+def run(specs: Sequence[gb.RunSpec], limits: gb.Limits) -> Iterator[gb.RunResult]:
     """All cells at once; Ray starts as many as its nodes have room for."""
     if not specs:
         return
@@ -77,7 +76,7 @@ def _result(ray: Any, reference: Any, spec: gb.RunSpec) -> gb.RunResult:
         return gb.RunResult(spec, "failed", f"ray: {reason}, {str(error).splitlines()[-1][:200]}")
 
 
-def _resources(limits: Limits) -> dict[str, Any]:
+def _resources(limits: gb.Limits) -> dict[str, Any]:
     return {
         "num_cpus": limits.threads,
         "num_gpus": limits.gpus,
@@ -86,7 +85,7 @@ def _resources(limits: Limits) -> dict[str, Any]:
 
 
 @contextmanager
-def _connected(limits: Limits) -> Iterator[Any]:
+def _connected(limits: gb.Limits) -> Iterator[Any]:
     """Ray, joined for the time of the block."""
     # read when Ray is imported
     for name, value in {**SETTINGS, **(JOINING if limits.address else {})}.items():
@@ -193,7 +192,7 @@ def _greets(line: socket.socket) -> bool:
     return answer[3:4] == b"\x04"
 
 
-def _own_token(limits: Limits) -> None:
+def _own_token(limits: gb.Limits) -> None:
     """A cluster of our own lets in only who can read this file: whoever joins a cluster may run
     code in it.
     """

@@ -16,7 +16,6 @@ from typing import Any
 
 import gsnobench as gb
 from gsnobench.bench.executors import run_alone
-from gsnobench.declare import Limits
 
 GSNOBENCH_API = 1
 POLL_S = 0.5
@@ -25,12 +24,12 @@ LONGEST_MIN = 24 * 60  # of a cell without a limit
 LOCAL = "local"
 
 
-def check(limits: Limits) -> None:
+def check(limits: gb.Limits) -> None:
     """The cluster answers and its settings are accepted."""
     _submitter(limits)
 
 
-def run(specs: Sequence[gb.RunSpec], limits: Limits) -> Iterator[gb.RunResult]:
+def run(specs: Sequence[gb.RunSpec], limits: gb.Limits) -> Iterator[gb.RunResult]:
     """A job a cell; the queue holds at most `jobs` of them, or all."""
     if not specs:
         return
@@ -55,7 +54,7 @@ def _result(job: Any, spec: gb.RunSpec) -> gb.RunResult:
         )
 
 
-def _submitter(limits: Limits) -> Any:
+def _submitter(limits: gb.Limits) -> Any:
     try:
         import submitit
     except ImportError:

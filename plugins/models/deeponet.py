@@ -24,8 +24,6 @@ from scipy.spatial import KDTree
 from torch import Tensor, nn
 
 import gsnobench as gb
-from gsnobench.data import Array
-from gsnobench.declare import Geometry, Reference
 from gsnobench.meshes.operators import boundary_facets, interpolation, triangulation
 from gsnobench.meshes.simplices import nearest
 
@@ -80,7 +78,7 @@ def grid_side(task: gb.Task, params: Params) -> int:
     return 0 if task.corresponds else max(2, round(params.sensors ** (1 / task.dim)))
 
 
-def reference(train: gb.Samples, params: Params) -> Reference:
+def summary(train: gb.Samples, params: Params) -> gb.Summary:
     """Where the sensors are; and where shapes vary, what they read of an average shape and how much
     that varies.
     """
@@ -97,31 +95,31 @@ def reference(train: gb.Samples, params: Params) -> Reference:
     return {"shapes": shapes, **_statistics(shapes.reshape(len(shapes), -1))}
 
 
-def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference) -> Geometry:
+def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, summary: gb.Summary) -> gb.Geometry:
     """How node values get to the sensors, unless the nodes are the sensors, and what the sensors
     read of the shape.
     """
-    if "mean" not in reference:
-        return _sense(mesh, task, reference["sensors"])
-    if "sensors" in reference:
-        sensors, parts = reference["sensors"], _sense(mesh, task, reference["sensors"])
+    if "mean" not in summary:
+        return _sense(mesh, task, summary["sensors"])
+    if "sensors" in summary:
+        sensors, parts = summary["sensors"], _sense(mesh, task, summary["sensors"])
         reading = signed_distance(mesh, sensors)  # (m,)
-    elif mesh.size == reference["shapes"].shape[1]:
+    elif mesh.size == summary["shapes"].shape[1]:
         reading, parts = mesh.points.ravel(), {}  # (m*d,)
     else:
-        places = _closest_shape(mesh, reference["shapes"])
+        places = _closest_shape(mesh, summary["shapes"])
         # (m*d,)
         reading, parts = (
             (interpolation(mesh, places) @ mesh.points).ravel(),
             _sense(mesh, task, places),
         )
     return {
-        "shape": gb.Part((reading - reference["mean"]) / reference["spread"], ("reading",)),
+        "shape": gb.Part((reading - summary["mean"]) / summary["spread"], ("reading",)),
         **parts,
     }
 
 
-def _sense(mesh: gb.Mesh, task: gb.Task, sensors: Array) -> Geometry:
+def _sense(mesh: gb.Mesh, task: gb.Task, sensors: gb.Array) -> gb.Geometry:
     """P1 interpolation to the sensors; in a cloud, whose cells would fill the body, the nearest
     node.
     """
@@ -139,7 +137,7 @@ def _sense(mesh: gb.Mesh, task: gb.Task, sensors: Array) -> Geometry:
     }
 
 
-def _grid(points: Array, side: int) -> Array:
+def _grid(points: gb.Array, side: int) -> gb.Array:
     """A regular grid over the box of all training nodes and a little more, (side^d, d)."""
     low, high = points.min(axis=0), points.max(axis=0)
     margin = MARGIN * (high - low)
@@ -147,7 +145,7 @@ def _grid(points: Array, side: int) -> Array:
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, points.shape[1])
 
 
-def _statistics(readings: Array) -> Reference:
+def _statistics(readings: gb.Array) -> gb.Summary:
     """One mean a reading, one scale for all: shapes differ little from one another, and the branch
     should see how.
     """
@@ -156,23 +154,23 @@ def _statistics(readings: Array) -> Reference:
     return {"mean": mean, "spread": np.array([spread if spread > 0 else 1.0])}
 
 
-def signed_distance(mesh: gb.Mesh, sensors: Array) -> Array:
+def signed_distance(mesh: gb.Mesh, sensors: gb.Array) -> gb.Array:
     """Distance from the boundary, negative inside the domain, (m,); from the nearest tagged node of
     a mere cloud, unsigned.
     """
     facets = boundary_facets(mesh) if mesh.cells is not None else np.empty((0, mesh.dim), dtype=int)
     if len(facets) == 0:
         tagged = mesh.tag_matrix(sorted(mesh.tags)).any(axis=1)
-        nodes: Array = KDTree(mesh.points[tagged] if tagged.any() else mesh.points).query(sensors)[
-            0
-        ]
+        nodes: gb.Array = KDTree(mesh.points[tagged] if tagged.any() else mesh.points).query(
+            sensors
+        )[0]
         return nodes
     _, _, distance = nearest(sensors, mesh.points[facets])
     _, _, outside = nearest(sensors, mesh.points[triangulation(mesh)])
     return np.where(outside > 0, distance, -distance)
 
 
-def _closest_shape(mesh: gb.Mesh, shapes: Array) -> Array:
+def _closest_shape(mesh: gb.Mesh, shapes: gb.Array) -> gb.Array:
     """The training shape nearest to a mesh that has other nodes, (m, d): its nodes are moved into
     the mesh by interpolation.
     """
@@ -180,7 +178,7 @@ def _closest_shape(mesh: gb.Mesh, shapes: Array) -> Array:
     gaps = [
         tree.query(shape)[0].mean() + KDTree(shape).query(mesh.points)[0].mean() for shape in shapes
     ]
-    closest: Array = shapes[int(np.argmin(gaps))]
+    closest: gb.Array = shapes[int(np.argmin(gaps))]
     return closest
 
 
@@ -346,7 +344,7 @@ def gsnobench_model() -> gb.Model:
             ),
         },
         geometry=geometry,
-        reference=reference,
+        summary=summary,
         capabilities=frozenset(capable) - {capable.PERMUTATION_EQUIVARIANT},
         title="DeepONet",
         cites="Lu, Jin, Pang, Zhang and Karniadakis, Learning nonlinear operators via DeepONet "

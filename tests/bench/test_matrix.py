@@ -21,7 +21,8 @@ from stranger_plugins import make_strangers
 
 from gsnobench.bench.matrix import Choice, matrix
 from gsnobench.cli.app import main
-from gsnobench.datasets.tasks import ensure, resolve
+from gsnobench.datasets.ensure import ensure
+from gsnobench.datasets.tasks import resolve
 from gsnobench.plugins import load
 from gsnobench.records import RunResult
 

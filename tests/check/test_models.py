@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
+from contract_examples import DATASET, METRIC
 from scipy.spatial import cKDTree
-from test_check_datasets import DATASET, METRIC
 from torch import nn
 
 import gsnobench as gb

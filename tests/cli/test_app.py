@@ -12,8 +12,7 @@ from pathlib import Path
 
 import netCDF4
 import pytest
-
-from gsnobench.cli.app import main
+from command_line import call_here, the_mistake
 
 HEAVY = ("torch", "mlflow", "xarray", "optuna", "matplotlib", "scipy", "numba", "skfem")
 HOMELY = ("run", "show", "predict")  # verbs that take --home
@@ -31,30 +30,6 @@ def call(
         text=True,
         env=variables,
     )
-
-
-def call_here(
-    capsys: pytest.CaptureFixture[str], *arguments: str
-) -> subprocess.CompletedProcess[str]:
-    """Run the command in this process: an import of torch less for each mistake."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["gsnobench", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-    printed = capsys.readouterr()
-    return subprocess.CompletedProcess(
-        list(arguments), int(stop.value.code or 0), printed.out, printed.err
-    )
-
-
-def the_mistake(ended: subprocess.CompletedProcess[str]) -> str:
-    """The one line a mistake must be."""
-    lines = [line for line in ended.stderr.splitlines() if not line.startswith(("- ", "  "))]
-    assert ended.returncode == 2, ended.stderr
-    assert len(lines) == 1, ended.stderr
-    assert lines[0].startswith("gsnobench: ")
-    assert "Traceback" not in ended.stderr
-    return lines[0]
 
 
 @pytest.mark.parametrize(

@@ -65,14 +65,14 @@ def test_cut_runs_and_unmirrored_spools_are_found_and_replayed(
     (folder_of(home, cut) / "spec.json").write_text("{}")
     (folder_of(home, done) / "spec.json").write_text("{}")
     found = doctor.report(home)
-    assert found["unmirrored"] == [f"{done.key[:12]}.jsonl"]
-    assert found["interrupted"] == [cut.key[:12]]
-    with lock(home / "runs" / f".{cut.key[:12]}.lock"):
+    assert found["unmirrored"] == [f"{done.short}.jsonl"]
+    assert found["interrupted"] == [cut.short]
+    with lock(home / "runs" / f".{cut.short}.lock"):
         assert doctor.report(home)["interrupted"] == [], "a run that is going on is not interrupted"
     assert doctor.replay(home)["points"] == 2 * 3 + 4
     assert doctor.report(home)["unmirrored"] == []
     removed = doctor.clean(home)["removed"]
-    assert f"spool/{done.key[:12]}.jsonl" in removed
+    assert f"spool/{done.short}.jsonl" in removed
     assert (folder_of(home, done) / "result.json").exists()
     assert (folder_of(home, cut) / "spec.json").exists()
 

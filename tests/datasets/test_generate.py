@@ -20,9 +20,10 @@ from toy_samples import one_line
 
 import gsnobench as gb
 from gsnobench.datasets import generate, store
-from gsnobench.datasets.tasks import data_path, ensure, resolve
+from gsnobench.datasets.ensure import data_path, ensure
+from gsnobench.datasets.tasks import resolve
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1] / "support"
 
 
 def content_hash(path: Path) -> str:

@@ -12,9 +12,11 @@ from toy_samples import one_line
 
 import gsnobench as gb
 from gsnobench.datasets import store
-from gsnobench.datasets.tasks import data_path, dataset_of, ensure, estimate, resolve
+from gsnobench.datasets.ensure import data_path, ensure, estimate
+from gsnobench.datasets.tasks import resolve
+from gsnobench.plugins import dataset_name
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1] / "support"
 
 
 # ----------------------------------------------------------------------------------------- task ids
@@ -142,7 +144,7 @@ def test_a_steady_problem_refuses_a_window_that_it_has_not() -> None:
 def test_the_dataset_of_an_id_is_matched_and_not_guessed() -> None:
     known = ["swe", "burgers", "burgers2d"]
     assert [
-        dataset_of(text, known) for text in ("swe", "swe@10-41", "swe_deep@1-2", "burgers2d_x")
+        dataset_name(text, known) for text in ("swe", "swe@10-41", "swe_deep@1-2", "burgers2d_x")
     ] == ["swe"] * 3 + ["burgers2d"]
     for text, hint in (
         ("sew", "did you mean 'swe'"),
@@ -150,7 +152,7 @@ def test_the_dataset_of_an_id_is_matched_and_not_guessed() -> None:
         ("", "known"),
     ):
         with pytest.raises(gb.PluginError) as error:
-            dataset_of(text, known)
+            dataset_name(text, known)
         one_line(error, hint)
 
 

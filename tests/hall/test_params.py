@@ -42,7 +42,7 @@ def test_a_bad_value_is_one_line_that_says_what_is_allowed(
     name: str, value: object, part: str
 ) -> None:
     with pytest.raises(gb.ParamError) as caught:
-        Example.make({name: value}, where="model")
+        Example.make({name: value}, label="model")
     message = str(caught.value)
     assert message.startswith(f"model.{name}: ")
     assert part in message

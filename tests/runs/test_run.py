@@ -24,9 +24,9 @@ import gsnobench as gb
 from gsnobench.datasets.store import write
 from gsnobench.home import open_home
 from gsnobench.records import RunResult, RunSpec
+from gsnobench.runs.machine import Machine, Report
 from gsnobench.runs.plan import Request, make_plan
-from gsnobench.runs.run import execute
-from gsnobench.runs.stages import Report, Where
+from gsnobench.runs.run import run_plan
 
 pytestmark = pytest.mark.usefixtures("untracked")
 COMMAND = [
@@ -49,7 +49,7 @@ def gsno(dataset: Path, home: Path, **wanted: Any) -> RunResult:
 
 def test_a_run_is_scored_recorded_and_drawn(unsteady_file: Path, tmp_path: Path) -> None:
     result = gsno(unsteady_file, tmp_path, knobs={"train.steps": "20"})
-    folder = tmp_path / "runs" / result.spec.key[:12]
+    folder = tmp_path / "runs" / result.spec.short
     assert result.status == "done"
     assert 0 < result.headline < 1
     assert set(result.scores) == {"valid", "test"}
@@ -86,7 +86,7 @@ def test_a_run_is_scored_recorded_and_drawn(unsteady_file: Path, tmp_path: Path)
     assert beside.read_bytes() == picture and beside.with_suffix(".json").exists()
     assert (folder / "result.json").stat().st_size <= 25_000
     evidence = (
-        tmp_path / "results" / "smoke" / "waves@2-7" / "gsno@plus" / f"{result.spec.key[:12]}.json"
+        tmp_path / "results" / "smoke" / "waves@2-7" / "gsno@plus" / f"{result.spec.short}.json"
     )
     assert RunResult.load(evidence).headline == result.headline
 
@@ -100,8 +100,8 @@ def test_a_mesh_without_a_laplacian_costs_the_bands_and_not_the_run(
     monkeypatch.setattr("gsnobench.runs.stages.band_table", refuse)
     told: list[str] = []
     plan = make_plan(Request(model="mean", dataset=str(steady_file), track="smoke"))
-    where = Where(open_home(tmp_path), torch.device("cpu"), report=Report(warn=told.append))
-    result = execute(plan, where)
+    machine = Machine(open_home(tmp_path), torch.device("cpu"), report=Report(warn=told.append))
+    result = run_plan(plan, machine)
     assert result.status == "done" and result.bands == {}
     assert any("no errors by band" in line and "4 nodes" in line for line in told)
 
@@ -115,10 +115,10 @@ def test_the_headline_is_the_mean_of_the_recorded_samples(
 
 def test_a_finished_run_is_shown_not_repeated(steady_file: Path, tmp_path: Path) -> None:
     first = gsno(steady_file, tmp_path, knobs={"train.steps": "5"})
-    written = (tmp_path / "runs" / first.spec.key[:12] / "result.json").stat().st_mtime_ns
+    written = (tmp_path / "runs" / first.spec.short / "result.json").stat().st_mtime_ns
     again = gsno(steady_file, tmp_path, knobs={"train.steps": "5"})
     assert again == first
-    assert (tmp_path / "runs" / first.spec.key[:12] / "result.json").stat().st_mtime_ns == written
+    assert (tmp_path / "runs" / first.spec.short / "result.json").stat().st_mtime_ns == written
     repeated = gsno(steady_file, tmp_path, knobs={"train.steps": "5"}, force=True)
     assert repeated.scores == first.scores
     assert repeated.curve == first.curve
@@ -170,10 +170,10 @@ def test_a_model_that_raises_is_a_failed_result_and_is_tried_again(
     def broken(task: object, params: object) -> object:
         raise ZeroDivisionError("one over nothing")
 
-    where = Where(open_home(tmp_path), torch.device("cpu"))
-    failed = execute(replace(plan, model=replace(plan.model, build=broken)), where)
+    machine = Machine(open_home(tmp_path), torch.device("cpu"))
+    failed = run_plan(replace(plan, model=replace(plan.model, build=broken)), machine)
     assert (failed.status, failed.reason) == ("failed", "ZeroDivisionError: one over nothing")
-    assert execute(plan, where).status == "done"
+    assert run_plan(plan, machine).status == "done"
 
 
 def test_loaded_weights_predict_what_the_run_scored(steady_file: Path, tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_loaded_weights_predict_what_the_run_scored(steady_file: Path, tmp_path:
 
 def test_a_run_predicts_on_another_mesh_of_the_domain(steady_file: Path, tmp_path: Path) -> None:
     result = gsno(steady_file, tmp_path, knobs={"train.steps": "200"})
-    trained = gb.load(tmp_path / "runs" / result.spec.key[:12], home=tmp_path, device="cpu")
+    trained = gb.load(tmp_path / "runs" / result.spec.short, home=tmp_path, device="cpu")
     fine = square(17, seed=3)
     other = steady(mesh=fine)["test"]
     assert trained.predict(other).shape == (8, 1, fine.size, 1)
@@ -202,14 +202,14 @@ def test_inputs_that_do_not_fit_the_run_are_one_line(
     steady_file: Path, unsteady_file: Path, tmp_path: Path
 ) -> None:
     result = gsno(steady_file, tmp_path, knobs={"train.steps": "5"})
-    trained = gb.load(result.spec.key[:12], home=tmp_path, device="cpu")
+    trained = gb.load(result.spec.short, home=tmp_path, device="cpu")
     with pytest.raises(gb.DataError, match="was trained with"):
         trained.predict(unsteady()["test"])
     with pytest.raises(gb.DataError, match="expected"):
         trained.predict_on(steady()["test"].meshes[0], static=np.zeros((3, 1)))
     ridge = gb.run("ridge", str(steady_file), home=tmp_path, device="cpu", track="smoke")
     with pytest.raises(gb.DataError, match="its training mesh of .* nodes alone"):
-        gb.load(ridge.spec.key[:12], home=tmp_path, device="cpu").predict(
+        gb.load(ridge.spec.short, home=tmp_path, device="cpu").predict(
             steady(mesh=square(17, seed=3))["test"]
         )
 

@@ -352,4 +352,4 @@ def test_the_report_is_readable(folder: Path, home: Path, capsys: Capture) -> No
     assert ended.out.isascii()
     for part in ("tier 0: the file itself", "headline\tpass\t", "0 FAIL, 0 not possible"):
         assert part in ended.out
-    assert RunResult.load(folder / "result.json").spec.key[:12] in ended.out
+    assert RunResult.load(folder / "result.json").spec.short in ended.out

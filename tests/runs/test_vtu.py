@@ -25,8 +25,9 @@ from gsnobench.home import Home
 from gsnobench.runs.animation import animate, check_animable
 from gsnobench.runs.cases import case_of
 from gsnobench.runs.gallery import Case
+from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Request, make_plan
-from gsnobench.runs.stages import Where, make_loader, prepare
+from gsnobench.runs.stages import make_loader, prepare
 from gsnobench.runs.vtu import export_vtu
 
 FLOW = replace(
@@ -190,10 +191,12 @@ def test_a_case_shows_the_frames_that_are_asked_for_also_of_a_model_that_sees_le
 ) -> None:
     plan = make_plan(Request("persistence", str(unsteady_file), track="smoke"))
     plan = replace(plan, horizon=Horizon(window=1, steps=1))  # two frames are given
-    where = Where(Home(tmp_path), torch.device("cpu"))
+    machine = Machine(Home(tmp_path), torch.device("cpu"))
     with open_file(unsteady_file, plan.task) as opened:
-        setup, test = prepare(plan, where, opened.split("train")), opened.split("test")
-        case = case_of(plan, setup.module, make_loader(plan, where, setup, test), "median", 3, 0.1)
+        setup, test = prepare(plan, machine, opened.split("train")), opened.split("test")
+        case = case_of(
+            plan, setup.module, make_loader(plan, machine, setup, test), "median", 3, 0.1
+        )
         frames = test.frames[3]
     np.testing.assert_allclose(case.truth, frames[2:], rtol=1e-6)
     np.testing.assert_allclose(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -77,3 +78,27 @@ def run_folder(model: str, dataset: Path | str, home: Path, *options: str) -> Pa
 
 def _result(folder: Path) -> str:
     return (folder / "result.json").read_text()
+
+
+def call_here(
+    capsys: pytest.CaptureFixture[str], *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command in this process: an import of torch less for each mistake."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["gsnobench", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            main()
+    printed = capsys.readouterr()
+    return subprocess.CompletedProcess(
+        list(arguments), int(stop.value.code or 0), printed.out, printed.err
+    )
+
+
+def the_mistake(ended: subprocess.CompletedProcess[str]) -> str:
+    """The one line a mistake must be."""
+    lines = [line for line in ended.stderr.splitlines() if not line.startswith(("- ", "  "))]
+    assert ended.returncode == 2, ended.stderr
+    assert len(lines) == 1, ended.stderr
+    assert lines[0].startswith("gsnobench: ")
+    assert "Traceback" not in ended.stderr
+    return lines[0]

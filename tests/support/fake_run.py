@@ -28,7 +28,7 @@ SPEC = RunSpec(
 
 
 def folder_of(home: Path, spec: RunSpec) -> Path:
-    folder = home / "runs" / spec.key[:12]
+    folder = home / "runs" / spec.short
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

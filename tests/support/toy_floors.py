@@ -17,7 +17,8 @@ import gsnobench as gb
 from gsnobench.data import Array, Mesh, Samples, Task
 from gsnobench.declare import Geometry
 from gsnobench.meshes.modes import eigenbasis
-from gsnobench.training.loader import Loader, compute_geometry
+from gsnobench.training.geometry import compute_geometry
+from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import Normaliser, fit_normaliser
 
 
@@ -28,14 +29,14 @@ class Trained:
     model: gb.Model
     module: Any  # the floor's own class, with its buffers
     params: Any
-    reference: dict[str, Array]
+    summary: dict[str, Array]
     normaliser: Normaliser
 
     def loader(self, samples: Samples) -> Loader:
         def geometry(mesh: Mesh) -> Geometry:
-            task, reference = samples.task, self.reference
+            task, summary = samples.task, self.summary
             return compute_geometry(
-                self.model, self.params, task, mesh, reference=reference, cache=gb.Cache()
+                self.model, self.params, task, mesh, summary=summary, cache=gb.Cache()
             )
 
         return Loader(
@@ -72,9 +73,9 @@ def train(name: str, known: Samples, valid: Samples, **knobs: object) -> Trained
     model = floor(name)
     assert model.declines(known.task) is None
     params = model.params.make(knobs)
-    reference = model.reference(known, params) if model.reference else {}
+    summary = model.summary(known, params) if model.summary else {}
     normaliser = fit_normaliser(known, model.presets["default"])
-    trained = Trained(model, model.build(known.task, params), params, reference, normaliser)
+    trained = Trained(model, model.build(known.task, params), params, summary, normaliser)
     splits = {"train": known, "valid": valid}
     for phase in model.phases(known.task, params):
         assert phase.solve is not None

@@ -19,15 +19,15 @@ from typing import Any, Literal
 import optuna
 import pytest
 import torch
+from command_line import call_here, the_mistake
 from optuna.trial import FixedTrial, TrialState
-from test_cli import call_here, the_mistake
 
 import gsnobench as gb
 from gsnobench.datasets.store import Opened
 from gsnobench.home import open_home
+from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, Request, make_plan
-from gsnobench.runs.run import execute, validate
-from gsnobench.runs.stages import Where
+from gsnobench.runs.run import run_plan, validate_plan
 from gsnobench.sweep.figures import write_all
 from gsnobench.sweep.search import (
     Search,
@@ -78,12 +78,12 @@ def search_on(file: Path, over: str = "model.k_s=4..16,model.k_t=1..2", **how: A
 
 def run_here(
     search: Search, home: Path, storage: str = ""
-) -> tuple[Trials, Where, list[Mapping[str, Any]]]:
+) -> tuple[Trials, Machine, list[Mapping[str, Any]]]:
     """A worker in this process."""
-    where = Where(open_home(home), torch.device("cpu"))
-    trials, heard = open_trials(search, where.home, storage), []
-    work(search, trials, where, lambda event, content: heard.append({"event": event, **content}))
-    return trials, where, heard
+    machine = Machine(open_home(home), torch.device("cpu"))
+    trials, heard = open_trials(search, machine.home, storage), []
+    work(search, trials, machine, lambda event, content: heard.append({"event": event, **content}))
+    return trials, machine, heard
 
 
 # -------------------------------------------------------------------------------------------- space
@@ -164,13 +164,13 @@ def test_the_test_split_is_closed_until_the_winner_is_known_and_is_scored_withou
         Opened, "split", lambda self, name: opened.append(name) or split(self, name)
     )
     search = search_on(steady_file)
-    trials, where, _ = run_here(search, tmp_path)
+    trials, machine, _ = run_here(search, tmp_path)
     assert is_complete(search, trials)
     assert set(opened) == {"train", "valid"}
     monkeypatch.setattr(
         "gsnobench.training.fit._step", lambda *_: pytest.fail("the winner was trained again")
     )
-    found = answer(search, trials, where)
+    found = answer(search, trials, machine)
     assert "test" in opened
     assert found["status"] == "done"
     keys = {path.parent.name for path in tmp_path.glob("runs/*/result.json")}
@@ -182,8 +182,8 @@ def test_refits_choose_on_the_mean_of_validation_over_seeds(
     steady_file: Path, tmp_path: Path
 ) -> None:
     search = search_on(steady_file, trials=5)
-    trials, where, _ = run_here(search, tmp_path)
-    found = answer(search, trials, where)
+    trials, machine, _ = run_here(search, tmp_path)
+    found = answer(search, trials, machine)
     assert [one["point"] for one in found["refits"]] == [
         dict(point) for point, _ in ranked(search, trials)[:2]
     ]
@@ -192,12 +192,12 @@ def test_refits_choose_on_the_mean_of_validation_over_seeds(
         plans for point, plans in refits(search, trials) if dict(point) == found["winner"]["point"]
     )
     for seed, run in plans.items():
-        stored = execute(run, where)
+        stored = run_plan(run, machine)
         assert stored.scores["valid"]["headline"]["rel_l2"] == pytest.approx(
             found["winner"]["seeds"][seed], rel=1e-6
         )
         assert stored.headline == found["winner"]["test"][seed]
-    files = write_all(search.folder(where.home), search, trials, found)
+    files = write_all(search.folder(machine.home), search, trials, found)
     assert {"trials.csv", "refits.csv", "over-model.k_s.png", "contour.png"} <= {
         path.name for path in files
     }
@@ -208,14 +208,14 @@ def test_what_was_validated_is_executed_to_the_same_result_as_a_plain_run(
     steady_file: Path, tmp_path: Path
 ) -> None:
     run = make_plan(Request("gsno", str(steady_file), track="smoke", knobs=STEPS))
-    two, one = (Where(open_home(tmp_path / name), torch.device("cpu")) for name in ("two", "one"))
-    tried = validate(run, two)
+    two, one = (Machine(open_home(tmp_path / name), torch.device("cpu")) for name in ("two", "one"))
+    tried = validate_plan(run, two)
     assert set(tried.scores) == {"valid"}
     assert not list((tmp_path / "two").glob("results/**/*.json"))  # a trial is no evidence
-    whole = execute(run, one)
-    assert execute(run, two).scores == whole.scores
+    whole = run_plan(run, one)
+    assert run_plan(run, two).scores == whole.scores
     assert tried.scores["valid"] == whole.scores["valid"]
-    assert validate(run, two).scores == whole.scores
+    assert validate_plan(run, two).scores == whole.scores
 
 
 def test_a_repeated_point_is_answered_without_training(
@@ -236,8 +236,8 @@ def test_a_point_the_model_refuses_is_an_answer_and_the_sweep_goes_on(
     search = search_on(
         steady_file, "model.k_s=4:250", sampler="grid", refit_top=1, refit_seeds=(0,)
     )
-    trials, where, heard = run_here(search, tmp_path)
-    found = answer(search, trials, where)
+    trials, machine, heard = run_here(search, tmp_path)
+    found = answer(search, trials, machine)
     assert (found["trials"]["done"], found["trials"]["failed"]) == (1, 1)
     assert any("250 modes on a mesh of 121 nodes" in one.get("reason", "") for one in heard)
     assert found["winner"]["point"] == {"model.k_s": 4}
@@ -249,19 +249,19 @@ def test_a_pruner_ends_poor_trials_early(steady_file: Path, tmp_path: Path) -> N
     search = search_on(
         steady_file, rates, pruner="median", trials=6, sampler="grid", refit_top=1, refit_seeds=(0,)
     )
-    trials, where, _ = run_here(search, tmp_path)
+    trials, machine, _ = run_here(search, tmp_path)
     poor = next(one for one in trials.answered() if one.params["train.lr"] == 0.3)
     assert (poor.state, poor.user_attrs["status"]) == (TrialState.PRUNED, "pruned")
     assert "not among the better trials" in poor.user_attrs["reason"]
-    found = answer(search, trials, where)
+    found = answer(search, trials, machine)
     assert (found["trials"]["done"], found["trials"]["pruned"]) == (5, 1)
     assert found["winner"]["point"]["train.lr"] < 0.3
 
 
 def test_two_goals_end_in_a_pareto_front(steady_file: Path, tmp_path: Path) -> None:
     search = search_on(steady_file, minimise="error,parameters", trials=5)
-    trials, where, _ = run_here(search, tmp_path)
-    found = answer(search, trials, where)
+    trials, machine, _ = run_here(search, tmp_path)
+    found = answer(search, trials, machine)
     front = [one["values"] for one in found["pareto"]]
     assert front == sorted(front)
     assert [parameters for _, parameters in front] == sorted(
@@ -270,7 +270,7 @@ def test_two_goals_end_in_a_pareto_front(steady_file: Path, tmp_path: Path) -> N
     assert "winner" not in found
     assert not list(tmp_path.glob("runs/*/result.json"))
     assert "pareto.png" in {
-        path.name for path in write_all(search.folder(where.home), search, trials, found)
+        path.name for path in write_all(search.folder(machine.home), search, trials, found)
     }
 
 

@@ -98,7 +98,7 @@ def test_two_runs_at_once_are_mirrored_with_curves_scores_knobs_and_files(
         (run,) = runs_of(home, spec)
         assert run.info.status == "FINISHED"
         assert run.info.run_name == f"gsno@plus seed {spec.seed}"
-        assert history(home, run) == spooled(home / "spool" / f"{spec.key[:12]}.jsonl")
+        assert history(home, run) == spooled(home / "spool" / f"{spec.short}.jsonl")
         assert run.data.metrics["test/headline/rel_l2"] == 0.125
         assert run.data.metrics["cost/train_s"] == 2.0
         assert run.data.params["model.k_s"] == "8" and run.data.params["data.psi"] == "exp"
@@ -132,17 +132,20 @@ def test_replay_brings_what_is_missing_and_the_second_one_nothing(
     assert tracking.replay(home)["points"] == 0
     (run,) = runs_of(home, spec)
     assert run.info.status == "FINISHED"
-    assert history(home, run) == spooled(home / "spool" / f"{spec.key[:12]}.jsonl")
+    assert history(home, run) == spooled(home / "spool" / f"{spec.short}.jsonl")
 
 
 def test_a_killed_and_resumed_run_stays_one_mlflow_run_without_doubled_points(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = replace(SPEC, seed=3)
-    script = f"import sys, os, signal; sys.path.insert(0, {str(Path(__file__).parent)!r})\n" + (
-        "from pathlib import Path; from dataclasses import replace; import tracked as t\n"
-        f"t.train(Path({str(home)!r}), replace(t.SPEC, seed=3), range(1, 6)); os.kill(os.getpid(), "
-        "signal.SIGKILL)"
+    script = (
+        f"import sys, os, signal; sys.path.insert(0, {str(Path(__file__).parents[1] / 'support')!r})\n"
+        + (
+            "from pathlib import Path; from dataclasses import replace; import fake_run as t\n"
+            f"t.train(Path({str(home)!r}), replace(t.SPEC, seed=3), range(1, 6)); os.kill(os.getpid(), "
+            "signal.SIGKILL)"
+        )
     )
     with no_mirror(home, monkeypatch):
         assert (
@@ -207,7 +210,7 @@ def test_a_spool_of_another_store_is_named_and_left_alone(
         train(home, spec, range(1, 3))
         finish(home, spec)
     monkeypatch.delenv("GSNOBENCH_TRACKING_URI")
-    assert f"{spec.key[:12]}.jsonl" in tracking.replay(home)["elsewhere"]
+    assert f"{spec.short}.jsonl" in tracking.replay(home)["elsewhere"]
     assert runs_of(home, spec) == []
 
 
@@ -228,9 +231,9 @@ def test_an_unusable_home_is_a_warning_and_never_an_exception(
 
 def test_a_full_disk_is_a_warning_and_training_goes_on(tmp_path: Path) -> None:
     script = (
-        f"import sys, resource, signal; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        f"import sys, resource, signal; sys.path.insert(0, {str(Path(__file__).parents[1] / 'support')!r})\n"
         + (
-            "from pathlib import Path; import tracked as t\n"
+            "from pathlib import Path; import fake_run as t\n"
             "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
             "resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))\n"
             f"t.train(Path({str(tmp_path)!r}), t.SPEC, range(1, 200)); print('mlflow' in "
@@ -325,7 +328,7 @@ TRAINING = """
 import json, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from tracked import SPEC, folder_of
+from fake_run import SPEC, folder_of
 from gsnobench.plugins import load_observers, notify
 from gsnobench.records import RunResult
 home, flag = Path(sys.argv[1]), Path(sys.argv[1]) / "killed"
@@ -358,7 +361,13 @@ def test_a_killed_server_neither_stops_nor_slows_training_and_replay_completes_t
     with pytest.raises(RunError, match=f"port {port}"):
         serve(tmp_path, port, print)
     environment = {**os.environ, "MLFLOW_TRACKING_URI": server.url, tracking.WAIT_VARIABLE: "2"}
-    command = [sys.executable, "-c", TRAINING, str(home), str(Path(__file__).parent)]
+    command = [
+        sys.executable,
+        "-c",
+        TRAINING,
+        str(home),
+        str(Path(__file__).parents[1] / "support"),
+    ]
     training = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     )
@@ -380,7 +389,7 @@ def test_a_killed_server_neither_stops_nor_slows_training_and_replay_completes_t
     )
     assert told["end"] < 10
     assert "doctor --replay" in errors
-    path = home / "spool" / f"{SPEC.key[:12]}.jsonl"
+    path = home / "spool" / f"{SPEC.short}.jsonl"
     (run,) = runs_of(store, SPEC)
     assert 0 < len(history(store, run)) < len(spooled(path)) == told["epochs"] + 1
 

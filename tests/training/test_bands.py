@@ -17,9 +17,9 @@ from gsnobench.files import Cache
 from gsnobench.meshes.modes import eigenbasis
 from gsnobench.training.bands import MODES, MOST_MESHES, OCTAVES, band_energies, band_table
 from gsnobench.training.evaluate import collect
-from gsnobench.training.fit import Step
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
+from gsnobench.training.rollout import Step
 
 
 def loader_of(samples: Samples) -> Loader:

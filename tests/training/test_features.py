@@ -26,14 +26,15 @@ from gsnobench.meshes.operators import boundary_distance
 from gsnobench.params import Params
 from gsnobench.plugins import listed, load
 from gsnobench.registry import read_registry, registry_path
+from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Request, make_plan
-from gsnobench.runs.stages import Where
 from gsnobench.training import features
 from gsnobench.training.features import Featured, offered_preset, with_features
-from gsnobench.training.fit import rollout
+from gsnobench.training.geometry import compute_geometry
 from gsnobench.training.hints import domain_length
-from gsnobench.training.loader import Loader, compute_geometry
+from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
+from gsnobench.training.rollout import rollout
 
 TRAINED = [
     one.name
@@ -59,10 +60,10 @@ def silent(**declared: Any) -> Model:
 
 
 def loader_of(model: Model, data: gb.Samples, preset: Preset) -> Loader:
-    assert model.reference is not None
-    reference = model.reference(data, Params())
+    assert model.summary is not None
+    summary = model.summary(data, Params())
     geometries = [
-        compute_geometry(model, Params(), data.task, mesh, reference=reference, cache=Cache())
+        compute_geometry(model, Params(), data.task, mesh, summary=summary, cache=Cache())
         for mesh in data.meshes
     ]
     return Loader(
@@ -280,7 +281,7 @@ def test_steps_and_settings_are_those_without_features(tmp_path: Path) -> None:
     with pytest.raises(
         RunError, match=r"takes the steps of transolver@compact; calibrate that one"
     ):
-        calibrate(plan, Where(open_home(tmp_path), torch.device("cpu")))
+        calibrate(plan, Machine(open_home(tmp_path), torch.device("cpu")))
     text = (
         registry_path().read_text()
         + '\n[pair.darcy]\n"transolver@compact+features" = { "model.width" = 32 }\n'
@@ -305,7 +306,7 @@ def test_a_rolled_out_run_with_features_predicts_what_it_scored(tmp_path: Path) 
     write(tmp_path / "waves.nc", unsteady(), provenance={"title": "waves", "source": "problems.py"})
     wanted = {"home": tmp_path, "device": "cpu", "track": "smoke", "knobs": {"train.steps": "5"}}
     result = gb.run("sp2gno", str(tmp_path / "waves.nc"), preset="paper+features", **wanted)
-    trained = gb.load(result.spec.key[:12], home=tmp_path, device="cpu")
+    trained = gb.load(result.spec.short, home=tmp_path, device="cpu")
     assert trained.plan.horizon.steps == 1 and result.spec.scaling["outputs"] == "scale"
     assert result.headline < 0.5  # from one frame nobody knows which way a wave goes
     assert trained.score(unsteady()["test"]).scores()["headline"]["rel_l2"] == pytest.approx(
@@ -320,7 +321,7 @@ def test_a_run_with_features_learns_predicts_and_moves_to_another_mesh(tmp_path:
     )
     wanted = {"home": tmp_path, "device": "cpu", "track": "smoke", "knobs": {"train.steps": "30"}}
     result = gb.run("transolver", str(tmp_path / "poisson.nc"), preset="compact+features", **wanted)
-    trained = gb.load(result.spec.key[:12], home=tmp_path, device="cpu")
+    trained = gb.load(result.spec.short, home=tmp_path, device="cpu")
     assert result.status == "done"
     assert trained.score(steady()["test"]).scores()["headline"]["rel_l2"] == pytest.approx(
         result.headline, rel=1e-5

@@ -13,13 +13,15 @@ from problems import steady, unsteady
 from torch import nn
 
 import gsnobench as gb
-from gsnobench.data import Batch, Samples, Task
+from gsnobench.batch import Batch
+from gsnobench.data import Samples, Task
 from gsnobench.declare import Horizon, Phase, Preset
 from gsnobench.training.checkpoint import load_state
-from gsnobench.training.fit import Job, fit, headline, mix, rollout
+from gsnobench.training.fit import Job, fit, mix
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
 from gsnobench.training.optimisation import TrainParams, rate
+from gsnobench.training.rollout import headline, rollout
 
 DEFAULT = Preset()
 

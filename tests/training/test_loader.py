@@ -11,7 +11,8 @@ from problems import square, steady
 
 from gsnobench.data import Field, Mesh, Samples, Task
 from gsnobench.declare import Geometry, Part, Preset
-from gsnobench.training.loader import Loader, stack_geometry
+from gsnobench.training.geometry import stack_geometry
+from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
 
 
@@ -89,7 +90,7 @@ def test_padding_is_masked_and_left_out_of_the_statistics() -> None:
     assert batch.mask is not None
     assert batch.mask.sum(1).tolist() == [25, 36, 16]
     assert float(loader.normaliser.static.scale) < 10
-    assert loader.where(torch.tensor([2])).support.sum() == 16
+    assert loader.scored_nodes(torch.tensor([2])).support.sum() == 16
 
 
 def test_a_sparse_part_acts_on_each_sample_of_a_batch_by_itself() -> None:

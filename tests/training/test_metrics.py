@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from gsnobench.data import Field, Task
-from gsnobench.training.metrics import Where, frame_errors, relative_l2, sample_errors
+from gsnobench.training.metrics import ScoredNodes, frame_errors, relative_l2, sample_errors
 
 VECTOR = Task(
     id="t",
@@ -20,10 +20,10 @@ VECTOR = Task(
 )
 
 
-def everywhere(nodes: int, fields: int) -> Where:
+def everywhere(nodes: int, fields: int) -> ScoredNodes:
     tags = torch.zeros(1, nodes, 1, dtype=torch.bool)
     tags[0, 0] = True
-    return Where(torch.ones(1, nodes, fields), torch.ones(1, nodes), tags)
+    return ScoredNodes(torch.ones(1, nodes, fields), torch.ones(1, nodes), tags)
 
 
 def test_the_headline_counts_a_vector_group_as_one_field() -> None:
@@ -39,8 +39,10 @@ def test_the_headline_counts_a_vector_group_as_one_field() -> None:
 def test_the_reference_is_left_out_of_the_headline_and_kept_in_the_raw_score() -> None:
     task = Task(id="t", dataset="t", fields=(Field("h", reference=5.0),), dim=2)
     target, prediction = torch.full((1, 2, 4, 1), 1.0), torch.full((1, 2, 4, 1), 2.0)
-    where = Where(torch.ones(1, 4, 1), torch.ones(1, 4), torch.zeros(1, 4, 0, dtype=torch.bool))
-    errors = sample_errors(prediction, target, where, task)["h"]
+    scored = ScoredNodes(
+        torch.ones(1, 4, 1), torch.ones(1, 4), torch.zeros(1, 4, 0, dtype=torch.bool)
+    )
+    errors = sample_errors(prediction, target, scored, task)["h"]
     torch.testing.assert_close(errors["rel_l2"], torch.tensor([1.0]))
     torch.testing.assert_close(errors["rel_l2_raw"], torch.tensor([1 / 6]))
     torch.testing.assert_close(errors["rmse"], torch.tensor([1.0]))
@@ -53,8 +55,8 @@ def test_nodes_outside_the_support_do_not_count() -> None:
     support = torch.tensor([[[1.0], [0.0]]])
     target = torch.ones(1, 1, 2, 1)
     prediction = torch.tensor([[[[1.0], [100.0]]]])
-    where = Where(support, torch.ones(1, 2), torch.zeros(1, 2, 0, dtype=torch.bool))
-    errors = sample_errors(prediction, target, where, task)["h"]
+    scored = ScoredNodes(support, torch.ones(1, 2), torch.zeros(1, 2, 0, dtype=torch.bool))
+    errors = sample_errors(prediction, target, scored, task)["h"]
     assert all(float(value) < 1e-6 for value in errors.values())
     assert float(relative_l2(prediction, target, support, task)) < 1e-6
 
@@ -62,10 +64,10 @@ def test_nodes_outside_the_support_do_not_count() -> None:
 def test_the_area_weighted_error_weighs_by_area() -> None:
     task = Task(id="t", dataset="t", fields=(Field("h"),), dim=2)
     target, prediction = torch.ones(1, 1, 2, 1), torch.tensor([[[[2.0], [1.0]]]])
-    where = Where(
+    scored = ScoredNodes(
         torch.ones(1, 2, 1), torch.tensor([[1.0, 3.0]]), torch.zeros(1, 2, 0, dtype=torch.bool)
     )
-    errors = sample_errors(prediction, target, where, task)["h"]
+    errors = sample_errors(prediction, target, scored, task)["h"]
     torch.testing.assert_close(errors["rel_l2_area"], torch.tensor([0.5]))
     torch.testing.assert_close(errors["rel_l2"], torch.tensor([0.5**0.5]))
 
@@ -92,7 +94,9 @@ def test_each_frame_has_its_own_error() -> None:
     target = torch.ones(1, 2, 4, 1)
     prediction = target.clone()
     prediction[:, 1] = 3.0
-    where = Where(torch.ones(1, 4, 1), torch.ones(1, 4), torch.zeros(1, 4, 0, dtype=torch.bool))
+    scored = ScoredNodes(
+        torch.ones(1, 4, 1), torch.ones(1, 4), torch.zeros(1, 4, 0, dtype=torch.bool)
+    )
     torch.testing.assert_close(
-        frame_errors(prediction, target, where, task)["h"], torch.tensor([[0.0, 2.0]])
+        frame_errors(prediction, target, scored, task)["h"], torch.tensor([[0.0, 2.0]])
     )

@@ -22,9 +22,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 from gsnobench.boards.board import Row
 from gsnobench.boards.wording import number
 from gsnobench.files import digest
-from gsnobench.runs.drawing import SMALL
 
 INK = "#010203"  # stands for the colour of the page's text, and is replaced by it
+PAPER_INK = "#222222"  # of a picture that brings its own page
+SMALL, NORMAL, LARGE = 7.5, 9.0, 11.5  # points
 GREY = "#808080"  # floors: readable on white and on black
 # Okabe and Ito without yellow, which white paper swallows, and with ink for their black
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK)

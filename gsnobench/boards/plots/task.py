@@ -11,10 +11,9 @@ from matplotlib.axes import Axes
 
 from gsnobench.boards.board import Board, Row
 from gsnobench.boards.plots.names import LINE, NAMES, WIDTH, end_labels, finished, name_rows
-from gsnobench.boards.plots.style import Drawing, Figure, label, log_axis, look
+from gsnobench.boards.plots.style import SMALL, Drawing, Figure, label, log_axis, look
 from gsnobench.boards.wording import number
 from gsnobench.data import Array
-from gsnobench.runs.drawing import SMALL
 
 REFERENCE = "gsno@plus"  # what run times are relative to, where the board has it
 SHADED = 3  # rows whose spread over samples is shaded: more of them hide one another

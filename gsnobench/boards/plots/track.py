@@ -16,11 +16,20 @@ from matplotlib.colors import LogNorm
 
 from gsnobench.boards.board import Track
 from gsnobench.boards.plots.names import LINE, NAMES, WIDTH, finished, name_rows, tone
-from gsnobench.boards.plots.style import GREY, Drawing, Figure, label, look, readable_on
+from gsnobench.boards.plots.style import (
+    GREY,
+    LARGE,
+    NORMAL,
+    PAPER_INK,
+    SMALL,
+    Drawing,
+    Figure,
+    label,
+    look,
+    readable_on,
+)
 from gsnobench.boards.wording import number
 from gsnobench.data import Array
-from gsnobench.runs.drawing import INK as PAPER_INK
-from gsnobench.runs.drawing import LARGE, NORMAL, SMALL
 
 HEAT, HEAT_END = "YlGnBu", 30.0  # times the best error at which the colours end
 

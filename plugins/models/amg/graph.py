@@ -18,8 +18,6 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 import gsnobench as gb
-from gsnobench.data import Array
-from gsnobench.declare import Geometry
 
 INTERPOLATED = 3  # coarse nodes that a node's value is interpolated from
 NEAREST = 1e-16  # least squared distance in the interpolation
@@ -32,7 +30,7 @@ MOST_ROWS = 256  # of a table of closeness at a time
 # ---------------------------------------------------------------------------------- once for a mesh
 
 
-def sampled_geometry(mesh: gb.Mesh, *, coarse: float, sampled: float, local: int) -> Geometry:
+def sampled_geometry(mesh: gb.Mesh, *, coarse: float, sampled: float, local: int) -> gb.Geometry:
     """What depends on the places of the nodes alone. Nodes are first sorted by their coordinates,
     so that the first of equals, wherever one is taken, is a matter of geometry and not of
     numbering."""
@@ -53,7 +51,7 @@ def sampled_geometry(mesh: gb.Mesh, *, coarse: float, sampled: float, local: int
     }
 
 
-def farthest_points(points: Array, count: int) -> Array:
+def farthest_points(points: gb.Array, count: int) -> gb.Array:
     """(count,) indices: the point nearest to the centroid, then always the one farthest from those
     taken.
 
@@ -77,7 +75,7 @@ def farthest_points(points: Array, count: int) -> Array:
     return chosen
 
 
-def detail_operator(points: Array, coarse: Array) -> csr_array:
+def detail_operator(points: gb.Array, coarse: gb.Array) -> csr_array:
     """x -> x - (its interpolation from the coarse nodes), (N, N): what a coarse graph cannot carry;
     0 at coarse nodes.
     """

@@ -26,8 +26,6 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 import gsnobench as gb
-from gsnobench.declare import Geometry, Reference
-from gsnobench.params import Value
 from gsnobench_plugins.models.amg.graph import EdgeAttention, Graph, Sites, sampled_geometry
 
 GSNOBENCH_API = 1
@@ -91,7 +89,7 @@ class Params(gb.Params):
     )
 
 
-def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference) -> Geometry:
+def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, summary: gb.Summary) -> gb.Geometry:
     """Farthest points, the detail operator, and how many nodes the graphs take."""
     local = math.ceil(params.local_share * mesh.size) if params.local_share else params.local_nodes
     return sampled_geometry(
@@ -355,11 +353,11 @@ def horizon(task: gb.Task, params: Params) -> gb.Horizon:
 
 # The authors' sizes for the benchmark nearest to each task: Poisson, airfoil, plate, Navier-Stokes,
 # car.
-POISSON: dict[str, Value] = {
+POISSON: dict[str, gb.Value] = {
     **{"model.local_k": 4, "model.global_k": 3, "model.local_space": "features"},
     **{"train.weight_decay": 1e-4, "train.batch": 64},
 }
-OFFICIAL: dict[str, dict[str, Value]] = {
+OFFICIAL: dict[str, dict[str, gb.Value]] = {
     **{task: POISSON for task in ("darcy", "darcy_threshold")},
     "airfoil": {"model.local_space": "features"},
     "elasticity": {

@@ -23,8 +23,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import gsnobench as gb
-from gsnobench.declare import Geometry, Reference
-from gsnobench.params import Value
 from gsnobench.training.metrics import relative_l2
 from gsnobench_plugins.models.coral.operator import Coral, Dynamics, Params, has_distances, support
 
@@ -173,7 +171,7 @@ def phases(task: gb.Task, params: Params) -> tuple[gb.Phase, ...]:
 # ----------------------------------------------------------------------------------------- geometry
 
 
-def reference(train: gb.Samples, params: Params) -> Reference:
+def summary(train: gb.Samples, params: Params) -> gb.Summary:
     """The box of the training meshes, and, where nodes correspond, their mean places in it: the
     codecs' common ground.
     """
@@ -187,22 +185,22 @@ def reference(train: gb.Samples, params: Params) -> Reference:
     return found
 
 
-def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference) -> Geometry:
+def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, summary: gb.Summary) -> gb.Geometry:
     """Where a node of this mesh is on the common ground, or how far it is from each part of the
     boundary.
     """
     if has_distances(task):
         return {
             "distance": gb.Part(
-                distances(mesh, task, float(reference["extent"].max())), ("node", "tag")
+                distances(mesh, task, float(summary["extent"].max())), ("node", "tag")
             )
         }
-    if "place" not in reference:
+    if "place" not in summary:
         return {}
-    place = reference["place"]
+    place = summary["place"]
     # another mesh: a node is taken to be where it would be if nothing were deformed
     if mesh.size != len(place):
-        place = (mesh.points - reference["low"]) / reference["extent"]
+        place = (mesh.points - summary["low"]) / summary["extent"]
     return {"place": gb.Part(place, ("node", "dim"))}
 
 
@@ -223,8 +221,8 @@ def distances(mesh: gb.Mesh, task: gb.Task, unit: float) -> np.ndarray:
 
 # The authors' configurations: sizes of the benchmark nearest to each task; elasticity and Darcy are
 # the preset itself.
-FLOW: dict[str, Value] = {"model.width": 128, "model.processor": 512, "train.batch": 16}
-OFFICIAL: dict[str, dict[str, Value]] = {
+FLOW: dict[str, gb.Value] = {"model.width": 128, "model.processor": 512, "train.batch": 16}
+OFFICIAL: dict[str, dict[str, gb.Value]] = {
     "elasticity": {"model.w0_out": 15.0},
     "pipe": {"model.depth": 5, "model.width": 128, "model.w0_in": 5.0},
     "airfoil": {"model.w0_in": 5.0, "model.w0_out": 5.0, "model.processor": 512, "train.batch": 16},
@@ -234,7 +232,7 @@ OFFICIAL: dict[str, dict[str, Value]] = {
 }
 # `compact` where nodes correspond and move: places are in [0, 1], half as wide as the box of other
 # coordinates.
-PLACED: dict[str, dict[str, dict[str, Value]]] = {"pipe": {"compact": {"model.w0_out": 15.0}}}
+PLACED: dict[str, dict[str, dict[str, gb.Value]]] = {"pipe": {"compact": {"model.w0_out": 15.0}}}
 
 
 @gb.hookimpl
@@ -291,7 +289,7 @@ def gsnobench_model() -> gb.Model:
         settings={
             task: {"official": knobs, **PLACED.get(task, {})} for task, knobs in OFFICIAL.items()
         },
-        reference=reference,
+        summary=summary,
         geometry=geometry,
         phases=phases,
         capabilities=frozenset(gb.Capability),

@@ -9,9 +9,7 @@ import torch
 from torch import nn
 
 import gsnobench as gb
-from gsnobench.data import Array
 from gsnobench.declare import NoParams
-from gsnobench.training.normaliser import support_nodes
 
 GSNOBENCH_API = 1
 
@@ -39,13 +37,13 @@ def solve(module: nn.Module, fit: gb.Fit) -> None:
     module.value = torch.as_tensor(value, dtype=torch.float32).to(module.value.device)
 
 
-def _sample_sums(fit: gb.Fit, index: int) -> tuple[Array, Array]:
+def _sample_sums(fit: gb.Fit, index: int) -> tuple[gb.Array, gb.Array]:
     """Sum of one sample's targets and the number of values in it."""
     task, mesh = fit.task, fit.train.mesh(index)
     frames = np.asarray(fit.train.frames[index], dtype=np.float64)[:, : mesh.size]  # (T, N, C)
     frames = frames - [one.reference for one in task.fields]
     windows = [frames[start + task.t_in : start + task.t_in + task.t_out] for start in task.starts]
-    support = np.stack([support_nodes(mesh, one) for one in task.fields], axis=1)  # (N, C)
+    support = np.stack([one.nodes(mesh) for one in task.fields], axis=1)  # (N, C)
     total = np.sum(windows, axis=0) * support  # (t_out, N, C)
     count = (support * len(windows))[None]  # (1, N, C)
     if task.corresponds:

@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 import gsnobench as gb
-from gsnobench.declare import Geometry, Reference
 from gsnobench.meshes.modes import eigenbasis
 
 GSNOBENCH_API = 1
@@ -65,16 +64,16 @@ def analyse(phi: torch.Tensor, mass: torch.Tensor, frames: torch.Tensor) -> torc
     return torch.matmul((phi * mass[..., None]).transpose(1, 2)[:, None], frames)
 
 
-def reference(train: gb.Samples, params: Params) -> Reference:
+def summary(train: gb.Samples, params: Params) -> gb.Summary:
     """How many modes there are: as many on any other mesh; the upper half of a mesh's spectrum is
     not the domain's.
     """
     return {"modes": np.array([min(params.k, train.mesh(0).size // 2)])}
 
 
-def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference) -> Geometry:
+def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, summary: gb.Summary) -> gb.Geometry:
     """Neumann modes, which assume nothing about boundary values."""
-    basis = eigenbasis(mesh, int(reference["modes"][0]), kind="fem")
+    basis = eigenbasis(mesh, int(summary["modes"][0]), kind="fem")
     return {"phi": gb.Part(basis.vectors, ("node", "mode")), "mass": gb.Part(basis.mass, ("node",))}
 
 
@@ -143,7 +142,7 @@ def gsnobench_model() -> gb.Model:
         Modal,
         presets={"default": gb.Preset(inputs="none", outputs="none", points="none")},
         geometry=geometry,
-        reference=reference,
+        summary=summary,
         phases=lambda task, params: (gb.Phase("solve", solve=solve),),
         declines=declines,
         capabilities=frozenset(

@@ -10,10 +10,7 @@ from scipy.spatial import cKDTree
 from torch import nn
 
 import gsnobench as gb
-from gsnobench.data import Array
-from gsnobench.declare import Geometry, Reference
 from gsnobench.meshes.operators import boundary_facets
-from gsnobench.training.normaliser import support_nodes
 
 GSNOBENCH_API = 1
 
@@ -65,7 +62,7 @@ def solve(module: nn.Module, fit: gb.Fit) -> None:
     module.values = values.to(module.values.device)
 
 
-def reference(train: gb.Samples, params: Params) -> Reference:
+def summary(train: gb.Samples, params: Params) -> gb.Summary:
     """What a new geometry is compared with: distance grids, nodes and supports of the training
     geometries, padded.
     """
@@ -75,24 +72,22 @@ def reference(train: gb.Samples, params: Params) -> Reference:
     support = np.zeros((len(meshes), largest, len(task.fields)), dtype=bool)
     for index, mesh in enumerate(meshes):
         points[index, : mesh.size] = mesh.points
-        support[index, : mesh.size] = np.stack(
-            [support_nodes(mesh, one) for one in task.fields], axis=1
-        )
+        support[index, : mesh.size] = np.stack([one.nodes(mesh) for one in task.fields], axis=1)
     probes = _probes(np.concatenate([mesh.points for mesh in meshes]), params.grid)  # (G, d)
     grids = np.stack([boundary_distances(mesh, probes) for mesh in meshes])  # (S, G)
     return {"probes": probes, "grids": grids, "points": points, "support": support}
 
 
-def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference) -> Geometry:
+def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, summary: gb.Summary) -> gb.Geometry:
     """Index of the closest training geometry, and for each node and field the closest node there
     that carries the field.
     """
-    gaps = reference["grids"] - boundary_distances(mesh, reference["probes"])  # (S, G)
+    gaps = summary["grids"] - boundary_distances(mesh, summary["probes"])  # (S, G)
     sample = int(np.argmin(np.square(gaps).sum(axis=1)))
     columns = []
     for position in range(len(task.fields)):
-        nodes = np.flatnonzero(reference["support"][sample, :, position])
-        closest = cKDTree(reference["points"][sample, nodes]).query(mesh.points)[1]
+        nodes = np.flatnonzero(summary["support"][sample, :, position])
+        closest = cKDTree(summary["points"][sample, nodes]).query(mesh.points)[1]
         columns.append(nodes[closest])
     match = np.stack(columns, axis=1).astype(np.int64)  # (N, C)
     return {
@@ -101,7 +96,7 @@ def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference)
     }
 
 
-def _probes(points: Array, count: int) -> Array:
+def _probes(points: gb.Array, count: int) -> gb.Array:
     """A regular grid of about `count` points over the bounding box, a tenth larger on each side,
     (G, d).
     """
@@ -112,35 +107,37 @@ def _probes(points: Array, count: int) -> Array:
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, points.shape[1])
 
 
-def boundary_distances(mesh: gb.Mesh, probes: Array) -> Array:
+def boundary_distances(mesh: gb.Mesh, probes: gb.Array) -> gb.Array:
     """Distance of each probe to the boundary, negative inside; unsigned and to the tagged nodes
     (all nodes where none is tagged) for a mesh without plane cells."""
     if mesh.cells is not None and mesh.dim == 2:
         ends = mesh.points[boundary_facets(mesh)]  # (E, 2, 2)
         return np.where(_inside(probes, ends), -1.0, 1.0) * _to_segments(probes, ends)
     tagged = mesh.tag_matrix(sorted(mesh.tags)).any(axis=1)
-    distance: Array = cKDTree(mesh.points[tagged] if tagged.any() else mesh.points).query(probes)[0]
+    distance: gb.Array = cKDTree(mesh.points[tagged] if tagged.any() else mesh.points).query(
+        probes
+    )[0]
     return distance
 
 
-def _inside(probes: Array, ends: Array) -> Array:
+def _inside(probes: gb.Array, ends: gb.Array) -> gb.Array:
     """Even-odd rule: a ray to the right crosses the boundary an odd number of times, (G,) bool."""
     a, b = ends[None, :, 0], ends[None, :, 1]  # (1, E, 2)
     x, y = probes[:, None, 0], probes[:, None, 1]  # (G, 1)
     spans = (a[..., 1] > y) != (b[..., 1] > y)  # (G, E)
     rise = np.where(spans, b[..., 1] - a[..., 1], 1.0)
     crossing = a[..., 0] + (y - a[..., 1]) * (b[..., 0] - a[..., 0]) / rise
-    odd: Array = (spans & (crossing > x)).sum(axis=1) % 2 == 1
+    odd: gb.Array = (spans & (crossing > x)).sum(axis=1) % 2 == 1
     return odd
 
 
-def _to_segments(probes: Array, ends: Array) -> Array:
+def _to_segments(probes: gb.Array, ends: gb.Array) -> gb.Array:
     """Distance to the nearest of the segments, (G,)."""
     a, along = ends[:, 0], ends[:, 1] - ends[:, 0]  # (E, 2)
     offset = probes[:, None] - a  # (G, E, 2)
     # (G, E)
     place = np.clip((offset * along).sum(axis=-1) / np.square(along).sum(axis=-1), 0.0, 1.0)
-    distance: Array = np.linalg.norm(offset - place[..., None] * along, axis=-1).min(axis=1)
+    distance: gb.Array = np.linalg.norm(offset - place[..., None] * along, axis=-1).min(axis=1)
     return distance
 
 
@@ -157,7 +154,7 @@ def gsnobench_model() -> gb.Model:
         Nearest,
         presets={"default": gb.Preset(inputs="none", outputs="none", points="none")},
         geometry=geometry,
-        reference=reference,
+        summary=summary,
         phases=lambda task, params: (gb.Phase("solve", solve=solve),),
         declines=declines,
         capabilities=frozenset(

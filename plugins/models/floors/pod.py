@@ -12,7 +12,6 @@ from torch import nn
 
 import gsnobench as gb
 from gsnobench.training.metrics import relative_l2
-from gsnobench.training.normaliser import support_nodes
 
 GSNOBENCH_API = 1
 # relative to the largest input eigenvalue
@@ -63,9 +62,7 @@ def solve(module: nn.Module, fit: gb.Fit) -> None:
     assert isinstance(module, Pod)
     mesh = fit.train.mesh(0)
     # (N, C)
-    support = torch.from_numpy(
-        np.stack([support_nodes(mesh, one) for one in fit.task.fields], axis=1)
-    )
+    support = torch.from_numpy(np.stack([one.nodes(mesh) for one in fit.task.fields], axis=1))
     x, y = _stack(fit, "train")
     in_mean, in_scores, in_basis = decompose(x, module.energy)
     out_mean, out_scores, out_basis = decompose((y * support).flatten(1), module.energy)

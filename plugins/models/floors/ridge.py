@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 import gsnobench as gb
-from gsnobench.training.normaliser import support_nodes
 
 GSNOBENCH_API = 1
 # relative to the mean eigenvalue of the Gram matrix
@@ -186,7 +185,7 @@ def validation_error(
     size S only.
     """
     # (N, C)
-    support = np.stack([support_nodes(fit.train.mesh(0), one) for one in fit.task.fields], axis=1)
+    support = np.stack([one.nodes(fit.train.mesh(0)) for one in fit.task.fields], axis=1)
     tables = []
     for group in fit.task.scored.values():
         seen = torch.from_numpy(support[:, list(group)])

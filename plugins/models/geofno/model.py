@@ -24,7 +24,6 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 import gsnobench as gb
-from gsnobench.declare import Geometry, Reference
 from gsnobench.meshes.operators import lumped_mass
 from gsnobench_plugins.models.geofno.fourier import GridFourier, ModeMixing, PointFourier
 
@@ -91,7 +90,7 @@ class Params(gb.Params):
     )
 
 
-def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference) -> Geometry:
+def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, summary: gb.Summary) -> gb.Geometry:
     """What a node counts in the sum onto the grid; padding counts nothing."""
     share = lumped_mass(mesh) if params.weights == "area" else np.ones(mesh.size)
     total = 1.0 if params.weights == "sum" else share.sum()

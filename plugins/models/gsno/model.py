@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import gsnobench as gb
-from gsnobench.declare import Geometry, Reference
 from gsnobench.meshes.modes import Basis, align, eigenbasis
 from gsnobench.training.hints import Hints, domain_length, feature_geometry
 from gsnobench_plugins.models.gsno import plus
@@ -123,12 +122,12 @@ class Params(gb.Params):
 # ------------------------------------------------------------------------------------ preprocessing
 
 
-def reference(train: gb.Samples, params: Params) -> Reference:
+def summary(train: gb.Samples, params: Params) -> gb.Summary:
     """The length that makes eigenvalues dimensionless and, where modes are to be aligned, the
     training basis.
     """
     length = float(np.mean([domain_length(mesh) for mesh in train.meshes]))
-    stored: Reference = {"length": np.array([length])}
+    stored: gb.Summary = {"length": np.array([length])}
     if params.align and len(train.meshes) == 1:
         mesh = train.meshes[0]
         stored |= {"points": mesh.points, "modes": _modes(mesh, train.task, params).vectors}
@@ -136,13 +135,13 @@ def reference(train: gb.Samples, params: Params) -> Reference:
     return stored
 
 
-def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference) -> Geometry:
+def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, summary: gb.Summary) -> gb.Geometry:
     """Modes, their place in the spectrum, and the features of `plus`."""
-    length = float(reference["length"][0])
-    aligned = "modes" in reference
+    length = float(summary["length"][0])
+    aligned = "modes" in summary
     basis = _modes(mesh, task, params, guards=params.k_s // 8 + 2 if aligned else 0)
     values, volume = basis.values[: params.k_s], basis.mass.sum()
-    vectors = align(basis, plus.carry(reference, mesh)) if aligned else basis.vectors  # (N, k)
+    vectors = align(basis, plus.carry(summary, mesh)) if aligned else basis.vectors  # (N, k)
     parts = [vectors, *(plus.gradient_modes(mesh, values, vectors) if params.gradients else [])]
     return {
         # (N, k) or (N, (1+d) k), of order 1
@@ -499,7 +498,7 @@ def gsnobench_model() -> gb.Model:
         # the paper widens it for the car
         settings={"swe": {"plus": WAVES}, "car": {"paper": {"model.width": 40}}},
         geometry=geometry,
-        reference=reference,
+        summary=summary,
         phases=phases,
         horizon=horizon,
         capabilities=frozenset(gb.Capability),

@@ -9,15 +9,13 @@ import torch
 from torch import Tensor, nn
 
 import gsnobench as gb
-from gsnobench.data import Array
-from gsnobench.declare import Reference
 from gsnobench.meshes.operators import gradient, interpolation
 from gsnobench.training.hints import Hints, fit_propagator
 
 # ---------------------------------------------------------------------------------- of the geometry
 
 
-def gradient_modes(mesh: gb.Mesh, values: Array, vectors: Array) -> list[Array]:
+def gradient_modes(mesh: gb.Mesh, values: gb.Array, vectors: gb.Array) -> list[gb.Array]:
     """Gradients of the modes over the roots of their eigenvalues, one (N, k) a dimension: again
     orthonormal as vectors.
     """
@@ -26,7 +24,7 @@ def gradient_modes(mesh: gb.Mesh, values: Array, vectors: Array) -> list[Array]:
     return [matrix @ vectors / roots for matrix in gradient(mesh)]
 
 
-def carry(stored: Reference, mesh: gb.Mesh) -> Array:
+def carry(stored: gb.Summary, mesh: gb.Mesh) -> gb.Array:
     """The modes of the training mesh, interpolated to the nodes of another mesh: (N, k)."""
     source = gb.Mesh(points=stored["points"], cells=stored.get("cells"))
     return np.asarray(interpolation(source, mesh.points) @ stored["modes"])

@@ -19,7 +19,6 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import KDTree
 
 import gsnobench as gb
-from gsnobench.data import Array
 from gsnobench.meshes import operators as graph
 from gsnobench.meshes.simplices import nearest
 
@@ -60,7 +59,7 @@ class Domain:
         ).tocsr()
 
     @cached_property
-    def wall(self) -> Array:
+    def wall(self) -> gb.Array:
         """Facets of the boundary, (F, d); none where nothing is inside."""
         is_solid = self.mesh.cells is not None and self.mesh.cells.shape[1] == self.mesh.dim + 1
         return (
@@ -70,11 +69,11 @@ class Domain:
         )
 
     @cached_property
-    def volume(self) -> Array:
+    def volume(self) -> gb.Array:
         """Each node's share of the domain, (N,)."""
         return self.spacing**self.mesh.dim if self.is_cloud else graph.lumped_mass(self.mesh)
 
-    def distances(self, node: int, limit: float) -> Array:
+    def distances(self, node: int, limit: float) -> gb.Array:
         """From a node to all others, (N,): along the links, inf beyond the limit; in a cloud
         straight.
         """
@@ -83,7 +82,7 @@ class Domain:
             return apart / np.sqrt(self.spacing * self.spacing[node])
         return np.asarray(dijkstra(self.paths, indices=node, limit=limit))
 
-    def owners(self, chosen: Array) -> Array:
+    def owners(self, chosen: gb.Array) -> gb.Array:
         """Position among `chosen` of the node nearest to each node, (N,); -1 where none can be
         reached.
         """
@@ -96,7 +95,7 @@ class Domain:
         position[chosen] = np.arange(len(chosen))
         return position[np.where(sources >= 0, sources, self.size)]
 
-    def sees(self, a: Array, b: Array) -> Array:
+    def sees(self, a: gb.Array, b: gb.Array) -> gb.Array:
         """Whether the segment from node a to node b stays in the domain, (P,); always in a cloud."""
         clear = np.ones(len(a), dtype=bool)
         if not len(self.wall):
@@ -123,7 +122,7 @@ class Domain:
         return clear
 
 
-def crosses(a: Array, b: Array, corners: Array) -> Array:
+def crosses(a: gb.Array, b: gb.Array, corners: gb.Array) -> gb.Array:
     """Whether the inside of each segment a b (P, d) meets one of the facets (F, d, d), (P,)."""
     low, high = np.minimum(a, b), np.maximum(a, b)
     overlap = np.ones((len(a), len(corners)), dtype=bool)
@@ -152,7 +151,7 @@ def crosses(a: Array, b: Array, corners: Array) -> Array:
 # ------------------------------------------------------------------------------------------- levels
 
 
-def farthest(domain: Domain, count: int) -> Array:
+def farthest(domain: Domain, count: int) -> gb.Array:
     """Farthest points, the first nearest to the middle, (count,): every start of the list covers
     the domain.
     """
@@ -165,7 +164,7 @@ def farthest(domain: Domain, count: int) -> Array:
     return np.array(order)
 
 
-def placed(domain: Domain, places: Array) -> Array:
+def placed(domain: Domain, places: gb.Array) -> gb.Array:
     """The node nearest to each place, each node once, in the order of the places."""
     _, closest = KDTree(domain.points).query(places)
     _, first = np.unique(closest, return_index=True)
@@ -176,15 +175,15 @@ def placed(domain: Domain, places: Array) -> Array:
 class Links:
     """Directed edges of one kind, sorted by target; positions inside the two node sets."""
 
-    source: Array  # (E,)
-    target: Array  # (E,)
+    source: gb.Array  # (E,)
+    target: gb.Array  # (E,)
 
 
 @dataclass(frozen=True, eq=False)
 class Hierarchy:
     """Nested node sets, finest first, and the links inside each and from each to the next."""
 
-    levels: tuple[Array, ...]  # (m_l,) nodes; the first holds all
+    levels: tuple[gb.Array, ...]  # (m_l,) nodes; the first holds all
     inside: tuple[Links, ...]
     down: tuple[Links, ...]
 
@@ -205,7 +204,11 @@ class Rule:
 
 
 def hierarchy(
-    domain: Domain, chosen: Array, counts: tuple[int, ...], rule: Rule, ring: Array | None = None
+    domain: Domain,
+    chosen: gb.Array,
+    counts: tuple[int, ...],
+    rule: Rule,
+    ring: gb.Array | None = None,
 ) -> Hierarchy:
     """Levels that begin with `counts` of the chosen nodes; a node that sees none of them becomes
     coarse itself.
@@ -230,7 +233,7 @@ def hierarchy(
     return Hierarchy(tuple(levels), tuple(inside), tuple(down))
 
 
-def parents(domain: Domain, fine: Array, coarse: Array, count: int) -> tuple[Links, Array]:
+def parents(domain: Domain, fine: gb.Array, coarse: gb.Array, count: int) -> tuple[Links, gb.Array]:
     """Links from fine nodes to the nearest coarse ones that they see, and the fine nodes that see
     none.
     """
@@ -243,7 +246,9 @@ def parents(domain: Domain, fine: Array, coarse: Array, count: int) -> tuple[Lin
     return _sorted(rows, found[rows, columns]), fine[~seen.any(axis=1)]
 
 
-def _inside(domain: Domain, nodes: Array, level: int, rule: Rule, ring: Array | None) -> Links:
+def _inside(
+    domain: Domain, nodes: gb.Array, level: int, rule: Rule, ring: gb.Array | None
+) -> Links:
     """Links among the nodes of a level, every node to itself too."""
     size, itself = len(nodes), np.arange(len(nodes))
     if domain.is_cloud:
@@ -263,7 +268,7 @@ def _inside(domain: Domain, nodes: Array, level: int, rule: Rule, ring: Array | 
     return _sorted(found[:, 1], found[:, 0])
 
 
-def _around(domain: Domain, nodes: Array, radius: Array, most: int) -> Array:
+def _around(domain: Domain, nodes: gb.Array, radius: gb.Array, most: int) -> gb.Array:
     """Pairs (target, source) of the level's nodes that lie in the target's ball and are seen, the
     nearest `most`.
     """
@@ -291,12 +296,12 @@ def ball_radius(volume: float, nodes: int, neighbours: int, dim: int) -> float:
     return float((neighbours * volume / (unit * nodes)) ** (1 / dim))
 
 
-def _sorted(source: Array, target: Array) -> Links:
+def _sorted(source: gb.Array, target: gb.Array) -> Links:
     order = np.lexsort((source, target))
     return Links(source[order], target[order])
 
 
-def shares(links: Links, lengths: Array, mass: Array, gamma: float) -> Array:
+def shares(links: Links, lengths: gb.Array, mass: gb.Array, gamma: float) -> gb.Array:
     """Weights exp(-gamma (d / farthest)^2) times the mass of the source, that sum to one at every
     target, (E,).
     """
@@ -309,7 +314,7 @@ def shares(links: Links, lengths: Array, mass: Array, gamma: float) -> Array:
     return weight / np.bincount(links.target, weight)[links.target]
 
 
-def lists(links: Links, share: Array, targets: int) -> tuple[Array, Array]:
+def lists(links: Links, share: gb.Array, targets: int) -> tuple[gb.Array, gb.Array]:
     """Sources and weights of each target, (targets, longest list) both; a list that is shorter ends
     in weights of zero.
     """

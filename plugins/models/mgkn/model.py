@@ -23,9 +23,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import gsnobench as gb
-from gsnobench.data import Array
-from gsnobench.declare import Geometry, Reference
-from gsnobench.params import Value
 from gsnobench_plugins.models.mgkn import levels as build
 from gsnobench_plugins.models.mgkn.kernels import Kernel, Sum
 
@@ -135,7 +132,7 @@ class Params(gb.Params):
 # ----------------------------------------------------------------------------------------- geometry
 
 
-def reference(train: gb.Samples, params: Params) -> Reference:
+def summary(train: gb.Samples, params: Params) -> gb.Summary:
     """Sizes and radii of the levels; of one mesh for all samples also its coarse nodes and their
     neighbourhoods.
     """
@@ -168,23 +165,23 @@ def reference(train: gb.Samples, params: Params) -> Reference:
     }
 
 
-def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference) -> Geometry:
+def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, summary: gb.Summary) -> gb.Geometry:
     """The hierarchy of a mesh: for every kind of edge the sources of each target and their weights,
     zero where a list ends.
     """
-    domain, counts = build.Domain(mesh), [int(one) for one in reference["counts"]]
+    domain, counts = build.Domain(mesh), [int(one) for one in summary["counts"]]
     rule = build.Rule(
         parents=params.parents,
         neighbours=params.neighbours,
-        radii=tuple(float(one) for one in reference["radii"]),
+        radii=tuple(float(one) for one in summary["radii"]),
         most=int(2 * params.neighbours * max(1.0, mesh.size / counts[0])) + 1,
     )
     found = build.hierarchy(
         domain,
-        _coarse(domain, counts, reference),
+        _coarse(domain, counts, summary),
         tuple(counts[1:]),
         rule,
-        _ring(domain, reference),
+        _ring(domain, summary),
     )
     sets = ["node", *(f"level{level}" for level in range(1, params.levels))]
     parts = {
@@ -214,7 +211,7 @@ def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference)
     if params.slopes:
         parts["smooth"] = gb.Part(build.smoothing(domain), ("node", "node"))
         for axis, (matrix, extent) in enumerate(
-            zip(build.slopes(domain), reference["extent"], strict=True)
+            zip(build.slopes(domain), summary["extent"], strict=True)
         ):
             parts[f"slope{axis}"] = gb.Part(matrix * extent, ("node", "node"))
     return parts
@@ -227,26 +224,26 @@ def kinds(levels: int) -> dict[str, tuple[int, int]]:
     return inside | down | {f"up{level}": (level + 1, level) for level in range(levels - 1)}
 
 
-def _coarse(domain: build.Domain, counts: list[int], reference: Reference) -> Array:
+def _coarse(domain: build.Domain, counts: list[int], summary: gb.Summary) -> gb.Array:
     """Nodes to choose the coarse levels from; where training had one mesh, those at the places of
     its own.
     """
-    if "places" in reference:
-        return build.placed(domain, reference["places"])
+    if "places" in summary:
+        return build.placed(domain, summary["places"])
     return build.farthest(domain, counts[1]) if len(counts) > 1 else np.arange(0)
 
 
-def _ring(domain: build.Domain, reference: Reference) -> Array | None:
+def _ring(domain: build.Domain, summary: gb.Summary) -> gb.Array | None:
     """How far a finest node hears on another mesh than the training's: as far as the nodes there
     did; None on that mesh.
     """
-    if "ring" not in reference or np.array_equal(domain.points, reference["points"]):
+    if "ring" not in summary or np.array_equal(domain.points, summary["points"]):
         return None
-    _, closest = KDTree(reference["points"]).query(domain.points)
-    return np.asarray(reference["ring"][closest])
+    _, closest = KDTree(summary["points"]).query(domain.points)
+    return np.asarray(summary["ring"][closest])
 
 
-def _mass(domain: build.Domain, nodes: Array, params: Params) -> Array:
+def _mass(domain: build.Domain, nodes: gb.Array, params: Params) -> gb.Array:
     """What each node of a level counts, (m,): one, or the volume of its cell."""
     if params.weights == "nodes":
         return np.ones(len(nodes))
@@ -465,7 +462,7 @@ DIFFERS = (
 
 @gb.hookimpl
 def gsnobench_model() -> gb.Model:
-    in_space: dict[str, Value] = {"model.levels": 4}  # 32186, 4023, 503 and 63 nodes
+    in_space: dict[str, gb.Value] = {"model.levels": 4}  # 32186, 4023, 503 and 63 nodes
     return gb.Model(
         "mgkn",
         Params,
@@ -514,7 +511,7 @@ def gsnobench_model() -> gb.Model:
         },
         settings={"car": {"paper": in_space, "official": in_space, "compact": in_space}},
         geometry=geometry,
-        reference=reference,
+        summary=summary,
         horizon=horizon,
         capabilities=frozenset(gb.Capability),
         title="MGKN",

@@ -22,9 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import gsnobench as gb
-from gsnobench.declare import Geometry, Reference
 from gsnobench.meshes.modes import eigenbasis
-from gsnobench.params import Value
 from gsnobench_plugins.models.sp2gno.graph import (
     Graph,
     edge_lengths,
@@ -98,7 +96,7 @@ class Params(gb.Params):
 # ------------------------------------------------------------------------------------ preprocessing
 
 
-def reference(train: gb.Samples, params: Params) -> Reference:
+def summary(train: gb.Samples, params: Params) -> gb.Summary:
     """Where the anchors are, as shares of a mesh's bounding box, and the length that is one."""
     places = in_box(train.meshes[0].points)
     sizes = [float(np.ptp(mesh.points, axis=0).max()) for mesh in train.meshes]
@@ -108,12 +106,12 @@ def reference(train: gb.Samples, params: Params) -> Reference:
     }
 
 
-def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, reference: Reference) -> Geometry:
+def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, summary: gb.Summary) -> gb.Geometry:
     """The graph with its edge lengths, its modes and the embedding of its nodes."""
-    length, k = float(reference["length"][0]), min(params.neighbours, mesh.size - 1)
+    length, k = float(summary["length"][0]), min(params.neighbours, mesh.size - 1)
     lengths = edge_lengths(mesh.points / length, k)
     # the same places on every mesh
-    _, anchors = KDTree(in_box(mesh.points)).query(reference["anchors"])
+    _, anchors = KDTree(in_box(mesh.points)).query(summary["anchors"])
     size = float(np.ptp(mesh.points, axis=0).max())
     basis = eigenbasis(
         mesh, min(params.modes, mesh.size), kind="knn", neighbours=k, sigma=UNWEIGHTED * size
@@ -279,8 +277,8 @@ def horizon(task: gb.Task, params: Params) -> gb.Horizon:
 
 # The authors' scripts: sizes and batch of the benchmark nearest to each task; darcy is the preset
 # itself.
-SLOWER: dict[str, Value] = {"model.width": 32, "train.lr": 1e-3}
-FLOW: dict[str, Value] = {
+SLOWER: dict[str, gb.Value] = {"model.width": 32, "train.lr": 1e-3}
+FLOW: dict[str, gb.Value] = {
     **SLOWER,
     **{
         "model.modes": 32,
@@ -291,13 +289,13 @@ FLOW: dict[str, Value] = {
     },
     **{"model.unroll": 10, "train.batch": 1, "train.unroll_after": 0.0, "train.unroll_share": 1.0},
 }
-ELASTICITY: dict[str, Value] = {
+ELASTICITY: dict[str, gb.Value] = {
     "model.layers": 4,
     "model.modes": 48,
     "model.anchors": 6,
     "model.positional": True,
 }
-OFFICIAL: dict[str, dict[str, Value]] = {
+OFFICIAL: dict[str, dict[str, gb.Value]] = {
     "elasticity": {**ELASTICITY, "model.width": 32, "train.batch": 5},
     "airfoil": {
         **SLOWER,
@@ -378,7 +376,7 @@ def gsnobench_model() -> gb.Model:
         },
         settings={task: {"official": knobs} for task, knobs in OFFICIAL.items()},
         geometry=geometry,
-        reference=reference,
+        summary=summary,
         horizon=horizon,
         capabilities=frozenset(gb.Capability),
         title="Sp2GNO",

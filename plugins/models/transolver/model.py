@@ -22,7 +22,6 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 import gsnobench as gb
-from gsnobench.params import Value
 
 GSNOBENCH_API = 1
 EMPTY = 1e-5  # keeps the token of a slice without nodes finite
@@ -270,8 +269,8 @@ def horizon(task: gb.Task, params: Params) -> gb.Horizon:
 
 # The authors' scripts: sizes and batch of the benchmark nearest to each task; elasticity is the
 # preset itself.
-FLOW: dict[str, Value] = {"model.width": 256, "model.slices": 32, "train.clip": 0.0}
-OFFICIAL: dict[str, dict[str, Value]] = {
+FLOW: dict[str, gb.Value] = {"model.width": 256, "model.slices": 32, "train.clip": 0.0}
+OFFICIAL: dict[str, dict[str, gb.Value]] = {
     **{
         task: {"train.batch": 4, "train.schedule": "onecycle"}
         for task in ("darcy", "darcy_threshold", "airfoil")

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from gsnobench.data import Array, Mesh
+import gsnobench as gb
 from gsnobench_plugins.solvers.meshing.topology import cells_of, mesh_edges
 from gsnobench_plugins.solvers.methods.fem import basis_gradients, lumped_mass, stiffness
 from gsnobench_plugins.solvers.methods.finite_volume import compact_order
@@ -37,13 +37,13 @@ class Flow:
     on holds to the last bit.
     """
 
-    free: Array  # (n,) node number of each row
+    free: gb.Array  # (n,) node number of each row
     nodes: int  # of the mesh, boundary included
-    mass: Array  # (n,) lumped
-    start: Array  # (n + 1,) uint32
-    neighbour: Array  # (E,) uint32
-    weight: Array  # (E, 2 + d): -K_ij, B_ij, |B_ij| over the length of the edge
-    diagonal: Array  # (n,) -K_ii
+    mass: gb.Array  # (n,) lumped
+    start: gb.Array  # (n + 1,) uint32
+    neighbour: gb.Array  # (E,) uint32
+    weight: gb.Array  # (E, 2 + d): -K_ij, B_ij, |B_ij| over the length of the edge
+    diagonal: gb.Array  # (n,) -K_ii
     decay: float  # spectral radius of the Laplacian
     advection: float  # bound on the spectral radius of u.grad for |u| <= 1
 
@@ -63,7 +63,7 @@ class Flow:
         return (upper + upper.T - sp.diags_array(self.diagonal)).tocsr()
 
 
-def make_flow(mesh: Mesh) -> Flow:
+def make_flow(mesh: gb.Mesh) -> Flow:
     """Assemble the operators; nodes tagged `boundary` are held at zero and left out."""
     order = compact_order(mesh_edges(cells_of(mesh)), mesh.size)
     free = order[~mesh.tags["boundary"][order]]
@@ -103,7 +103,7 @@ def _upper(matrix: sp.csr_array) -> sp.csr_array:
     return upper
 
 
-def gradient_matrices(mesh: Mesh) -> list[sp.csr_array]:
+def gradient_matrices(mesh: gb.Mesh) -> list[sp.csr_array]:
     """B_ij = integral of phi_i d phi_j / dx_a, one matrix an axis."""
     cells = cells_of(mesh)
     k = cells.shape[1]
@@ -131,7 +131,7 @@ def burgers_rhs(flow: Flow, viscosity: float, *, steep: float = STEEP) -> Rhs:
     factor = np.empty_like(own)
     rates = _rates_2d if flow.dim == 2 else _rates_3d
 
-    def rhs(state: Array, out: Array) -> None:
+    def rhs(state: gb.Array, out: gb.Array) -> None:
         out[...] = 0.0
         np.copyto(factor, own)
         rates(state, flow.start, flow.neighbour, weight, factor, share, steep, out)
@@ -139,12 +139,12 @@ def burgers_rhs(flow: Flow, viscosity: float, *, steep: float = STEEP) -> Rhs:
     return rhs
 
 
-def energy(flow: Flow, state: Array) -> float:
+def energy(flow: Flow, state: gb.Array) -> float:
     """Half the integral of |u|^2, by lumped mass."""
     return 0.5 * float(np.sum(flow.mass[:, None] * state**2))
 
 
-def top_speed(state: Array) -> float:
+def top_speed(state: gb.Array) -> float:
     """The largest |u|."""
     return float(np.sqrt(np.max(np.sum(state**2, axis=1))))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from gsnobench.data import Array
+import gsnobench as gb
 from gsnobench_plugins.solvers.methods.finite_volume import DualMesh
 from gsnobench_plugins.solvers.methods.integrate import Rhs, ssp_rk3
 
@@ -39,13 +39,13 @@ class Stream:
     degrees: float = 0.0
 
     @property
-    def primitive(self) -> Array:
+    def primitive(self) -> gb.Array:
         """Density, velocity and pressure, (4,)."""
         angle = np.radians(self.degrees)
         return np.array([1.0, self.mach * np.cos(angle), self.mach * np.sin(angle), PRESSURE])
 
 
-def conserved(primitive: Array) -> Array:
+def conserved(primitive: gb.Array) -> gb.Array:
     """(rho, u, v, p) -> (rho, rho u, rho v, energy), along the last axis."""
     rho, u, v, p = np.moveaxis(np.asarray(primitive, dtype=float), -1, 0)
     return np.stack(
@@ -53,7 +53,7 @@ def conserved(primitive: Array) -> Array:
     )
 
 
-def primitives(state: Array) -> Array:
+def primitives(state: gb.Array) -> gb.Array:
     """The inverse of `conserved`."""
     rho, m, n, energy = np.moveaxis(np.asarray(state, dtype=float), -1, 0)
     return np.stack(
@@ -61,7 +61,7 @@ def primitives(state: Array) -> Array:
     )
 
 
-def euler_rhs(dual: DualMesh, is_wall: Array, stream: Stream) -> Rhs:
+def euler_rhs(dual: DualMesh, is_wall: gb.Array, stream: Stream) -> Rhs:
     """The rate of change of (rho, rho u, rho v, energy), (N, 4); boundary edges are slip walls
     where `is_wall` (W,), elsewhere air of the free stream lies behind them."""
     node = np.empty((dual.volume.size, 12))  # rho, u, v, p, then the gradients of each
@@ -76,7 +76,7 @@ def euler_rhs(dual: DualMesh, is_wall: Array, stream: Stream) -> Rhs:
     far, far_normal = dual.wall[~is_wall], dual.wall_normal[~is_wall]
     outside = stream.primitive
 
-    def rhs(state: Array, out: Array) -> None:
+    def rhs(state: gb.Array, out: gb.Array) -> None:
         _primitives(state, node)
         _gradients(node, dual.start, dual.neighbour, dual.slope)
         out[...] = 0.0
@@ -88,13 +88,13 @@ def euler_rhs(dual: DualMesh, is_wall: Array, stream: Stream) -> Rhs:
     return rhs
 
 
-def euler_rates(dual: DualMesh) -> Callable[[Array], Array]:
+def euler_rates(dual: DualMesh) -> Callable[[gb.Array], gb.Array]:
     """How fast the waves of a state (N, 4) cross each cell: sum of (|v.n| + c) over its faces and
     over its area, (N,).
     """
     length, wall_length = np.hypot(*dual.normal.T), np.hypot(*dual.wall_normal.T)
 
-    def rates(state: Array) -> Array:
+    def rates(state: gb.Array) -> gb.Array:
         out = np.zeros(dual.volume.size)
         _crossing(state, dual.edge, dual.normal, length, out)
         _crossing(state, dual.wall, dual.wall_normal, wall_length, out)
@@ -104,8 +104,8 @@ def euler_rates(dual: DualMesh) -> Callable[[Array], Array]:
 
 
 def evolve(
-    dual: DualMesh, is_wall: Array, stream: Stream, state: Array, times: Sequence[float]
-) -> Iterator[Array]:
+    dual: DualMesh, is_wall: gb.Array, stream: Stream, state: gb.Array, times: Sequence[float]
+) -> Iterator[gb.Array]:
     """The state (N, 4) at each of the times, starting from the one at the first; copy what is to be
     kept.
 

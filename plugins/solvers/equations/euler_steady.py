@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from gsnobench.data import Array
+import gsnobench as gb
 from gsnobench_plugins.solvers.equations.euler import (
     GAMMA,
     PRESSURE,
@@ -29,13 +29,13 @@ _compiled = njit(cache=True, error_model="numpy", fastmath={"contract"})
 class Steady:
     """A steady state and how far it is from being one."""
 
-    primitive: Array  # (N, 4)
+    primitive: gb.Array  # (N, 4)
     residual: float  # largest change of density in a unit of time over the fastest rate of its cell
     sweeps: int
 
 
 def steady_state(
-    dual: DualMesh, is_wall: Array, stream: Stream, *, sweeps: int = 2000, residual: float = 1e-8
+    dual: DualMesh, is_wall: gb.Array, stream: Stream, *, sweeps: int = 2000, residual: float = 1e-8
 ) -> Steady:
     """Sweep from the free stream until the residual is met or the sweeps are used up."""
     rhs, rates = euler_rhs(dual, is_wall, stream), euler_rates(dual)
@@ -56,7 +56,7 @@ def steady_state(
     return Steady(primitives(state), left, done)
 
 
-def _outward(dual: DualMesh) -> Array:
+def _outward(dual: DualMesh) -> gb.Array:
     """Face normals in the order of `dual.neighbour`, out of the cell whose neighbour it is, (2E,
     2).
     """
@@ -117,7 +117,7 @@ class Forces:
     peak: float
 
 
-def forces(dual: DualMesh, is_wall: Array, stream: Stream, primitive: Array) -> Forces:
+def forces(dual: DualMesh, is_wall: gb.Array, stream: Stream, primitive: gb.Array) -> Forces:
     """The pressure on the walls, integrated exactly where it is linear along an edge."""
     wall, normal = dual.wall[is_wall], dual.wall_normal[is_wall]
     pressure = (primitive[:, 3] - PRESSURE) / (0.5 * stream.mach**2)  # (N,)

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from gsnobench.data import Array
+import gsnobench as gb
 from gsnobench_plugins.solvers.equations.burgers import Flow, burgers_rhs
 from gsnobench_plugins.solvers.methods.fem import factorise
 
@@ -23,14 +23,14 @@ SLOWEST_DECAYS = 5  # steps in the decay time of the slowest mode
 class HeatModes:
     """The K slowest modes at the free nodes of a flow, orthonormal in its lumped mass."""
 
-    values: Array  # (K,) ascending
-    vectors: Array  # (n, K)
+    values: gb.Array  # (K,) ascending
+    vectors: gb.Array  # (n, K)
 
-    def amplitudes(self, flow: Flow, state: Array) -> Array:
+    def amplitudes(self, flow: Flow, state: gb.Array) -> gb.Array:
         """Coefficients of a field, (K, d)."""
         return np.asarray(self.vectors.T @ (flow.mass[:, None] * state))
 
-    def missed(self, flow: Flow, state: Array) -> float:
+    def missed(self, flow: Flow, state: gb.Array) -> float:
         """Share of the norm of a field that the modes do not carry."""
         total = float(np.sum(flow.mass[:, None] * state**2))
         carried = float(np.sum(self.amplitudes(flow, state) ** 2))
@@ -50,8 +50,8 @@ def heat_modes(flow: Flow, count: int) -> HeatModes:
 
 
 def march_in_modes(
-    flow: Flow, modes: HeatModes, rates: Array, state: Array, times: Sequence[float]
-) -> list[Array]:
+    flow: Flow, modes: HeatModes, rates: gb.Array, state: gb.Array, times: Sequence[float]
+) -> list[gb.Array]:
     """States (n, d) at all times but the first, from the state at the first; mode k decays at
     rates[k].
 
@@ -61,7 +61,7 @@ def march_in_modes(
     advect = burgers_rhs(flow, 0.0)
     change = np.empty_like(state)
 
-    def advection(amplitudes: Array) -> Array:
+    def advection(amplitudes: gb.Array) -> gb.Array:
         advect(modes.vectors @ amplitudes, change)
         return modes.amplitudes(flow, change)
 

@@ -11,8 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import SuperLU, splu
 
-from gsnobench.data import Array
-from gsnobench.errors import DataError
+import gsnobench as gb
 from gsnobench_plugins.solvers.methods.taylor_hood import QUADRATURE, TaylorHood, scatter
 
 TOLERANCE = 1e-11  # of the residual, relative to the first one of an increment
@@ -37,7 +36,7 @@ class RivlinSaunders:
         """Shear modulus at rest."""
         return 2.0 * (self.c1 + self.c2)
 
-    def deviator(self, stretch: Array) -> Array:
+    def deviator(self, stretch: gb.Array) -> gb.Array:
         """Deviatoric Cauchy stress xx, yy, xy (zz = -xx - yy) for gradients F (..., 2, 2); the
         pressure has no part in it.
         """
@@ -49,7 +48,7 @@ class RivlinSaunders:
         return np.stack([self.shear * xx - mean, self.shear * yy - mean, self.shear * xy], axis=-1)
 
 
-def von_mises(deviator: Array) -> Array:
+def von_mises(deviator: gb.Array) -> gb.Array:
     """sqrt(3/2 s : s) of deviators (..., 3): xx, yy, xy with zz = -xx - yy."""
     xx, yy, xy = (deviator[..., k] for k in range(3))
     return np.asarray(np.sqrt(3.0 * (xx**2 + yy**2 + xx * yy + xy**2)))
@@ -59,12 +58,12 @@ def von_mises(deviator: Array) -> Array:
 class Deformation:
     """A solution: displacement (n, 2), pressure above that at rest (v,), and what it took."""
 
-    displacement: Array
-    pressure: Array
+    displacement: gb.Array
+    pressure: gb.Array
     iterations: int
     factorisations: int
 
-    def stretch(self, space: TaylorHood) -> Array:
+    def stretch(self, space: TaylorHood) -> gb.Array:
         """F = 1 + grad u at the quadrature points, (M, Q, 2, 2)."""
         return np.asarray(space.gradient(self.displacement) + np.eye(2))
 
@@ -72,9 +71,9 @@ class Deformation:
 def deform(
     space: TaylorHood,
     material: RivlinSaunders,
-    load: Array,
-    is_fixed: Array,
-    values: Array | None = None,
+    load: gb.Array,
+    is_fixed: gb.Array,
+    values: gb.Array | None = None,
 ) -> Deformation:
     """Equilibrium under a dead load (dofs,), where unknowns `is_fixed` (dofs,) keep their values
     (default 0).
@@ -105,7 +104,7 @@ def deform(
             before, norm, steps = norm, float(np.linalg.norm(residual)), steps + 1
             factors = factors if norm <= SLOW * before or norm <= TOLERANCE * first else None
         if not norm <= TOLERANCE * first:
-            raise DataError(
+            raise gb.DataError(
                 f"solid: no equilibrium was found (residual {norm / first:.1e} after {ITERATIONS} "
                 "steps of Newton's method); "
                 "expected a load that the solid can bear; lower the traction"
@@ -114,7 +113,7 @@ def deform(
     return Deformation(state[: 2 * n].reshape(n, 2), material.shear * state[2 * n :], steps, made)
 
 
-def internal_forces(space: TaylorHood, material: RivlinSaunders, found: Deformation) -> Array:
+def internal_forces(space: TaylorHood, material: RivlinSaunders, found: Deformation) -> gb.Array:
     """Forces of the stress on the unknowns (dofs,): the load at free ones, load and reaction at
     fixed ones; then -int (J - 1).
     """
@@ -124,23 +123,23 @@ def internal_forces(space: TaylorHood, material: RivlinSaunders, found: Deformat
     return forces
 
 
-def _resultant(space: TaylorHood, load: Array) -> Array:
+def _resultant(space: TaylorHood, load: gb.Array) -> gb.Array:
     return np.asarray(load[: 2 * len(space.nodes)].reshape(-1, 2).sum(axis=0))
 
 
-def _cofactor(matrices: Array) -> Array:
+def _cofactor(matrices: gb.Array) -> gb.Array:
     """cof F = det F F^-T of (..., 2, 2)."""
     a, b, c, d = (matrices[..., i, j] for i in (0, 1) for j in (0, 1))
     return np.stack([np.stack([d, -c], axis=-1), np.stack([-b, a], axis=-1)], axis=-2)
 
 
-def _split(space: TaylorHood, state: Array) -> tuple[Array, Array]:
+def _split(space: TaylorHood, state: gb.Array) -> tuple[gb.Array, gb.Array]:
     """Displacement gradient (M, Q, 2, 2) and pressure (M, Q)."""
     n = len(space.nodes)
     return space.gradient(state[: 2 * n].reshape(n, 2)), space.linear(state[2 * n :])
 
 
-def _forces(space: TaylorHood, state: Array) -> Array:
+def _forces(space: TaylorHood, state: gb.Array) -> gb.Array:
     """int P : grad v and -int (J - 1) r for every shape function, in units of the shear modulus,
     (dofs,).
     """
@@ -162,7 +161,7 @@ def _forces(space: TaylorHood, state: Array) -> Array:
     )
 
 
-def _factorise(space: TaylorHood, state: Array, free: Array) -> SuperLU:
+def _factorise(space: TaylorHood, state: gb.Array, free: gb.Array) -> SuperLU:
     """Sparse factors of the derivative of `_forces`, symmetric and, by a touch of compressibility,
     quasi-definite.
     """
@@ -179,7 +178,7 @@ def _factorise(space: TaylorHood, state: Array, free: Array) -> SuperLU:
     )
 
 
-def _tangent(space: TaylorHood, state: Array) -> Array:
+def _tangent(space: TaylorHood, state: gb.Array) -> gb.Array:
     """Derivative of the forces of every cell by its unknowns, (M, 15, 15)."""
     slope, pressure = _split(space, state)
     g, w = space.gradients, space.weights

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from gsnobench.data import Array
+import gsnobench as gb
 from gsnobench_plugins.solvers.methods.quadrilaterals import QuadGrid, Sparsity
 
 # The only licence given to the compiler is to fuse a product and a sum into one rounding.
@@ -32,7 +32,7 @@ class ChannelSpace:
         return Sparsity.of(self.grid)
 
     @cached_property
-    def fixed(self) -> Array:
+    def fixed(self) -> gb.Array:
         """Prescribed unknowns, (size,) bool."""
         fixed = np.zeros(self.grid.size, dtype=bool)
         velocity = self.grid.velocity
@@ -41,7 +41,7 @@ class ChannelSpace:
         return fixed
 
     @cached_property
-    def fixed_entries(self) -> tuple[Array, Array]:
+    def fixed_entries(self) -> tuple[gb.Array, gb.Array]:
         """Where the matrix has rows of prescribed unknowns, and where their diagonal is."""
         pattern = self.sparsity
         columns = np.repeat(np.arange(self.grid.size), np.diff(pattern.indptr))
@@ -60,13 +60,13 @@ class ChannelFlow:
     """
 
     space: ChannelSpace
-    slope: Array  # (along, Q) d centre / dx at the Gauss points
+    slope: gb.Array  # (along, Q) d centre / dx at the Gauss points
     viscosity: float
-    force: Array  # (M, Q^2, 2) f at the Gauss points
+    force: gb.Array  # (M, Q^2, 2) f at the Gauss points
 
     @classmethod
     def of(
-        cls, space: ChannelSpace, slope: Callable[[Array], Array], viscosity: float
+        cls, space: ChannelSpace, slope: Callable[[gb.Array], gb.Array], viscosity: float
     ) -> ChannelFlow:
         """Without a force."""
         along, _across = space.grid.gauss_coordinates()
@@ -77,7 +77,7 @@ class ChannelFlow:
         """The same flow with another viscosity."""
         return replace(self, viscosity=viscosity)
 
-    def residual(self, state: Array) -> Array:
+    def residual(self, state: gb.Array) -> gb.Array:
         """Weak residual of momentum and continuity, (size,); zero for prescribed unknowns."""
         grid, tables = self.space.grid, self.space.grid.tables
         out = np.zeros(grid.size)
@@ -88,7 +88,7 @@ class ChannelFlow:
         out[self.space.fixed] = 0.0
         return out
 
-    def jacobian(self, state: Array, rate: float = 0.0) -> sp.csc_array:
+    def jacobian(self, state: gb.Array, rate: float = 0.0) -> sp.csc_array:
         """Derivative of the residual, plus `rate` times the mass of the velocity; identity rows for
         prescribed unknowns.
         """

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gsnobench.data import Array, Mesh
-from gsnobench.files import Cache
+import gsnobench as gb
 from gsnobench_plugins.solvers.equations.burgers import Flow, burgers_rhs, make_flow, top_speed
 from gsnobench_plugins.solvers.equations.heat_modes import HeatModes, heat_modes, march_in_modes
 from gsnobench_plugins.solvers.methods.integrate import rk4
@@ -27,13 +26,13 @@ class NestedFlow:
     end.
     """
 
-    meshes: tuple[Mesh, Mesh]  # coarse, fine
+    meshes: tuple[gb.Mesh, gb.Mesh]  # coarse, fine
     flows: tuple[Flow, Flow]
     modes: tuple[HeatModes, HeatModes] | None
     published: int  # nodes
 
     @property
-    def rates(self) -> Array:
+    def rates(self) -> gb.Array:
         """Eigenvalues of -Laplace extrapolated from both meshes, (K,)."""
         assert self.modes is not None
         coarse, fine = self.modes
@@ -41,7 +40,12 @@ class NestedFlow:
 
 
 def nest(
-    mesh: Mesh, refine: Callable[[Mesh], Mesh], *, refinements: int, with_modes: bool, cache: Cache
+    mesh: gb.Mesh,
+    refine: Callable[[gb.Mesh], gb.Mesh],
+    *,
+    refinements: int,
+    with_modes: bool,
+    cache: gb.Cache,
 ) -> NestedFlow:
     """Refine a published mesh and prepare both levels; the modes are kept in the cache."""
     levels = [mesh]
@@ -57,8 +61,8 @@ def nest(
     return NestedFlow((coarse, fine), flows, modes, mesh.size)
 
 
-def _cached_modes(mesh: Mesh, flow: Flow, cache: Cache) -> HeatModes:
-    def compute() -> dict[str, Array]:
+def _cached_modes(mesh: gb.Mesh, flow: Flow, cache: gb.Cache) -> HeatModes:
+    def compute() -> dict[str, gb.Array]:
         modes = heat_modes(flow, MODES)
         return {"values": modes.values, "vectors": modes.vectors}
 
@@ -67,8 +71,8 @@ def _cached_modes(mesh: Mesh, flow: Flow, cache: Cache) -> HeatModes:
 
 
 def solve(
-    nested: NestedFlow, initial: Sequence[Array], times: Sequence[float], *, viscosity: float
-) -> Array:
+    nested: NestedFlow, initial: Sequence[gb.Array], times: Sequence[float], *, viscosity: float
+) -> gb.Array:
     """Velocity at the published nodes at each time, (T, N, d), from the node values (N_level, d) on
     the coarse and fine mesh.
 
@@ -101,12 +105,12 @@ def solve(
 
 def march(
     flow: Flow,
-    initial: Array,
+    initial: gb.Array,
     times: Sequence[float],
     *,
     viscosity: float,
     modes: HeatModes | None = None,
-) -> list[Array]:
+) -> list[gb.Array]:
     """States (n, d) at the times, up to and including the first that the modes carry; steps follow
     the present top speed.
     """
@@ -120,7 +124,7 @@ def march(
     return states
 
 
-def to_nodes(flow: Flow, state: Array) -> Array:
+def to_nodes(flow: Flow, state: gb.Array) -> gb.Array:
     """Values at all nodes, zero on the boundary, (N, d)."""
     values = np.zeros((flow.nodes, state.shape[1]))
     values[flow.free] = state

@@ -9,8 +9,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 from scipy.spatial import KDTree
 
-from gsnobench.data import Array
-from gsnobench.errors import DataError
+import gsnobench as gb
 from gsnobench_plugins.solvers.meshing.surface_mesh import BoxLattice, rings
 from gsnobench_plugins.solvers.methods.panel import Panels, make_panels, normal_matrix, source_field
 
@@ -27,21 +26,21 @@ class Flow:
     """
 
     panels: Panels
-    density: Array  # (M/2,) of the panels at y >= 0
-    vertices: Array  # (V, 3)
-    potential: Array  # (V,)
-    neighbours: Array  # (V, K) vertices around each vertex, padded with itself
-    held: Array  # (V,) how many of them are real
+    density: gb.Array  # (M/2,) of the panels at y >= 0
+    vertices: gb.Array  # (V, 3)
+    potential: gb.Array  # (V,)
+    neighbours: gb.Array  # (V, K) vertices around each vertex, padded with itself
+    held: gb.Array  # (V,) how many of them are real
 
 
-def solve_flow(lattice: BoxLattice, half: Array, *, ground: bool = True) -> Flow:
+def solve_flow(lattice: BoxLattice, half: gb.Array, *, ground: bool = True) -> Flow:
     """The flow past the body whose vertices with y >= 0 are `half`, (H, 3), in units of the
     stream's speed.
     """
     panels = make_panels(half[lattice.half], ("y", "z") if ground else ("y",))
     matrix = normal_matrix(panels)
 
-    def apply(density: Array) -> Array:
+    def apply(density: gb.Array) -> gb.Array:
         return (matrix @ density.astype(np.float32)).astype(np.float64)
 
     operator = LinearOperator(matrix.shape, matvec=apply, dtype=np.float64)
@@ -49,7 +48,7 @@ def solve_flow(lattice: BoxLattice, half: Array, *, ground: bool = True) -> Flow
         operator, -panels.normals @ STREAM, rtol=TOLERANCE, restart=ITERATIONS, maxiter=1
     )
     if state != 0:
-        raise DataError(
+        raise gb.DataError(
             f"panels: no solution after {ITERATIONS} iterations; expected about 10; the body may "
             "cut itself"
         )
@@ -58,12 +57,12 @@ def solve_flow(lattice: BoxLattice, half: Array, *, ground: bool = True) -> Flow
     return Flow(panels, density, lattice.whole_vectors(half), lattice.whole(potential), table, held)
 
 
-def volume_velocity(flow: Flow, points: Array) -> Array:
+def volume_velocity(flow: Flow, points: gb.Array) -> gb.Array:
     """Velocity at places outside the body, (P, 3)."""
     return np.asarray(STREAM + source_field(flow.panels, flow.density, points)[1])
 
 
-def surface_velocity(flow: Flow, points: Array, normals: Array) -> Array:
+def surface_velocity(flow: Flow, points: gb.Array, normals: gb.Array) -> gb.Array:
     """Velocity along the body at places on it, (P, 3): the slope of a cubic through the potential
     at nearby vertices.
     """
@@ -91,12 +90,12 @@ def surface_velocity(flow: Flow, points: Array, normals: Array) -> Array:
     return np.asarray(slopes[:, 4:5] * first + slopes[:, 1:2] * second)
 
 
-def pressure_coefficient(velocity: Array) -> Array:
+def pressure_coefficient(velocity: gb.Array) -> gb.Array:
     """1 - |v|^2 by Bernoulli, velocity in units of the stream's speed, (P,)."""
     return np.asarray(1.0 - np.sum(velocity**2, axis=1))
 
 
-def force_coefficients(points: Array, triangles: Array, pressure: Array) -> Array:
+def force_coefficients(points: gb.Array, triangles: gb.Array, pressure: gb.Array) -> gb.Array:
     """Force of the pressure coefficient at the vertices on a closed body over its frontal area,
     (3,).
     """

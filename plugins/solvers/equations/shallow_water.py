@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from gsnobench.data import Array
+import gsnobench as gb
 from gsnobench_plugins.solvers.methods.finite_volume import DualMesh
 from gsnobench_plugins.solvers.methods.integrate import Rhs
 
@@ -49,7 +49,7 @@ def shallow_water_rhs(dual: DualMesh, water: Water) -> Rhs:
     face = np.column_stack([dual.normal, length, 0.5 * (1.0 - KAPPA) * dual.offset])  # (E, 5)
     share = 1.0 / dual.volume
 
-    def rhs(state: Array, out: Array) -> None:
+    def rhs(state: gb.Array, out: gb.Array) -> None:
         _primitives(state, gravity, depth, node)
         _gradients(node, dual.start, dual.neighbour, dual.slope)
         out[...] = 0.0

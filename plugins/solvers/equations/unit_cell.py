@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gsnobench.data import Array, Mesh
+import gsnobench as gb
 from gsnobench_plugins.solvers.meshing.local_refinement import refine_where
 from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
 from gsnobench_plugins.solvers.meshing.sizing import GRADATION, TRIANGLE, SizeFunction
@@ -23,7 +23,7 @@ SHORTEST = 0.4  # edge at a tight bend, relative to the others
 GRADED = 3.0  # edges around a clamped corner that are refined further, half as many each time
 
 
-def mesh_cell(void: Void, nodes: int) -> Mesh:
+def mesh_cell(void: Void, nodes: int) -> gb.Mesh:
     """A mesh of exactly `nodes` nodes, those of the void on its curve. Tags: bottom, top, sides,
     void.
     """
@@ -34,10 +34,10 @@ def mesh_cell(void: Void, nodes: int) -> Mesh:
     is_void = mesh.tags["hole"]
     points = mesh.points.copy()
     points[is_void] = void.snap(points[is_void])
-    return Mesh(points, mesh.cells, cell_tags(points, is_void))
+    return gb.Mesh(points, mesh.cells, cell_tags(points, is_void))
 
 
-def _bend_size(outline: Array, nodes: int) -> SizeFunction | None:
+def _bend_size(outline: gb.Array, nodes: int) -> SizeFunction | None:
     """Relative edge lengths that are no longer than the radius of a tight bend near it; None if an
     even mesh resolves all.
     """
@@ -51,20 +51,22 @@ def _bend_size(outline: Array, nodes: int) -> SizeFunction | None:
         return None
     places, lengths = outline[is_tight], bend[is_tight] / even
 
-    def size(points: Array) -> Array:
+    def size(points: gb.Array) -> gb.Array:
         away = np.linalg.norm(points[:, None] - places, axis=2) / even
         return np.asarray(np.clip(np.min(lengths + GRADATION * away, axis=1), SHORTEST, 1.0))
 
     return size
 
 
-def cell_tags(points: Array, is_void: Array) -> dict[str, Array]:
+def cell_tags(points: gb.Array, is_void: gb.Array) -> dict[str, gb.Array]:
     """The tags of nodes of the square; its corners carry two."""
     x, y = points.T
     return {"bottom": y == 0.0, "top": y == 1.0, "sides": (x == 0.0) | (x == 1.0), "void": is_void}
 
 
-def refine_cell(mesh: Mesh, void: Void, *, times: int, rims: int = 0, gradings: int = 0) -> Mesh:
+def refine_cell(
+    mesh: gb.Mesh, void: Void, *, times: int, rims: int = 0, gradings: int = 0
+) -> gb.Mesh:
     """Nested refinement: all cells `times` times, those at the void `rims` and those at the clamped
     corners `gradings` more.
 
@@ -85,15 +87,15 @@ def refine_cell(mesh: Mesh, void: Void, *, times: int, rims: int = 0, gradings: 
     return mesh
 
 
-def _snapped(refined: tuple[Mesh, Array], before: int, void: Void) -> Mesh:
+def _snapped(refined: tuple[gb.Mesh, gb.Array], before: int, void: Void) -> gb.Mesh:
     mesh, edges = refined
     is_bent = mesh.tags["void"][before:]
     points = mesh.points.copy()
     points[before:][is_bent] = void.halfway(*(points[edges[is_bent, end]] for end in (0, 1)))
-    return Mesh(points, mesh.cells, mesh.tags)
+    return gb.Mesh(points, mesh.cells, mesh.tags)
 
 
-def bent_space(mesh: Mesh, void: Void) -> TaylorHood:
+def bent_space(mesh: gb.Mesh, void: Void) -> TaylorHood:
     """Taylor-Hood elements whose edges follow the curve of the void."""
     cells = cells_of(mesh)
     edges = mesh_edges(cells)

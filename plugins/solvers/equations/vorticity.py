@@ -19,8 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from gsnobench.data import Array, Mesh
-from gsnobench.errors import DataError
+import gsnobench as gb
 from gsnobench_plugins.solvers.meshing.topology import boundary_edges, cell_measures, cells_of
 from gsnobench_plugins.solvers.methods.corners import corner_coefficient
 from gsnobench_plugins.solvers.methods.fem import factorise, lumped_mass, stiffness
@@ -39,38 +38,38 @@ class Elimination:
     Indices are unsigned, which spares compiled loops the test for negative ones.
     """
 
-    nodes: Array  # (n,) uint32, in the order of elimination
-    start: Array  # (n + 1,) uint32
-    row: Array  # (nnz,) uint32: the columns of L below its unit diagonal
-    value: Array  # (nnz,)
-    share: Array  # (n,) 1 / D
+    nodes: gb.Array  # (n,) uint32, in the order of elimination
+    start: gb.Array  # (n + 1,) uint32
+    row: gb.Array  # (nnz,) uint32: the columns of L below its unit diagonal
+    value: gb.Array  # (nnz,)
+    share: gb.Array  # (n,) 1 / D
 
 
 @dataclass(frozen=True, eq=False)
 class VorticityScheme:
     """What the scheme knows of a mesh."""
 
-    mass: Array  # (N,) lumped
-    edge: Array  # (E, 2) uint32
+    mass: gb.Array  # (N,) lumped
+    edge: gb.Array  # (E, 2) uint32
     # (E, 2) uint32: the nodes opposite the edge, on its left and on its right; on the rim a rim
     # node
-    across: Array
-    stiffness: Array  # (E,) integral of grad phi_i . grad phi_j
+    across: gb.Array
+    stiffness: gb.Array  # (E,) integral of grad phi_i . grad phi_j
     poisson: Elimination
 
-    def stream_function(self, vorticity: Array) -> Array:
+    def stream_function(self, vorticity: gb.Array) -> gb.Array:
         """psi with -Laplace psi = w, zero on the whole boundary, (N,)."""
         psi = np.zeros(self.mass.size)
         _solve(self.poisson, self.mass, vorticity, np.empty(self.poisson.nodes.size), psi)
         return psi
 
-    def advection(self, psi: Array, vorticity: Array) -> Array:
+    def advection(self, psi: gb.Array, vorticity: gb.Array) -> gb.Array:
         """Integrals of -(u . grad w) phi_i, (N,)."""
         out = np.zeros(self.mass.size)
         _exchange(self.edge, self.across, np.zeros(len(self.edge)), psi, vorticity, out)
         return out
 
-    def advective_rate(self, psi: Array) -> float:
+    def advective_rate(self, psi: gb.Array) -> float:
         """A bound on the frequencies of the advection by psi, 1/s: largest row sum of its matrix
         between unit-mass nodes.
         """
@@ -81,7 +80,7 @@ class VorticityScheme:
         length tells.
         """
 
-        def rhs(state: Array, out: Array) -> None:
+        def rhs(state: gb.Array, out: gb.Array) -> None:
             out[...] = 0.0
             _exchange(self.edge, self.across, self.stiffness, still, state, out)
             out /= self.mass
@@ -90,13 +89,13 @@ class VorticityScheme:
         return spectral_radius(rhs, self.mass.shape)
 
 
-def vorticity_scheme(mesh: Mesh) -> VorticityScheme:
+def vorticity_scheme(mesh: gb.Mesh) -> VorticityScheme:
     """The scheme on a triangle mesh with counter-clockwise cells; psi is zero on all its boundary
     loops.
     """
     cells = cells_of(mesh)
     if cell_measures(mesh.points, cells).min() <= 0:
-        raise DataError(
+        raise gb.DataError(
             "mesh: some cells are flat or clockwise; expected positive areas; reorder them"
         )
     edge, across = _edges(cells, mesh.size)
@@ -113,7 +112,7 @@ def vorticity_scheme(mesh: Mesh) -> VorticityScheme:
     )
 
 
-def _edges(cells: Array, count: int) -> tuple[Array, Array]:
+def _edges(cells: gb.Array, count: int) -> tuple[gb.Array, gb.Array]:
     """Every edge once, first < second, with the nodes opposite on its left and right, (E, 2) each."""
     first, second, third = (
         cells.ravel(),
@@ -131,7 +130,7 @@ def _edges(cells: Array, count: int) -> tuple[Array, Array]:
     return edge, across
 
 
-def _eliminate(matrix: sp.csr_array, nodes: Array) -> Elimination:
+def _eliminate(matrix: sp.csr_array, nodes: gb.Array) -> Elimination:
     factors = factorise(matrix)
     assert np.array_equal(factors.perm_r, factors.perm_c)  # no pivoting, so U = D L^T
     below = sp.tril(factors.L, k=-1).tocsc()
@@ -146,12 +145,12 @@ def _eliminate(matrix: sp.csr_array, nodes: Array) -> Elimination:
     )
 
 
-def vorticity_rhs(scheme: VorticityScheme, viscosity: float, source: Array) -> Rhs:
+def vorticity_rhs(scheme: VorticityScheme, viscosity: float, source: gb.Array) -> Rhs:
     """The rate of change of the vorticity (N,) under a source (N,)."""
     psi, unknowns = np.zeros(scheme.mass.size), np.empty(scheme.poisson.nodes.size)
     diffusion, share = viscosity * scheme.stiffness, 1.0 / scheme.mass
 
-    def rhs(state: Array, out: Array) -> None:
+    def rhs(state: gb.Array, out: gb.Array) -> None:
         _solve(scheme.poisson, scheme.mass, state, unknowns, psi)
         out[...] = 0.0
         _exchange(scheme.edge, scheme.across, diffusion, psi, state, out)
@@ -166,12 +165,12 @@ class VorticityFlow:
 
     scheme: VorticityScheme
     viscosity: float
-    source: Array  # (N,)
+    source: gb.Array  # (N,)
     decay: float  # 1/s
 
     def march(
-        self, vorticity: Array, times: Sequence[float], *, step: float = LONGEST_STEP
-    ) -> Iterator[Array]:
+        self, vorticity: gb.Array, times: Sequence[float], *, step: float = LONGEST_STEP
+    ) -> Iterator[gb.Array]:
         """The vorticity at each of the times, (N,), from that at the first.
 
         Before each interval the step is set anew, to `step` over the fastest rate of the flow as it
@@ -183,7 +182,7 @@ class VorticityFlow:
         for interval in zip(times[:-1], times[1:], strict=True):
             frequency = self.scheme.advective_rate(self.scheme.stream_function(state))
             if not math.isfinite(frequency):
-                raise DataError(
+                raise gb.DataError(
                     f"vorticity: it is not finite at t = {interval[0]:g}; expected a bounded flow; "
                     "weaken the source or the start"
                 )
@@ -193,7 +192,7 @@ class VorticityFlow:
             yield state
 
 
-def vorticity_flow(scheme: VorticityScheme, viscosity: float, source: Array) -> VorticityFlow:
+def vorticity_flow(scheme: VorticityScheme, viscosity: float, source: gb.Array) -> VorticityFlow:
     """The flow of a viscous fluid under a steady source of vorticity."""
     return VorticityFlow(scheme, viscosity, source, viscosity * scheme.diffusive_rate())
 
@@ -202,7 +201,7 @@ def vorticity_flow(scheme: VorticityScheme, viscosity: float, source: Array) -> 
 
 
 def _solve(
-    poisson: Elimination, mass: Array, vorticity: Array, unknowns: Array, psi: Array
+    poisson: Elimination, mass: gb.Array, vorticity: gb.Array, unknowns: gb.Array, psi: gb.Array
 ) -> None:
     _substitute(
         poisson.nodes,

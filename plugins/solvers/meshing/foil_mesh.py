@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial import cKDTree
 
-from gsnobench.data import Array, Mesh
+import gsnobench as gb
 from gsnobench_plugins.solvers.meshing.polygon import mesh_inside
 from gsnobench_plugins.solvers.meshing.sizing import TRIANGLE, SizeFunction, sample_domain
 from gsnobench_plugins.solvers.shapes.naca import Section
@@ -28,7 +28,7 @@ def boundary_counts(nodes: int) -> tuple[int, int]:
     return 2 * round(0.5 * PUBLIC[1] * finer), round(PUBLIC[2] * finer)
 
 
-def foil_mesh(section: Section, *, nodes: int, radius: float, angle: float = 20.0) -> Mesh:
+def foil_mesh(section: Section, *, nodes: int, radius: float, angle: float = 20.0) -> gb.Mesh:
     """Mesh a disc of `radius` chords around a section; tags: boundary, foil, far. Edges grow
     steadily away from the foil.
     """
@@ -38,14 +38,14 @@ def foil_mesh(section: Section, *, nodes: int, radius: float, angle: float = 20.
     far = CENTRE + radius * np.stack([np.cos(turn), np.sin(turn)], axis=1)
     size = _graded(foil, far, nodes, radius)
     mesh = mesh_inside([far, foil], nodes=nodes, size=size, angle=angle)
-    return Mesh(
+    return gb.Mesh(
         mesh.points,
         mesh.cells,
         {"boundary": mesh.tags["boundary"], "foil": mesh.tags["hole"], "far": mesh.tags["outer"]},
     )
 
 
-def _graded(foil: Array, far: Array, nodes: int, radius: float) -> SizeFunction:
+def _graded(foil: gb.Array, far: gb.Array, nodes: int, radius: float) -> SizeFunction:
     """Edge length h(foil) + h(far) (d / radius)^p at distance d from the foil, p such that the mesh
     has `nodes` nodes.
     """
@@ -55,7 +55,7 @@ def _graded(foil: Array, far: Array, nodes: int, radius: float) -> SizeFunction:
     tree = cKDTree(foil)
 
     def size_of(power: float) -> SizeFunction:
-        def size(points: Array) -> Array:
+        def size(points: gb.Array) -> gb.Array:
             away, nearest = tree.query(points)
             return np.asarray(here[nearest] + there * (away / radius) ** power)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import Delaunay
 
-from gsnobench.data import Array, Mesh
+import gsnobench as gb
 from gsnobench_plugins.solvers.meshing.sizing import Sizing
 from gsnobench_plugins.solvers.meshing.topology import boundary_edges, cell_measures, corner_angles
 from gsnobench_plugins.solvers.shapes.geometry import contains
@@ -18,13 +18,13 @@ from gsnobench_plugins.solvers.shapes.geometry import contains
 class Frame:
     """What stays fixed while the interior nodes move."""
 
-    rim: tuple[Array, ...]  # boundary nodes of each loop
-    boundary: Array  # (Nb, 2) the same, in one array
-    segments: Array  # (Nb, 2) node pairs, the domain on their left
+    rim: tuple[gb.Array, ...]  # boundary nodes of each loop
+    boundary: gb.Array  # (Nb, 2) the same, in one array
+    segments: gb.Array  # (Nb, 2) node pairs, the domain on their left
     sizing: Sizing
 
 
-def make_frame(rim: Sequence[Array], sizing: Sizing) -> Frame:
+def make_frame(rim: Sequence[gb.Array], sizing: Sizing) -> Frame:
     first, segments = 0, []
     for loop in rim:
         index = first + np.arange(len(loop))
@@ -33,7 +33,7 @@ def make_frame(rim: Sequence[Array], sizing: Sizing) -> Frame:
     return Frame(tuple(rim), np.concatenate(rim), np.concatenate(segments), sizing)
 
 
-def triangulate(frame: Frame, points: Array) -> Array:
+def triangulate(frame: Frame, points: gb.Array) -> gb.Array:
     """Delaunay triangles inside the domain, counter-clockwise, (M, 3)."""
     triangles = Delaunay(points).simplices.astype(np.int64)
     is_clockwise = cell_measures(points, triangles) < 0
@@ -46,11 +46,11 @@ def triangulate(frame: Frame, points: Array) -> Array:
     return np.delete(triangles, doubtful[~inside], axis=0)
 
 
-def is_conforming(frame: Frame, triangles: Array, nodes: int) -> bool:
+def is_conforming(frame: Frame, triangles: gb.Array, nodes: int) -> bool:
     """All boundary segments are edges of one triangle, there are no other rim edges, and every node
     is used.
     """
-    rim = boundary_edges(Mesh(frame.boundary, triangles))
+    rim = boundary_edges(gb.Mesh(frame.boundary, triangles))
     wanted = np.sort(frame.segments[:, 0] * nodes + frame.segments[:, 1])
     return (
         np.array_equal(np.sort(rim[:, 0] * nodes + rim[:, 1]), wanted)
@@ -69,7 +69,7 @@ def sharpest_corner(frame: Frame) -> float:
     return smallest
 
 
-def loop_tags(frame: Frame, nodes: int) -> dict[str, Array]:
+def loop_tags(frame: Frame, nodes: int) -> dict[str, gb.Array]:
     loop_of = np.full(nodes, -1)
     loop_of[: len(frame.boundary)] = np.repeat(
         np.arange(len(frame.rim)), [len(loop) for loop in frame.rim]

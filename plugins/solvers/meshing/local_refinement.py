@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gsnobench.data import Array, Mesh
+import gsnobench as gb
 from gsnobench_plugins.solvers.meshing.topology import boundary_facets, cells_of, mesh_edges
 
 
-def refine_where(mesh: Mesh, is_marked: Array) -> tuple[Mesh, Array]:
+def refine_where(mesh: gb.Mesh, is_marked: gb.Array) -> tuple[gb.Mesh, gb.Array]:
     """Split marked triangles (M,) into four; also the edges (K, 2) whose midpoints are the new
     nodes N, N+1, ...
 
@@ -31,10 +31,10 @@ def refine_where(mesh: Mesh, is_marked: Array) -> tuple[Mesh, Array]:
         tag: np.concatenate([held, on_rim & held[chosen].all(axis=1)])
         for tag, held in mesh.tags.items()
     }
-    return Mesh(points, _split(triangles, middle[sides]), tags), chosen
+    return gb.Mesh(points, _split(triangles, middle[sides]), tags), chosen
 
 
-def _sides(triangles: Array, size: int) -> tuple[Array, Array]:
+def _sides(triangles: gb.Array, size: int) -> tuple[gb.Array, gb.Array]:
     """All edges (E, 2), and for every triangle the places of its sides 01, 12, 20 among them, (M,
     3).
     """
@@ -47,7 +47,7 @@ def _sides(triangles: Array, size: int) -> tuple[Array, Array]:
     return edges, np.searchsorted(number, low * size + high)
 
 
-def _closure(sides: Array, is_marked: Array, count: int) -> Array:
+def _closure(sides: gb.Array, is_marked: gb.Array, count: int) -> gb.Array:
     """Which edges are split: those of marked cells, and of every cell that would else have two
     split sides, (E,) bool.
     """
@@ -59,7 +59,7 @@ def _closure(sides: Array, is_marked: Array, count: int) -> Array:
     return is_split
 
 
-def _split(triangles: Array, middles: Array) -> Array:
+def _split(triangles: gb.Array, middles: gb.Array) -> gb.Array:
     """The new triangles, given the middle node of each side or -1, (M', 3), oriented as their
     parents.
     """

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gsnobench.data import Array, Mesh
+import gsnobench as gb
 from gsnobench.meshes.operators import triangulation
 
 # of x^4 = x + 1: its inverse powers are the steps of an evenly spread sequence (Roberts 2018)
@@ -14,7 +14,7 @@ ROOT = 1.2207440846057596
 STEPS = ROOT ** -np.arange(1.0, 4.0)
 
 
-def spread(boxes: Array, turns: Array, start: int, stop: int, shifts: Array) -> Array:
+def spread(boxes: gb.Array, turns: gb.Array, start: int, stop: int, shifts: gb.Array) -> gb.Array:
     """Points `start` to `stop` of an endless sequence that fills several boxes (B, 2, 3) at once,
     (stop - start, 3).
 
@@ -33,12 +33,12 @@ def spread(boxes: Array, turns: Array, start: int, stop: int, shifts: Array) -> 
 
 
 def take_allowed(
-    sequence: Callable[[int, int], Array], allowed: Callable[[Array], Array], count: int
-) -> Array:
+    sequence: Callable[[int, int], gb.Array], allowed: Callable[[gb.Array], gb.Array], count: int
+) -> gb.Array:
     """The first `count` allowed points of a sequence, (count, 3), whatever the count: fewer are a
     part of more.
     """
-    kept: list[Array] = []
+    kept: list[gb.Array] = []
     start, found = 0, 0
     while found < count:
         block = sequence(start, start + 4096)
@@ -48,11 +48,13 @@ def take_allowed(
     return np.concatenate(kept)[:count]
 
 
-def cells_between(points: Array, is_surface: Array, inside: Callable[[Array], Array]) -> Array:
+def cells_between(
+    points: gb.Array, is_surface: gb.Array, inside: Callable[[gb.Array], gb.Array]
+) -> gb.Array:
     """Delaunay tetrahedra of points on and around a body without those inside it, (M, 4); every
     point keeps a cell.
     """
-    cells = triangulation(Mesh(points))
+    cells = triangulation(gb.Mesh(points))
     among = np.flatnonzero(is_surface[cells].all(axis=1))  # only these can lie inside
     is_inside = np.zeros(len(cells), dtype=bool)
     is_inside[among] = inside(points[cells[among]].mean(axis=1))

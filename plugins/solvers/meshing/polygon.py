@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gsnobench.data import Array, Mesh
-from gsnobench.errors import DataError
+import gsnobench as gb
 from gsnobench_plugins.solvers.meshing.framing import (
     Frame,
     is_conforming,
@@ -56,15 +55,15 @@ ATTEMPTS = 8
 
 
 def mesh_polygon(
-    outer: Array,
-    holes: Sequence[Array] = (),
+    outer: gb.Array,
+    holes: Sequence[gb.Array] = (),
     *,
     nodes: int,
     size: SizeFunction | None = None,
     sweeps: int = 40,
     seed: int = 0,
     angle: float = 25.0,
-) -> Mesh:
+) -> gb.Mesh:
     """A mesh of exactly `nodes` nodes, boundary nodes first (loop by loop), whose angles are at
     least `angle` degrees.
 
@@ -82,7 +81,7 @@ def mesh_polygon(
         sizing, rim = fit_sizing(loops, relative, wanted)
         frame = make_frame(rim, sizing)
         if len(frame.boundary) >= nodes:
-            raise DataError(
+            raise gb.DataError(
                 f"mesh: the outline takes {len(frame.boundary)} of {nodes} nodes; expected some to "
                 "be left for the inside; "
                 "ask for more nodes"
@@ -92,7 +91,7 @@ def mesh_polygon(
             best = max(best, min_angle(mesh))
             if min_angle(mesh) >= min(angle, 0.98 * sharpest_corner(frame)):
                 return mesh
-    raise DataError(
+    raise gb.DataError(
         f"mesh: no conforming mesh of {nodes} nodes with angles of {angle:g} degrees was found "
         f"(best {best:.1f}); "
         "ask for more nodes, smooth the outline or lower `angle`"
@@ -100,14 +99,14 @@ def mesh_polygon(
 
 
 def mesh_inside(
-    rim: Sequence[Array],
+    rim: Sequence[gb.Array],
     *,
     nodes: int,
     size: SizeFunction,
     sweeps: int = 40,
     seed: int = 0,
     angle: float = 25.0,
-) -> Mesh:
+) -> gb.Mesh:
     """As `mesh_polygon`, but the boundary nodes are exactly the given ones (outer loop, then holes)
     and `size` gives the edge lengths themselves, which the node count should about agree with."""
     loops = _checked_loops(rim[0], rim[1:])
@@ -119,35 +118,35 @@ def mesh_inside(
             best = max(best, min_angle(mesh))
             if best >= angle:
                 return mesh
-    raise DataError(
+    raise gb.DataError(
         f"mesh: no conforming mesh of {nodes} nodes with angles of {angle:g} degrees was found "
         f"(best {best:.1f}) between "
         f"{len(frame.boundary)} given boundary nodes; ask for another node count or lower `angle`"
     )
 
 
-def _checked_loops(outer: Array, holes: Sequence[Array]) -> list[Array]:
+def _checked_loops(outer: gb.Array, holes: Sequence[gb.Array]) -> list[gb.Array]:
     """The outline counter-clockwise, then the holes clockwise; simple, separate, holes inside."""
     loops = [clean_loop(outer, label="outline")]
     loops += [clean_loop(hole, label=f"hole {i}", clockwise=True) for i, hole in enumerate(holes)]
     if crossing_segments(*segments_of(loops)):
-        raise DataError(
+        raise gb.DataError(
             "outline: loops cross themselves or each other; expected simple, separate loops; check "
             "the outline"
         )
     for i, hole in enumerate(loops[1:]):
         if not contains(loops[:1], hole[:1]).all():
-            raise DataError(
+            raise gb.DataError(
                 f"hole {i}: it lies outside the outline; expected it inside; check its coordinates"
             )
     return loops
 
 
-def _even(points: Array) -> Array:
+def _even(points: gb.Array) -> gb.Array:
     return np.ones(len(points))
 
 
-def _fill(frame: Frame, nodes: int, sweeps: int, rng: np.random.Generator) -> Mesh | None:
+def _fill(frame: Frame, nodes: int, sweeps: int, rng: np.random.Generator) -> gb.Mesh | None:
     """Interior nodes: lattice, exact count, smoothing with exchanges of badly placed nodes; None if
     not conforming.
     """
@@ -164,13 +163,13 @@ def _fill(frame: Frame, nodes: int, sweeps: int, rng: np.random.Generator) -> Me
     points, triangles = polish(frame, points)
     if len(points) != nodes or not is_conforming(frame, triangles, nodes):
         return None
-    return Mesh(points, triangles, loop_tags(frame, nodes))
+    return gb.Mesh(points, triangles, loop_tags(frame, nodes))
 
 
 # ---------------------------------------------------------------------------------- starting points
 
 
-def _lattice(frame: Frame, rng: np.random.Generator) -> Array:
+def _lattice(frame: Frame, rng: np.random.Generator) -> gb.Array:
     """Hexagonal lattices, one for each factor of two of the edge length, clipped to the inside, (m,
     2).
     """
@@ -194,7 +193,7 @@ def _lattice(frame: Frame, rng: np.random.Generator) -> Array:
     return np.concatenate(kept) if kept else np.zeros((0, 2))
 
 
-def _hexagons(low: Array, high: Array, step: float, rng: np.random.Generator) -> Array:
+def _hexagons(low: gb.Array, high: gb.Array, step: float, rng: np.random.Generator) -> gb.Array:
     low = low - rng.uniform(0.0, 1.0, 2) * step
     rows = np.arange(low[1], high[1], step * np.sqrt(3) / 2)
     columns = np.arange(low[0], high[0], step)
@@ -203,7 +202,7 @@ def _hexagons(low: Array, high: Array, step: float, rng: np.random.Generator) ->
     return np.stack([x.ravel(), y.ravel()], axis=1)
 
 
-def _set_count(frame: Frame, points: Array, inside: int) -> Array:
+def _set_count(frame: Frame, points: gb.Array, inside: int) -> gb.Array:
     """Add nodes in the largest triangles or drop the most crowded ones until `inside` interior
     nodes are left.
     """
@@ -221,7 +220,7 @@ def _set_count(frame: Frame, points: Array, inside: int) -> Array:
     return points
 
 
-def _insert(frame: Frame, points: Array, triangles: Array, count: int) -> Array:
+def _insert(frame: Frame, points: gb.Array, triangles: gb.Array, count: int) -> gb.Array:
     """Nodes at the centres of the triangles largest for their place, no two of them sharing a node."""
     centres = points[triangles].mean(axis=1)
     order = np.argsort(
@@ -230,7 +229,7 @@ def _insert(frame: Frame, points: Array, triangles: Array, count: int) -> Array:
     return np.concatenate([points, centres[_apart(order[: 8 * count + 8], triangles, count)]])
 
 
-def _drop(frame: Frame, points: Array, triangles: Array, count: int) -> Array:
+def _drop(frame: Frame, points: gb.Array, triangles: gb.Array, count: int) -> gb.Array:
     """Remove the interior nodes with the smallest stars for their place, no two of them neighbours."""
     fixed = len(frame.boundary)
     star = _star_sizes(frame, points, triangles)
@@ -245,7 +244,7 @@ def _drop(frame: Frame, points: Array, triangles: Array, count: int) -> Array:
     return np.delete(points, dropped, axis=0)
 
 
-def _star_sizes(frame: Frame, points: Array, triangles: Array) -> Array:
+def _star_sizes(frame: Frame, points: gb.Array, triangles: gb.Array) -> gb.Array:
     """Area around each node over that of six ideal triangles; about 1 for a well placed interior
     node.
     """
@@ -254,13 +253,13 @@ def _star_sizes(frame: Frame, points: Array, triangles: Array) -> Array:
     return np.asarray(star / (6 * TRIANGLE * frame.sizing(points) ** 2))
 
 
-def _neighbour_lists(edges: Array, count: int) -> list[Array]:
+def _neighbour_lists(edges: gb.Array, count: int) -> list[gb.Array]:
     both = np.concatenate([edges, edges[:, ::-1]])
     both = both[np.argsort(both[:, 0], kind="stable")]
     return np.split(both[:, 1], np.cumsum(np.bincount(both[:, 0], minlength=count))[:-1])
 
 
-def _apart(order: Array, triangles: Array, count: int) -> list[int]:
+def _apart(order: gb.Array, triangles: gb.Array, count: int) -> list[int]:
     """The first `count` triangles in this order that share no node with an earlier one."""
     used: set[int] = set()
     chosen: list[int] = []
@@ -272,7 +271,7 @@ def _apart(order: Array, triangles: Array, count: int) -> list[int]:
     return chosen
 
 
-def _exchange(frame: Frame, points: Array, triangles: Array) -> Array:
+def _exchange(frame: Frame, points: gb.Array, triangles: gb.Array) -> gb.Array:
     """Take the most crowded interior nodes away and put as many where triangles are too large; the
     count stays.
     """

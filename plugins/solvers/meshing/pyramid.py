@@ -7,8 +7,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial import Delaunay, cKDTree
 
-from gsnobench.data import Array, Mesh
-from gsnobench.errors import DataError
+import gsnobench as gb
 from gsnobench_plugins.solvers.meshing.tetrahedra import dihedral_angles, lift_slivers
 from gsnobench_plugins.solvers.meshing.topology import boundary_facets, cell_measures
 
@@ -22,7 +21,7 @@ REACH = np.array([0.0, 2.0, 0.0, 2.0, 0.0]) / np.sqrt([1.0, 5.0, 5.0, 5.0, 5.0])
 ON_FACE = 1e-9
 
 
-def mesh_pyramid(nodes: int, *, angle: float = 15.0, seed: int = 0, attempts: int = 8) -> Mesh:
+def mesh_pyramid(nodes: int, *, angle: float = 15.0, seed: int = 0, attempts: int = 8) -> gb.Mesh:
     """A mesh of exactly `nodes` nodes, boundary nodes first, whose dihedral angles are at least
     `angle` degrees.
 
@@ -32,7 +31,7 @@ def mesh_pyramid(nodes: int, *, angle: float = 15.0, seed: int = 0, attempts: in
     divisions = max(2, round(DIVISIONS * np.cbrt(nodes)))
     rim = boundary_nodes(divisions)
     if len(rim) >= nodes:
-        raise DataError(
+        raise gb.DataError(
             f"mesh: the boundary takes {len(rim)} of {nodes} nodes; expected some inside; ask for "
             "more nodes"
         )
@@ -43,20 +42,20 @@ def mesh_pyramid(nodes: int, *, angle: float = 15.0, seed: int = 0, attempts: in
         smallest = float(dihedral_angles(points, cells).min())
         best = max(best, smallest)
         if smallest >= angle and is_conforming(points, cells, len(rim)):
-            return Mesh(points, cells, {"boundary": np.arange(nodes) < len(rim)})
-    raise DataError(
+            return gb.Mesh(points, cells, {"boundary": np.arange(nodes) < len(rim)})
+    raise gb.DataError(
         f"mesh: no conforming pyramid of {nodes} nodes with dihedral angles of {angle:g} degrees "
         f"was found (best {best:.1f}); "
         "ask for more nodes or lower `angle`"
     )
 
 
-def depths(points: Array) -> Array:
+def depths(points: gb.Array) -> gb.Array:
     """Distance of points to the base and to the four sides, (m, 5), positive inside."""
     return np.asarray(REACH - points @ OUTWARD.T)
 
 
-def boundary_nodes(divisions: int) -> Array:
+def boundary_nodes(divisions: int) -> gb.Array:
     """Nodes on the faces: squares on the base, layers of shrinking squares up to the apex, (3
     divisions^2 + 2, 3).
     """
@@ -73,7 +72,7 @@ def boundary_nodes(divisions: int) -> Array:
     return np.concatenate(layers) / divisions
 
 
-def is_conforming(points: Array, cells: Array, fixed: int) -> bool:
+def is_conforming(points: gb.Array, cells: gb.Array, fixed: int) -> bool:
     """All cells are positive and fill the pyramid, every node is used, and the outer facets lie on
     its faces.
     """
@@ -90,7 +89,7 @@ def is_conforming(points: Array, cells: Array, fixed: int) -> bool:
     )
 
 
-def _interior(rim: Array, divisions: int, count: int, rng: np.random.Generator) -> Array:
+def _interior(rim: gb.Array, divisions: int, count: int, rng: np.random.Generator) -> gb.Array:
     """A body-centred cubic lattice inside, as fine as gives `count` nodes, a little shaken, (count,
     3).
     """
@@ -101,7 +100,7 @@ def _interior(rim: Array, divisions: int, count: int, rng: np.random.Generator) 
     wall = cKDTree(np.concatenate([rim, below_apex]))
     shift = rng.uniform(0.0, 1.0, 3)
 
-    def lattice(step: float) -> Array:
+    def lattice(step: float) -> gb.Array:
         along = np.arange(-1, int(1.0 / step) + 2) * step
         cubes = np.stack(np.meshgrid(along, along, along, indexing="ij"), axis=-1).reshape(-1, 3)
         points = np.concatenate([cubes, cubes + 0.5 * step]) + shift * step
@@ -119,7 +118,7 @@ def _interior(rim: Array, divisions: int, count: int, rng: np.random.Generator) 
     return np.asarray(points + rng.normal(0.0, 0.01 * edge, points.shape))
 
 
-def _settle(points: Array, fixed: int, angle: float) -> tuple[Array, Array]:
+def _settle(points: gb.Array, fixed: int, angle: float) -> tuple[gb.Array, gb.Array]:
     """Alternate Delaunay cells and moves of the nodes of slivers; the last moves go for a little
     more than asked.
     """
@@ -131,7 +130,7 @@ def _settle(points: Array, fixed: int, angle: float) -> tuple[Array, Array]:
     return lift_slivers(points, cells, fixed=fixed, target=angle + 3.0), cells
 
 
-def _inner_cells(points: Array, fixed: int) -> Array:
+def _inner_cells(points: gb.Array, fixed: int) -> gb.Array:
     """Delaunay cells without the flat ones on the faces, positively oriented, (M, 4)."""
     cells = Delaunay(points).simplices.astype(np.int64)
     turned = cell_measures(points, cells) < 0.0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gsnobench.data import Array, Mesh
-from gsnobench.errors import DataError
+import gsnobench as gb
 from gsnobench_plugins.solvers.meshing.topology import boundary_facets, cells_of, mesh_edges
 
 # even permutations of a cell's nodes that bring each of the three pairs of opposite edges to the
@@ -29,7 +28,7 @@ CHILDREN = np.array(
 )
 
 
-def refine_tetrahedra(mesh: Mesh) -> Mesh:
+def refine_tetrahedra(mesh: gb.Mesh) -> gb.Mesh:
     """Split every tetrahedron into eight, its inner octahedron along the shortest diagonal.
 
     New nodes N, N+1, ... are the midpoints of `mesh_edges`; one carries a tag if its edge lies on
@@ -37,7 +36,7 @@ def refine_tetrahedra(mesh: Mesh) -> Mesh:
     """
     cells = cells_of(mesh)
     if cells.shape[1] != 4:
-        raise DataError(
+        raise gb.DataError(
             f"mesh: cells of {cells.shape[1]} nodes cannot be refined; expected tetrahedra; pass a "
             "3D mesh"
         )
@@ -54,10 +53,10 @@ def refine_tetrahedra(mesh: Mesh) -> Mesh:
         for tag, held in mesh.tags.items()
     }
     points = np.concatenate([mesh.points, mesh.points[edges].mean(axis=1)])
-    return Mesh(points, local[:, CHILDREN].reshape(-1, 4), tags)
+    return gb.Mesh(points, local[:, CHILDREN].reshape(-1, 4), tags)
 
 
-def _turned(points: Array, cells: Array) -> Array:
+def _turned(points: gb.Array, cells: gb.Array) -> gb.Array:
     """The cells with their nodes turned so that the shortest diagonal joins the midpoints of edges
     02 and 13.
     """
@@ -70,7 +69,7 @@ def _turned(points: Array, cells: Array) -> Array:
     return np.take_along_axis(cells, turn, axis=1)
 
 
-def _rim_edges(cells: Array, size: int) -> Array:
+def _rim_edges(cells: gb.Array, size: int) -> gb.Array:
     """Numbers of the edges that lie on the boundary."""
     facets = boundary_facets(cells)
     low, high = np.sort(

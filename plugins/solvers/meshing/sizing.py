@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gsnobench.data import Array
-from gsnobench.errors import DataError
+import gsnobench as gb
 from gsnobench_plugins.solvers.shapes.geometry import arc_length, contains, find_corners, points_at
 
-SizeFunction = Callable[[Array], Array]
+SizeFunction = Callable[[gb.Array], gb.Array]
 GRADATION = 0.35  # growth of the edge length per unit of distance away from a small feature
 TRIANGLE = np.sqrt(3.0) / 4.0  # area of an equilateral triangle with unit edges
 
@@ -22,16 +21,16 @@ class Sizing:
 
     relative: SizeFunction
     scale: float
-    sources: Array  # (k, 2) places of small features
-    limits: Array  # (k,) edge length there
+    sources: gb.Array  # (k, 2) places of small features
+    limits: gb.Array  # (k,) edge length there
 
-    def __call__(self, points: Array) -> Array:
+    def __call__(self, points: gb.Array) -> gb.Array:
         """Wanted edge length at points (m, 2), (m,)."""
         return np.minimum(
             self.scale * relative_size(self.relative, points), self.feature_limit(points)
         )
 
-    def feature_limit(self, points: Array, *, block: int = 8192) -> Array:
+    def feature_limit(self, points: gb.Array, *, block: int = 8192) -> gb.Array:
         """The edge length that the features alone allow, (m,)."""
         allowed = np.full(len(points), np.inf)
         if len(self.sources):
@@ -40,7 +39,7 @@ class Sizing:
                 allowed[first : first + block] = np.min(self.limits + GRADATION * away, axis=1)
         return allowed
 
-    def with_features(self, places: Array, limits: Array) -> Sizing:
+    def with_features(self, places: gb.Array, limits: gb.Array) -> Sizing:
         """The same sizing with more features."""
         return replace(
             self,
@@ -49,11 +48,11 @@ class Sizing:
         )
 
 
-def relative_size(size: SizeFunction, points: Array) -> Array:
+def relative_size(size: SizeFunction, points: gb.Array) -> gb.Array:
     """Values of a user's size function, checked to be positive."""
     values = np.asarray(size(points), dtype=float)
     if values.shape != (len(points),) or not np.isfinite(values).all() or (values <= 0).any():
-        raise DataError(
+        raise gb.DataError(
             f"size: it returned shape {values.shape} with values that are not all positive; "
             f"expected ({len(points)},) "
             "positive lengths; mend the size function"
@@ -61,7 +60,9 @@ def relative_size(size: SizeFunction, points: Array) -> Array:
     return values
 
 
-def sample_domain(loops: Sequence[Array], size: SizeFunction, nodes: int) -> tuple[Array, Array]:
+def sample_domain(
+    loops: Sequence[gb.Array], size: SizeFunction, nodes: int
+) -> tuple[gb.Array, gb.Array]:
     """Midpoints (q, 2) and areas (q,) of a quadtree over the domain, finer where the size function
     is small.
     """
@@ -89,7 +90,7 @@ def sample_domain(loops: Sequence[Array], size: SizeFunction, nodes: int) -> tup
     return points[inside], areas[inside]
 
 
-def place_on_loop(loop: Array, sizing: Sizing) -> tuple[Array, Array]:
+def place_on_loop(loop: gb.Array, sizing: Sizing) -> tuple[gb.Array, gb.Array]:
     """Boundary nodes of one loop, evenly spaced in units of the local edge length between corners:
     nodes and is-corner.
     """
@@ -116,14 +117,16 @@ def place_on_loop(loop: Array, sizing: Sizing) -> tuple[Array, Array]:
     flags = np.concatenate(is_corner)
     nodes[flags] = loop[corners]
     if len(nodes) < 3:
-        raise DataError(
+        raise gb.DataError(
             f"outline: {len(nodes)} boundary nodes cannot close a loop; expected three or more; "
             "ask for more nodes"
         )
     return nodes, flags
 
 
-def crowded_places(rim: Sequence[Array], corners: Sequence[Array]) -> tuple[Array, Array]:
+def crowded_places(
+    rim: Sequence[gb.Array], corners: Sequence[gb.Array]
+) -> tuple[gb.Array, gb.Array]:
     """Where boundary segments are too long for what lies across the domain, or short between
     corners: places, lengths.
     """
@@ -159,21 +162,21 @@ def crowded_places(rim: Sequence[Array], corners: Sequence[Array]) -> tuple[Arra
     )
 
 
-def _previous(first: Array, index: Array, loop_of: Array) -> Array:
+def _previous(first: gb.Array, index: gb.Array, loop_of: gb.Array) -> gb.Array:
     return np.where(index == first[loop_of], first[loop_of + 1] - 1, index - 1)
 
 
-def _next(first: Array, index: Array, loop_of: Array) -> Array:
+def _next(first: gb.Array, index: gb.Array, loop_of: gb.Array) -> gb.Array:
     return np.where(index == first[loop_of + 1] - 1, first[loop_of], index + 1)
 
 
 def fit_sizing(
-    loops: Sequence[Array], size: SizeFunction, nodes: int
-) -> tuple[Sizing, list[Array]]:
+    loops: Sequence[gb.Array], size: SizeFunction, nodes: int
+) -> tuple[Sizing, list[gb.Array]]:
     """The sizing whose mesh has about `nodes` nodes, and the boundary nodes of every loop."""
     points, areas = sample_domain(loops, size, nodes)
     if not len(points):
-        raise DataError(
+        raise gb.DataError(
             "outline: it encloses no area that a mesh could fill; expected a simple polygon; check "
             "the outline"
         )
@@ -191,7 +194,7 @@ def fit_sizing(
 
 
 def _fit_scale(
-    loops: Sequence[Array], sizing: Sizing, points: Array, areas: Array, nodes: int
+    loops: Sequence[gb.Array], sizing: Sizing, points: gb.Array, areas: gb.Array, nodes: int
 ) -> float:
     """Bisection on the scale: N = (T + Nb) / 2 + 1 - holes, with T and Nb from the integrals of
     1/h^2 and 1/h.
@@ -214,7 +217,7 @@ def _fit_scale(
     reach = float(np.sqrt(areas.sum()) / np.median(relative))
     low, high = 1e-6 * reach, 1e6 * reach
     if count(high) > nodes:
-        raise DataError(
+        raise gb.DataError(
             f"mesh: {nodes} nodes cannot resolve the outline, whose features alone need about "
             f"{int(count(high)) + 1}; "
             "ask for more nodes or simplify the outline"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial import cKDTree
 
-from gsnobench.data import Array
+import gsnobench as gb
 from gsnobench_plugins.solvers.meshing.framing import Frame, is_conforming, triangulate
 from gsnobench_plugins.solvers.meshing.topology import cell_measures, corner_angles
 
 
-def smooth(frame: Frame, points: Array, triangles: Array) -> Array:
+def smooth(frame: Frame, points: gb.Array, triangles: gb.Array) -> gb.Array:
     """One sweep of density-weighted optimal-Delaunay smoothing: nodes move towards nearby
     circumcentres.
     """
@@ -48,7 +48,7 @@ def smooth(frame: Frame, points: Array, triangles: Array) -> Array:
     return result
 
 
-def clear_segments(frame: Frame, points: Array) -> Array:
+def clear_segments(frame: Frame, points: gb.Array) -> gb.Array:
     """Push interior nodes out of the circles that have boundary segments as diameters, so that
     Delaunay keeps those.
     """
@@ -68,8 +68,8 @@ def clear_segments(frame: Frame, points: Array) -> Array:
 
 
 def polish(
-    frame: Frame, points: Array, *, target: float = 30.0, rounds: int = 30
-) -> tuple[Array, Array]:
+    frame: Frame, points: gb.Array, *, target: float = 30.0, rounds: int = 30
+) -> tuple[gb.Array, gb.Array]:
     """Move the interior nodes of the worst triangles to where their smallest angle is largest."""
     triangles = triangulate(frame, points)
     fixed = len(frame.boundary)
@@ -99,7 +99,7 @@ def polish(
     return points, triangles
 
 
-def _stars(triangles: Array, count: int) -> list[Array]:
+def _stars(triangles: gb.Array, count: int) -> list[gb.Array]:
     order = np.argsort(triangles.ravel(), kind="stable")
     return np.split(order // 3, np.cumsum(np.bincount(triangles.ravel(), minlength=count))[:-1])
 
@@ -109,7 +109,7 @@ _DIRECTIONS = np.stack(
 )
 
 
-def _best_place(points: Array, star: Array, node: int) -> Array | None:
+def _best_place(points: gb.Array, star: gb.Array, node: int) -> gb.Array | None:
     """The place near a node where the smallest angle of its star is largest, if that beats the
     present one.
     """

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gsnobench.data import Array
+import gsnobench as gb
 from gsnobench_plugins.solvers.meshing.topology import mesh_edges
 
 
-def subdivide(points: Array, cells: Array, pieces: int) -> tuple[Array, Array]:
+def subdivide(points: gb.Array, cells: gb.Array, pieces: int) -> tuple[gb.Array, gb.Array]:
     """Points and cells of the mesh whose edges are the old ones cut into `pieces` equal parts; old
     nodes keep their numbers.
 
@@ -31,14 +31,14 @@ def subdivide(points: Array, cells: Array, pieces: int) -> tuple[Array, Array]:
     )
 
 
-def _lattice(pieces: int) -> tuple[Array, Array]:
+def _lattice(pieces: int) -> tuple[gb.Array, gb.Array]:
     """Steps along the first and the last side of a triangle, for each of its lattice points."""
     i, j = np.meshgrid(np.arange(pieces + 1), np.arange(pieces + 1), indexing="ij")
     inside = i + j <= pieces
     return i[inside], j[inside]
 
 
-def _number(cells: Array, edges: Array, pieces: int, *, nodes: int) -> Array:
+def _number(cells: gb.Array, edges: gb.Array, pieces: int, *, nodes: int) -> gb.Array:
     """The global number of every lattice point of every triangle, (M, lattice)."""
     i, j = _lattice(pieces)
     table = np.empty((len(cells), len(i)), dtype=np.int64)
@@ -60,7 +60,7 @@ def _number(cells: Array, edges: Array, pieces: int, *, nodes: int) -> Array:
     return table
 
 
-def _triangles(pieces: int) -> Array:
+def _triangles(pieces: int) -> gb.Array:
     """The small triangles of one lattice, (pieces^2, 3), counter-clockwise as their parent."""
     i, j = _lattice(pieces)
     place = np.full((pieces + 2, pieces + 2), -1)

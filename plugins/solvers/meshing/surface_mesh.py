@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from gsnobench.data import Array
+import gsnobench as gb
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,17 +18,17 @@ class BoxLattice:
     those with y > 0.
     """
 
-    places: Array  # (H, 3) from (-1, 0, -1) to (1, 1, 1), evenly spaced
-    numbers: Array  # (H, 3) the same as lattice numbers from 0
-    mirrored: Array  # (V - H,) which of the H is mirrored to point H, H+1, ...
-    half: Array  # (M/2, 3) triangles of the side y >= 0, outward
-    triangles: Array  # (M, 3) of the whole, the half first
+    places: gb.Array  # (H, 3) from (-1, 0, -1) to (1, 1, 1), evenly spaced
+    numbers: gb.Array  # (H, 3) the same as lattice numbers from 0
+    mirrored: gb.Array  # (V - H,) which of the H is mirrored to point H, H+1, ...
+    half: gb.Array  # (M/2, 3) triangles of the side y >= 0, outward
+    triangles: gb.Array  # (M, 3) of the whole, the half first
 
-    def whole(self, values: Array) -> Array:
+    def whole(self, values: gb.Array) -> gb.Array:
         """Values at the H points continued evenly to all, (V, ...)."""
         return np.concatenate([values, values[self.mirrored]])
 
-    def whole_vectors(self, vectors: Array) -> Array:
+    def whole_vectors(self, vectors: gb.Array) -> gb.Array:
         """Vectors at the H points continued to all as in a mirror, (V, 3)."""
         return np.concatenate([vectors, vectors[self.mirrored] * [1.0, -1.0, 1.0]])
 
@@ -51,7 +51,7 @@ def box_lattice(along: int, across: int, up: int) -> BoxLattice:
     return BoxLattice(places, numbers, mirrored, half, np.concatenate([half, image[half][:, ::-1]]))
 
 
-def _cut(quads: Array, corners: Array, middle: Array) -> Array:
+def _cut(quads: gb.Array, corners: gb.Array, middle: gb.Array) -> gb.Array:
     """Two triangles a square, (2 Q, 3), cut along the diagonal that points away from the middle of
     its face: at a corner of the box it halves the angle that opens when the box is rounded."""
     outward = quads.mean(axis=1) - middle  # (Q, 3)
@@ -61,10 +61,10 @@ def _cut(quads: Array, corners: Array, middle: Array) -> Array:
     return turned[:, [0, 1, 2, 0, 2, 3]].reshape(-1, 3)
 
 
-def _quads(along: int, across: int, up: int) -> list[Array]:
+def _quads(along: int, across: int, up: int) -> list[gb.Array]:
     """Squares of the five faces with y >= 0, each (Q, 4, 3), outward."""
 
-    def face(first: int, second: int, fixed: int, at: int) -> Array:
+    def face(first: int, second: int, fixed: int, at: int) -> gb.Array:
         """Squares that turn from axis `first` to axis `second`."""
         steps = (along, across, up)
         a, b = (
@@ -87,7 +87,7 @@ def _quads(along: int, across: int, up: int) -> list[Array]:
     ]
 
 
-def rings(triangles: Array, count: int, reach: int) -> tuple[Array, Array]:
+def rings(triangles: gb.Array, count: int, reach: int) -> tuple[gb.Array, gb.Array]:
     """Neighbours of every vertex within `reach` edges, (V, K) padded with the vertex itself, and
     how many are real, (V,).
     """
@@ -109,20 +109,20 @@ def rings(triangles: Array, count: int, reach: int) -> tuple[Array, Array]:
     return table, held
 
 
-def enclosed_volume(points: Array, triangles: Array) -> float:
+def enclosed_volume(points: gb.Array, triangles: gb.Array) -> float:
     """Volume inside a closed mesh, positive if its triangles face outward."""
     a, b, c = (points[triangles[:, i]] for i in range(3))
     return float(np.sum(a * np.cross(b, c)) / 6)
 
 
-def is_closed(triangles: Array) -> bool:
+def is_closed(triangles: gb.Array) -> bool:
     """Whether every edge belongs to two triangles that run along it in opposite directions."""
     ends = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
     directed, counts = np.unique(ends, axis=0, return_counts=True)
     return bool(np.all(counts == 1) and np.array_equal(directed, np.unique(ends[:, ::-1], axis=0)))
 
 
-def triangle_angles(points: Array, triangles: Array) -> Array:
+def triangle_angles(points: gb.Array, triangles: gb.Array) -> gb.Array:
     """The three angles of every triangle in degrees, (M, 3)."""
     corners = points[triangles]
     one, other = np.roll(corners, -1, axis=1) - corners, np.roll(corners, 1, axis=1) - corners

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from gsnobench.data import Array, Mesh
+import gsnobench as gb
 from gsnobench_plugins.solvers.meshing.topology import cell_measures, cells_of
 
 STEPS = (0.02, 0.06, 0.15)  # of the size of a star, tried for each move
@@ -14,7 +14,7 @@ PATIENCE = 4
 WORST_FIRST = 60  # cells looked after in one round
 
 
-def dihedral_angles(points: Array, cells: Array) -> Array:
+def dihedral_angles(points: gb.Array, cells: gb.Array) -> gb.Array:
     """The six angles between the faces of every tetrahedron in degrees, (M, 6); flat ones have 0
     and 180.
     """
@@ -33,14 +33,14 @@ def dihedral_angles(points: Array, cells: Array) -> Array:
     return np.degrees(np.stack(angles, axis=1))
 
 
-def min_dihedral(mesh: Mesh) -> float:
+def min_dihedral(mesh: gb.Mesh) -> float:
     """Smallest dihedral angle of a tetrahedral mesh, in degrees."""
     return float(dihedral_angles(mesh.points, cells_of(mesh)).min())
 
 
 def lift_slivers(
-    points: Array, cells: Array, *, fixed: int, target: float, rounds: int = 60
-) -> Array:
+    points: gb.Array, cells: gb.Array, *, fixed: int, target: float, rounds: int = 60
+) -> gb.Array:
     """Move free nodes (from number `fixed` on) of the worst cells to where the smallest angle
     around them is largest.
 
@@ -70,7 +70,7 @@ def lift_slivers(
     return points
 
 
-def _stars(cells: Array, count: int) -> list[Array]:
+def _stars(cells: gb.Array, count: int) -> list[gb.Array]:
     """The cells around each node."""
     order = np.argsort(cells.ravel(), kind="stable")
     return np.split(
@@ -78,14 +78,14 @@ def _stars(cells: Array, count: int) -> list[Array]:
     )
 
 
-def _directions() -> Array:
+def _directions() -> gb.Array:
     """From the centre of a cube to its corners, edges and faces, unit length, (26, 3)."""
     steps = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
     steps = steps[np.any(steps != 0.0, axis=1)]
     return steps / np.linalg.norm(steps, axis=1, keepdims=True)
 
 
-def _best_place(points: Array, star: Array, node: int) -> Array | None:
+def _best_place(points: gb.Array, star: gb.Array, node: int) -> gb.Array | None:
     """The place near a node where the smallest angle of its star is largest, if that beats the
     present one.
     """

@@ -6,32 +6,31 @@ from itertools import combinations
 
 import numpy as np
 
-from gsnobench.data import Array, Mesh
-from gsnobench.errors import DataError
+import gsnobench as gb
 
 
-def cells_of(mesh: Mesh) -> Array:
+def cells_of(mesh: gb.Mesh) -> gb.Array:
     """The cells of a mesh that must have some."""
     if mesh.cells is None:
-        raise DataError(
+        raise gb.DataError(
             "mesh: it has no cells; this needs triangles or tetrahedra; give the mesh its cells"
         )
     return mesh.cells
 
 
-def cell_measures(points: Array, cells: Array) -> Array:
+def cell_measures(points: gb.Array, cells: gb.Array) -> gb.Array:
     """Signed area of triangles or volume of tetrahedra, (M,)."""
     sides = points[cells[:, 1:]] - points[cells[:, :1]]  # (M, d, d)
     return np.asarray(np.linalg.det(sides) / (2.0 if cells.shape[1] == 3 else 6.0))
 
 
-def mesh_edges(cells: Array) -> Array:
+def mesh_edges(cells: gb.Array) -> gb.Array:
     """Every edge once, (E, 2) with ascending ends, in lexicographic order."""
     pairs = [cells[:, pair] for pair in combinations(range(cells.shape[1]), 2)]
     return np.unique(np.sort(np.concatenate(pairs), axis=1), axis=0)
 
 
-def boundary_facets(cells: Array) -> Array:
+def boundary_facets(cells: gb.Array) -> gb.Array:
     """Facets that belong to one cell only, (F, k-1), as the cell orders them: edges run with the
     domain on their left.
     """
@@ -43,12 +42,12 @@ def boundary_facets(cells: Array) -> Array:
     return np.asarray(facets[np.sort(position[count == 1])])
 
 
-def boundary_edges(mesh: Mesh) -> Array:
+def boundary_edges(mesh: gb.Mesh) -> gb.Array:
     """Directed boundary edges of a triangle mesh, (F, 2), the domain on their left."""
     return boundary_facets(cells_of(mesh))
 
 
-def boundary_loops(mesh: Mesh) -> list[Array]:
+def boundary_loops(mesh: gb.Mesh) -> list[gb.Array]:
     """Closed boundary loops as node indices, each starting at its lowest node; the outer one
     counter-clockwise.
     """
@@ -64,7 +63,7 @@ def boundary_loops(mesh: Mesh) -> list[Array]:
     return loops
 
 
-def corner_angles(points: Array, triangles: Array) -> Array:
+def corner_angles(points: gb.Array, triangles: gb.Array) -> gb.Array:
     """The three angles of every triangle in degrees, (M, 3), in the order of its nodes."""
     a, b, c = (points[triangles[:, i]] for i in range(3))
     angles = []
@@ -75,12 +74,12 @@ def corner_angles(points: Array, triangles: Array) -> Array:
     return np.stack(angles, axis=1)
 
 
-def min_angle(mesh: Mesh) -> float:
+def min_angle(mesh: gb.Mesh) -> float:
     """Smallest angle of a triangle mesh, in degrees."""
     return float(corner_angles(mesh.points, cells_of(mesh)).min())
 
 
-def refine(mesh: Mesh) -> tuple[Mesh, Array]:
+def refine(mesh: gb.Mesh) -> tuple[gb.Mesh, gb.Array]:
     """Split every triangle into four; also the edges (E, 2) whose midpoints are the new nodes N,
     N+1, ...
 
@@ -89,14 +88,14 @@ def refine(mesh: Mesh) -> tuple[Mesh, Array]:
     """
     triangles = cells_of(mesh)
     if triangles.shape[1] != 3:
-        raise DataError(
+        raise gb.DataError(
             f"mesh: cells of {triangles.shape[1]} nodes cannot be refined; expected triangles; "
             "pass a 2D mesh"
         )
     edges = mesh_edges(triangles)
     number = edges[:, 0] * mesh.size + edges[:, 1]
 
-    def midpoint(i: int, j: int) -> Array:
+    def midpoint(i: int, j: int) -> gb.Array:
         low, high = np.sort(triangles[:, [i, j]], axis=1).T
         return np.asarray(mesh.size + np.searchsorted(number, low * mesh.size + high))
 
@@ -110,4 +109,4 @@ def refine(mesh: Mesh) -> tuple[Mesh, Array]:
         tag: np.concatenate([held, on_rim & held[edges].all(axis=1)])
         for tag, held in mesh.tags.items()
     }
-    return Mesh(points, cells, tags), edges
+    return gb.Mesh(points, cells, tags), edges

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from gsnobench.data import Array
+import gsnobench as gb
 from gsnobench_plugins.solvers.methods.direct import Factorise, Solve
 
 TOLERANCE = 1e-10  # Euclidean norm of the weak residual
@@ -28,13 +28,13 @@ LONGEST_MARCH = 200
 class System(Protocol):
     """Steady equations with their derivative, to which `rate` times the mass matrix is added."""
 
-    def residual(self, state: Array) -> Array: ...
-    def jacobian(self, state: Array, rate: float = 0.0) -> sp.csc_array: ...
+    def residual(self, state: gb.Array) -> gb.Array: ...
+    def jacobian(self, state: gb.Array, rate: float = 0.0) -> sp.csc_array: ...
 
 
 def newton(
-    system: System, state: Array, factorise: Factorise, tolerance: float = TOLERANCE
-) -> Array | None:
+    system: System, state: gb.Array, factorise: Factorise, tolerance: float = TOLERANCE
+) -> gb.Array | None:
     """The solution near `state`, or None as soon as a full step with a fresh Jacobian does not
     lower the residual.
 
@@ -63,7 +63,7 @@ def newton(
     return None
 
 
-def march(system: System, state: Array, factorise: Factorise) -> Array | None:
+def march(system: System, state: gb.Array, factorise: Factorise) -> gb.Array | None:
     """The steady state that the flow from `state` comes to, by linearised implicit Euler steps;
     None if it comes to none.
 
@@ -88,12 +88,12 @@ def march(system: System, state: Array, factorise: Factorise) -> Array | None:
 
 def continued(
     system_at: Callable[[float], System],
-    state: Array,
+    state: gb.Array,
     viscosity: float,
     factorise: Factorise,
     *,
     tolerance: float = TOLERANCE,
-) -> Array | None:
+) -> gb.Array | None:
     """The solution at `viscosity`, by way of larger ones where Newton's method needs them; None if
     that does not help.
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from gsnobench.data import Array, Mesh
-from gsnobench.errors import DataError
+import gsnobench as gb
 from gsnobench_plugins.solvers.meshing.topology import boundary_edges, cells_of
 from gsnobench_plugins.solvers.methods.fem import lumped_mass, solve_dirichlet, stiffness
 
@@ -32,11 +31,11 @@ class Corner:
     """
 
     node: int
-    place: Array  # (2,)
+    place: gb.Array  # (2,)
     direction: float
     angle: float
 
-    def singular(self, points: Array) -> Array:
+    def singular(self, points: gb.Array) -> gb.Array:
         """r^(pi/w) sin(pi t/w) at points (m, 2): harmonic, and zero on both sides of the corner."""
         away = points - self.place
         turned = np.arctan2(away[:, 1], away[:, 0]) - self.direction
@@ -47,7 +46,7 @@ class Corner:
         return np.asarray(np.hypot(*away.T) ** power * np.sin(power * turn))
 
 
-def reentrant_corners(mesh: Mesh) -> list[Corner]:
+def reentrant_corners(mesh: gb.Mesh) -> list[Corner]:
     """The corners of a triangle mesh whose inner angle is well above 180 degrees, in the order of
     their nodes.
     """
@@ -55,7 +54,7 @@ def reentrant_corners(mesh: Mesh) -> list[Corner]:
     after, before = edges[np.argsort(edges[:, 0])], edges[np.argsort(edges[:, 1])]
     nodes = after[:, 0]
     if not np.array_equal(nodes, before[:, 1]) or len(np.unique(nodes)) < len(nodes):
-        raise DataError(
+        raise gb.DataError(
             "mesh: its boundary is no set of simple loops; expected each boundary node on one "
             "loop; mend the mesh"
         )
@@ -70,11 +69,11 @@ def reentrant_corners(mesh: Mesh) -> list[Corner]:
     ]
 
 
-def _directions(steps: Array) -> Array:
+def _directions(steps: gb.Array) -> gb.Array:
     return np.asarray(np.arctan2(steps[:, 1], steps[:, 0]))
 
 
-def corner_coefficient(mesh: Mesh) -> Array:
+def corner_coefficient(mesh: gb.Mesh) -> gb.Array:
     """One coefficient a cell, (M,), for the stiffness of a problem with values given on the whole
     boundary: 1, but less in the cells at a re-entrant corner."""
     cells = cells_of(mesh)
@@ -89,7 +88,7 @@ def corner_coefficient(mesh: Mesh) -> Array:
     return coefficient
 
 
-def _softening(mesh: Mesh, corner: Corner, radius: float) -> float:
+def _softening(mesh: gb.Mesh, corner: Corner, radius: float) -> float:
     """The share at which the discrete solution has the mean of the singular function on a patch
     around the corner.
     """
@@ -97,10 +96,10 @@ def _softening(mesh: Mesh, corner: Corner, radius: float) -> float:
     is_near = np.linalg.norm(mesh.points[cells].mean(axis=1) - corner.place, axis=1) < radius
     at_corner = (cells[is_near] == corner.node).any(axis=1)
     nodes, numbers = np.unique(cells[is_near], return_inverse=True)
-    patch = Mesh(mesh.points[nodes], numbers.reshape(-1, 3))
+    patch = gb.Mesh(mesh.points[nodes], numbers.reshape(-1, 3))
     is_rim = np.isin(np.arange(patch.size), boundary_edges(patch))
     if at_corner.all() or is_rim.all():
-        raise DataError(
+        raise gb.DataError(
             f"mesh: edges are too long for the corner at {corner.place.round(3).tolist()}; "
             "expected some cells between it and "
             "the next corner; ask for more nodes"

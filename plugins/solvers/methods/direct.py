@@ -12,11 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
-from gsnobench.data import Array
-from gsnobench.errors import ParamError
+import gsnobench as gb
 
 LinearSolver = Literal["superlu", "pardiso"]
-Solve = Callable[[Array], Array]
+Solve = Callable[[gb.Array], gb.Array]
 Factorise = Callable[[sp.csc_array], Solve]
 # relative to its column: diagonal pivots keep the order, zero ones are passed over
 SMALLEST_PIVOT = 0.01
@@ -29,7 +28,7 @@ def factoriser(name: LinearSolver) -> Factorise:
     if name == "superlu":
         return _superlu
     if find_spec("pypardiso") is None:
-        raise ParamError(
+        raise gb.ParamError(
             "data.linear_solver: 'pardiso' needs the package pypardiso, which is not installed; "
             "pip install pypardiso, or take 'superlu'"
         )

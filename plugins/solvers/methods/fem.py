@@ -11,14 +11,13 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import SuperLU, splu
 from scipy.spatial import cKDTree
 
-from gsnobench.data import Array, Mesh
-from gsnobench.errors import DataError
+import gsnobench as gb
 from gsnobench_plugins.solvers.meshing.topology import cell_measures, cells_of
 
 FACTORIAL = {3: 2.0, 4: 6.0}  # nodes of a cell -> (parallelepiped / cell)
 
 
-def basis_gradients(points: Array, cells: Array) -> tuple[Array, Array]:
+def basis_gradients(points: gb.Array, cells: gb.Array) -> tuple[gb.Array, gb.Array]:
     """Gradients of the hat functions on each cell (M, k, d) and the measures of the cells (M,)."""
     sides = points[cells[:, 1:]] - points[cells[:, :1]]  # (M, d, d): row j is x_j+1 - x_0
     inverse = np.linalg.inv(sides)  # (M, d, d): column j is the gradient of hat j+1
@@ -27,21 +26,21 @@ def basis_gradients(points: Array, cells: Array) -> tuple[Array, Array]:
     return gradients, np.abs(np.linalg.det(sides)) / FACTORIAL[cells.shape[1]]
 
 
-def _scatter(cells: Array, local: Array, size: int) -> sp.csr_array:
+def _scatter(cells: gb.Array, local: gb.Array, size: int) -> sp.csr_array:
     """Sum of cell matrices (M, k, k) over a mesh of `size` nodes."""
     k = cells.shape[1]
     rows, columns = np.repeat(cells, k, axis=1).ravel(), np.tile(cells, (1, k)).ravel()
     return sp.coo_array((local.ravel(), (rows, columns)), shape=(size, size)).tocsr()
 
 
-def stiffness(mesh: Mesh, coefficient: Array | float = 1.0) -> sp.csr_array:
+def stiffness(mesh: gb.Mesh, coefficient: gb.Array | float = 1.0) -> sp.csr_array:
     """K_ij = integral of a grad phi_i . grad phi_j, with one coefficient a cell, (N, N)."""
     gradients, measures = basis_gradients(mesh.points, cells_of(mesh))
     local = np.einsum("m,mid,mjd->mij", measures * coefficient, gradients, gradients)
     return _scatter(cells_of(mesh), local, mesh.size)
 
 
-def mass(mesh: Mesh) -> sp.csr_array:
+def mass(mesh: gb.Mesh) -> sp.csr_array:
     """Consistent mass matrix, exact for linear functions, (N, N)."""
     cells = cells_of(mesh)
     k = cells.shape[1]
@@ -50,7 +49,7 @@ def mass(mesh: Mesh) -> sp.csr_array:
     return _scatter(cells, local, mesh.size)
 
 
-def lumped_mass(mesh: Mesh) -> Array:
+def lumped_mass(mesh: gb.Mesh) -> gb.Array:
     """Share of the domain that belongs to each node, (N,); also the load of a unit source."""
     cells = cells_of(mesh)
     k = cells.shape[1]
@@ -58,7 +57,7 @@ def lumped_mass(mesh: Mesh) -> Array:
     return np.bincount(cells.ravel(), shares, mesh.size)
 
 
-def load(mesh: Mesh, source: Array) -> Array:
+def load(mesh: gb.Mesh, source: gb.Array) -> gb.Array:
     """b_i = integral of f phi_i for a source given at the nodes (N,)."""
     return np.asarray(mass(mesh) @ source)
 
@@ -70,8 +69,8 @@ def factorise(matrix: sp.csr_array) -> SuperLU:
 
 
 def solve_dirichlet(
-    matrix: sp.csr_array, rhs: Array, is_fixed: Array, values: Array | float = 0.0
-) -> Array:
+    matrix: sp.csr_array, rhs: gb.Array, is_fixed: gb.Array, values: gb.Array | float = 0.0
+) -> gb.Array:
     """Solve A u = b for the free nodes, with u given where `is_fixed`, (N,)."""
     solution = np.where(is_fixed, values, 0.0)
     free = np.flatnonzero(~is_fixed)
@@ -89,13 +88,13 @@ class DiffusionForm:
     costs one product.
     """
 
-    free: Array  # (n,) node numbers
-    indptr: Array
-    indices: Array
+    free: gb.Array  # (n,) node numbers
+    indptr: gb.Array
+    indices: gb.Array
     weights: sp.csr_array  # (stored entries, M)
 
     @classmethod
-    def of(cls, mesh: Mesh, is_fixed: Array) -> DiffusionForm:
+    def of(cls, mesh: gb.Mesh, is_fixed: gb.Array) -> DiffusionForm:
         """Prepare for a mesh whose fixed nodes (N,) bool are left out."""
         cells = cells_of(mesh)
         k = cells.shape[1]
@@ -120,13 +119,13 @@ class DiffusionForm:
         )
         return cls(free, indptr.astype(np.int32), (stored % len(free)).astype(np.int32), weights)
 
-    def matrix(self, coefficient: Array) -> sp.csr_array:
+    def matrix(self, coefficient: gb.Array) -> sp.csr_array:
         """The stiffness matrix between free nodes for one coefficient a cell, (n, n)."""
         shape = (len(self.free), len(self.free))
         return sp.csr_array((self.weights @ coefficient, self.indices, self.indptr), shape=shape)
 
 
-def locate(mesh: Mesh, points: Array) -> tuple[Array, Array]:
+def locate(mesh: gb.Mesh, points: gb.Array) -> tuple[gb.Array, gb.Array]:
     """The cell that holds each point and its barycentric coordinates there, (m,) and (m, k).
 
     Points outside (a curved rim seen from another mesh) take the nearest cell, with coordinates cut
@@ -153,7 +152,7 @@ def locate(mesh: Mesh, points: Array) -> tuple[Array, Array]:
     return chosen, shares / shares.sum(axis=1, keepdims=True)
 
 
-def _barycentric(mesh: Mesh, gradients: Array, cell: Array, points: Array) -> Array:
+def _barycentric(mesh: gb.Mesh, gradients: gb.Array, cell: gb.Array, points: gb.Array) -> gb.Array:
     """Barycentric coordinates of points (..., d) in cells (...), (..., k)."""
     origin = mesh.points[cells_of(mesh)[cell][..., 0]]
     shares = np.einsum("...kd,...d->...k", gradients[cell], points - origin)
@@ -161,10 +160,10 @@ def _barycentric(mesh: Mesh, gradients: Array, cell: Array, points: Array) -> Ar
     return np.asarray(shares)
 
 
-def evaluation_matrix(mesh: Mesh, points: Array) -> sp.csr_array:
+def evaluation_matrix(mesh: gb.Mesh, points: gb.Array) -> sp.csr_array:
     """Values at points of the piecewise linear function with given node values, (m, N)."""
     if points.ndim != 2 or points.shape[1] != mesh.dim:
-        raise DataError(
+        raise gb.DataError(
             f"points: shape {points.shape} does not fit a mesh in {mesh.dim} dimensions; expected "
             f"(m, {mesh.dim})"
         )

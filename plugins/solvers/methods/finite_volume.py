@@ -11,8 +11,7 @@ import numpy as np
 import scipy.sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from gsnobench.data import Array
-from gsnobench.errors import DataError
+import gsnobench as gb
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,32 +23,32 @@ class DualMesh:
     u[i]). Indices are unsigned, which spares compiled loops the test for negative ones.
     """
 
-    volume: Array  # (N,)
-    edge: Array  # (E, 2) uint32, first < second
-    normal: Array  # (E, 2) from the first node to the second, length of the face
-    offset: Array  # (E, 2) second point minus first
-    wall: Array  # (W, 2) uint32, boundary edges with the domain on the left
-    wall_normal: Array  # (W, 2) outward, length of half the boundary edge
-    start: Array  # (N + 1,) uint32
-    neighbour: Array  # (2E,) uint32
-    slope: Array  # (2E, 2)
+    volume: gb.Array  # (N,)
+    edge: gb.Array  # (E, 2) uint32, first < second
+    normal: gb.Array  # (E, 2) from the first node to the second, length of the face
+    offset: gb.Array  # (E, 2) second point minus first
+    wall: gb.Array  # (W, 2) uint32, boundary edges with the domain on the left
+    wall_normal: gb.Array  # (W, 2) outward, length of half the boundary edge
+    start: gb.Array  # (N + 1,) uint32
+    neighbour: gb.Array  # (2E,) uint32
+    slope: gb.Array  # (2E, 2)
 
-    def to_arrays(self) -> dict[str, Array]:
+    def to_arrays(self) -> dict[str, gb.Array]:
         """The parts by name, as a cache keeps them."""
         return {f"dual_{one.name}": getattr(self, one.name) for one in fields(self)}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array]) -> DualMesh:
+    def from_arrays(cls, arrays: Mapping[str, gb.Array]) -> DualMesh:
         """The inverse of `to_arrays`; other arrays are ignored."""
         return cls(**{one.name: arrays[f"dual_{one.name}"] for one in fields(cls)})
 
 
-def dual_mesh(points: Array, cells: Array) -> DualMesh:
+def dual_mesh(points: gb.Array, cells: gb.Array) -> DualMesh:
     """The median dual of a triangulation with counter-clockwise cells."""
     corner = points[cells]  # (M, 3, 2)
     area = 0.5 * _cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])  # (M,)
     if area.min() <= 0:
-        raise DataError(
+        raise gb.DataError(
             f"dual mesh: {int((area <= 0).sum())} cells are flat or clockwise; expected positive "
             "areas; reorder them"
         )
@@ -87,7 +86,7 @@ def dual_mesh(points: Array, cells: Array) -> DualMesh:
     )
 
 
-def compact_order(edge: Array, count: int) -> Array:
+def compact_order(edge: gb.Array, count: int) -> gb.Array:
     """The old numbers of the nodes in an order that keeps neighbours close in memory (reverse
     Cuthill-McKee), (N,).
     """
@@ -96,11 +95,11 @@ def compact_order(edge: Array, count: int) -> Array:
     return reverse_cuthill_mckee((graph + graph.T).tocsr(), symmetric_mode=True).astype(np.int64)
 
 
-def _cross(a: Array, b: Array) -> Array:
+def _cross(a: gb.Array, b: gb.Array) -> gb.Array:
     return a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
 
 
-def _gradient(points: Array, edge: Array) -> tuple[Array, Array, Array]:
+def _gradient(points: gb.Array, edge: gb.Array) -> tuple[gb.Array, gb.Array, gb.Array]:
     """Unweighted least squares over the neighbours: exact for linear fields on any mesh."""
     count = len(points)
     here = np.concatenate([edge[:, 0], edge[:, 1]])

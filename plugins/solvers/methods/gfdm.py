@@ -10,12 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
-from gsnobench.data import Array, Mesh
-from gsnobench.errors import DataError
+import gsnobench as gb
 from gsnobench_plugins.solvers.meshing.topology import cells_of, mesh_edges
 
 
-def neighbour_stars(mesh: Mesh, centres: Array, count: int) -> Array:
+def neighbour_stars(mesh: gb.Mesh, centres: gb.Array, count: int) -> gb.Array:
     """The `count` nearest nodes within two edges of each centre node, (n, count)."""
     a, b = mesh_edges(cells_of(mesh)).T
     one = sp.csr_array(
@@ -29,7 +28,7 @@ def neighbour_stars(mesh: Mesh, centres: Array, count: int) -> Array:
     order = np.lexsort((node, away, row))
     sizes = np.bincount(row, minlength=len(centres))
     if sizes.min() < count:
-        raise DataError(
+        raise gb.DataError(
             f"gfdm: a node has only {sizes.min()} nodes within two edges; expected {count}; use a "
             "finer mesh"
         )
@@ -37,7 +36,9 @@ def neighbour_stars(mesh: Mesh, centres: Array, count: int) -> Array:
     return np.asarray(node[order][first[:, None] + np.arange(count)])
 
 
-def laplacian_weights(mesh: Mesh, centres: Array, *, neighbours: int = 10) -> tuple[Array, Array]:
+def laplacian_weights(
+    mesh: gb.Mesh, centres: gb.Array, *, neighbours: int = 10
+) -> tuple[gb.Array, gb.Array]:
     """Weights w with Laplace u(x_i) = sum_j w_ij (u_j - u_i), exact for quadratics: stars and
     weights, (n, k) each.
     """
@@ -53,8 +54,8 @@ def laplacian_weights(mesh: Mesh, centres: Array, *, neighbours: int = 10) -> tu
 
 
 def solve_diffusion(
-    mesh: Mesh, coefficient: Array, is_fixed: Array, source: Array | float = 1.0
-) -> Array:
+    mesh: gb.Mesh, coefficient: gb.Array, is_fixed: gb.Array, source: gb.Array | float = 1.0
+) -> gb.Array:
     """-div(a grad u) = source with u = 0 on fixed nodes; coefficient and source at the nodes,
     solution (N,).
 

@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numba import njit
 
-from gsnobench.data import Array
+import gsnobench as gb
 
-Rhs = Callable[[Array, Array], None]  # rhs(state, out): writes d state / dt into out
-Work = tuple[Array, ...]
-Step = Callable[[Rhs, Array, Work, float], None]
+Rhs = Callable[[gb.Array, gb.Array], None]  # rhs(state, out): writes d state / dt into out
+Work = tuple[gb.Array, ...]
+Step = Callable[[Rhs, gb.Array, Work, float], None]
 
 
-def ssp_rk3(rhs: Rhs, state: Array, times: Sequence[float], max_step: float) -> Iterator[Array]:
+def ssp_rk3(
+    rhs: Rhs, state: gb.Array, times: Sequence[float], max_step: float
+) -> Iterator[gb.Array]:
     """The state at each of the times, starting from the state at the first, by the
     strong-stability-preserving Runge-Kutta method of third order (Shu and Osher 1988); each
     interval is cut into equal steps of at most `max_step`.
@@ -28,15 +30,15 @@ def ssp_rk3(rhs: Rhs, state: Array, times: Sequence[float], max_step: float) -> 
     return _march(_ssp_rk3_step, rhs, state, times, max_step)
 
 
-def rk4(rhs: Rhs, state: Array, times: Sequence[float], max_step: float) -> Iterator[Array]:
+def rk4(rhs: Rhs, state: gb.Array, times: Sequence[float], max_step: float) -> Iterator[gb.Array]:
     """As `ssp_rk3`, by the classical Runge-Kutta method of fourth order: stable for steps of up to
     2.78 over the largest decay rate and 2.82 over the largest frequency."""
     return _march(_rk4_step, rhs, state, times, max_step)
 
 
 def _march(
-    step: Step, rhs: Rhs, state: Array, times: Sequence[float], max_step: float
-) -> Iterator[Array]:
+    step: Step, rhs: Rhs, state: gb.Array, times: Sequence[float], max_step: float
+) -> Iterator[gb.Array]:
     # steps work on flat views, which other orders do not have
     state = np.array(state, dtype=np.float64, order="C")
     work = tuple(np.empty_like(state) for _ in range(3))
@@ -48,7 +50,7 @@ def _march(
         yield state
 
 
-def _rk4_step(rhs: Rhs, state: Array, work: Work, dt: float) -> None:
+def _rk4_step(rhs: Rhs, state: gb.Array, work: Work, dt: float) -> None:
     """One step in place: rates at the start, twice in the middle and at the end, weighted 1, 2, 2,
     1.
     """
@@ -68,7 +70,7 @@ def _add(out, start, rate, dt):  # type: ignore[no-untyped-def]
         out[i] = start[i] + dt * rate[i]
 
 
-def _ssp_rk3_step(rhs: Rhs, state: Array, work: Work, dt: float) -> None:
+def _ssp_rk3_step(rhs: Rhs, state: gb.Array, work: Work, dt: float) -> None:
     """One step in place: an Euler step, then twice a weighted mean of the start and a further Euler
     step.
     """
@@ -109,6 +111,6 @@ def spectral_radius(
     return math.exp(sum(later) / len(later))
 
 
-def _norm(vector: Array) -> float:
+def _norm(vector: gb.Array) -> float:
     # no BLAS: the same bits whatever its number of threads
     return math.sqrt(float(np.sum(vector * vector)))

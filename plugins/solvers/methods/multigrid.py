@@ -10,8 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import SuperLU
 
-from gsnobench.data import Array, Mesh
-from gsnobench.errors import DataError
+import gsnobench as gb
 from gsnobench_plugins.solvers.meshing.topology import refine
 from gsnobench_plugins.solvers.methods.fem import DiffusionForm, factorise, lumped_mass
 
@@ -26,14 +25,14 @@ class NestedDiffusion:
     the mean coefficient of the four.
     """
 
-    meshes: tuple[Mesh, ...]
+    meshes: tuple[gb.Mesh, ...]
     forms: tuple[DiffusionForm, ...]
     prolongations: tuple[sp.csr_array, ...]  # level l -> l+1, between free nodes
     restrictions: tuple[sp.csr_array, ...]
-    unit_load: Array  # (n,) of the finest level
+    unit_load: gb.Array  # (n,) of the finest level
 
     @classmethod
-    def of(cls, mesh: Mesh, *, refinements: int, fixed_tag: str = "boundary") -> NestedDiffusion:
+    def of(cls, mesh: gb.Mesh, *, refinements: int, fixed_tag: str = "boundary") -> NestedDiffusion:
         """Refine a mesh and prepare every level."""
         meshes, prolongations = [mesh], []
         forms = [DiffusionForm.of(mesh, mesh.tags[fixed_tag])]
@@ -50,22 +49,22 @@ class NestedDiffusion:
         return cls(tuple(meshes), tuple(forms), tuple(prolongations), restrictions, unit_load)
 
     @property
-    def finest(self) -> Mesh:
+    def finest(self) -> gb.Mesh:
         return self.meshes[-1]
 
     def solve(
         self,
-        coefficient: Array,
-        rhs: Array | None = None,
+        coefficient: gb.Array,
+        rhs: gb.Array | None = None,
         *,
         tolerance: float = 1e-10,
         limit: int = 200,
-    ) -> Array:
+    ) -> gb.Array:
         """Node values (N,) on the finest mesh for one coefficient a finest cell; the source is 1
         unless a load is given.
         """
         if not (np.isfinite(coefficient).all() and (coefficient > 0).all()):
-            raise DataError(
+            raise gb.DataError(
                 "diffusion: the coefficient is not positive everywhere; expected finite values > "
                 "0; check its law"
             )
@@ -81,12 +80,12 @@ class _Cycle:
     """The matrices of one coefficient on every level, and the symmetric V-cycle made of them."""
 
     matrices: tuple[sp.csr_array, ...]
-    dampings: tuple[Array, ...]  # relaxation over diagonal, per level
+    dampings: tuple[gb.Array, ...]  # relaxation over diagonal, per level
     coarse: SuperLU
     nested: NestedDiffusion
 
     @classmethod
-    def of(cls, nested: NestedDiffusion, coefficient: Array) -> _Cycle:
+    def of(cls, nested: NestedDiffusion, coefficient: gb.Array) -> _Cycle:
         coefficients = [coefficient]
         for _ in nested.prolongations:
             coefficients.append(coefficients[-1].reshape(-1, 4).mean(axis=1))
@@ -96,7 +95,7 @@ class _Cycle:
         dampings = tuple(0.7 / matrix.diagonal() for matrix in matrices)
         return cls(matrices, dampings, factorise(matrices[0]), nested)
 
-    def apply(self, residual: Array, level: int) -> Array:
+    def apply(self, residual: gb.Array, level: int) -> gb.Array:
         """An approximate solution of A x = r on a level."""
         if level == 0:
             return np.asarray(self.coarse.solve(residual))
@@ -109,7 +108,7 @@ class _Cycle:
         x += damping * (residual - matrix @ x)
         return x
 
-    def conjugate_gradients(self, load: Array, tolerance: float, limit: int) -> Array:
+    def conjugate_gradients(self, load: gb.Array, tolerance: float, limit: int) -> gb.Array:
         """Solve to a residual of `tolerance` times the load."""
         top, matrix = len(self.matrices) - 1, self.matrices[-1]
         x = self.apply(load, top)
@@ -127,14 +126,14 @@ class _Cycle:
             x += step * direction
             residual -= step * image
             previous = product
-        raise DataError(
+        raise gb.DataError(
             f"diffusion: conjugate gradients did not reach {tolerance:g} in {limit} steps; "
             "expected a coefficient "
             "of moderate contrast; refine the mesh or soften the contrast"
         )
 
 
-def _prolongation(size: int, edges: Array) -> sp.csr_array:
+def _prolongation(size: int, edges: gb.Array) -> sp.csr_array:
     """Linear interpolation to a refined mesh: old nodes keep their value, midpoints take the mean
     of their edge.
     """

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from gsnobench.data import Array
+import gsnobench as gb
 
 LEAF = 3  # a box of so many nodes a side is not cut: one element and its neighbours' edges
 
 
-def dissection_order(columns: int, rows: int) -> list[Array]:
+def dissection_order(columns: int, rows: int) -> list[gb.Array]:
     """Groups of node numbers (column * rows + row), in the order of elimination; cuts are lines of
     even index.
 
@@ -19,12 +19,12 @@ def dissection_order(columns: int, rows: int) -> list[Array]:
     lies on its two sides.
     """
     numbers = np.arange(columns * rows).reshape(columns, rows)
-    groups: list[Array] = []
+    groups: list[gb.Array] = []
     _dissect(numbers, (0, 0), groups)
     return groups
 
 
-def _dissect(box: Array, corner: tuple[int, int], groups: list[Array]) -> None:
+def _dissect(box: gb.Array, corner: tuple[int, int], groups: list[gb.Array]) -> None:
     """Append the groups of a box whose first node has the index `corner` in the grid."""
     if box.size == 0:
         return

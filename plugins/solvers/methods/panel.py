@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numba import njit
 
-from gsnobench.data import Array
+import gsnobench as gb
 
 # longest edges of a panel within which it is integrated exactly; further out it is a point at its
 # centre
@@ -34,19 +34,19 @@ class Panels:
     they are mirrored.
     """
 
-    corners: Array  # (M, 3, 3)
-    centres: Array  # (M, 3)
-    normals: Array  # (M, 3)
-    areas: Array  # (M,)
-    reach: Array  # (M,) squared distance within which a panel is integrated exactly
+    corners: gb.Array  # (M, 3, 3)
+    centres: gb.Array  # (M, 3)
+    normals: gb.Array  # (M, 3)
+    areas: gb.Array  # (M,)
+    reach: gb.Array  # (M,) squared distance within which a panel is integrated exactly
     # (ceil(M / BLOCK), 5) centre, radius about all corners, distance beyond which no panel is
     # integrated exactly
-    blocks: Array
+    blocks: gb.Array
     # (I, 3) of the coordinates in each mirror image; the first is the panels themselves
-    signs: Array
+    signs: gb.Array
 
 
-def make_panels(corners: Array, mirrors: tuple[Mirror, ...] = ()) -> Panels:
+def make_panels(corners: gb.Array, mirrors: tuple[Mirror, ...] = ()) -> Panels:
     """Panels of the triangles (M, 3, 3), in another order, mirrored in the given planes and all
     their combinations.
     """
@@ -77,7 +77,7 @@ def make_panels(corners: Array, mirrors: tuple[Mirror, ...] = ()) -> Panels:
     )
 
 
-def _compact_order(points: Array) -> Array:
+def _compact_order(points: gb.Array) -> gb.Array:
     """An order in which every BLOCK consecutive points are neighbours: halves across the longest
     side, again and again.
     """
@@ -94,7 +94,7 @@ def _compact_order(points: Array) -> Array:
     return np.concatenate(order)
 
 
-def normal_matrix(panels: Panels) -> Array:
+def normal_matrix(panels: Panels) -> gb.Array:
     """Normal velocity just outside the centre of panel i from unit density on panel j and its
     images, (M, M) float32.
 
@@ -113,7 +113,7 @@ def normal_matrix(panels: Panels) -> Array:
     return matrix
 
 
-def source_field(panels: Panels, density: Array, targets: Array) -> tuple[Array, Array]:
+def source_field(panels: Panels, density: gb.Array, targets: gb.Array) -> tuple[gb.Array, gb.Array]:
     """Velocity potential (P,) and velocity (P, 3) at places off the edges of the panels; on a
     panel, of its outer side.
     """
@@ -125,7 +125,7 @@ def source_field(panels: Panels, density: Array, targets: Array) -> tuple[Array,
     return found[:, 0], found[:, 1:]
 
 
-def _arrays(panels: Panels) -> tuple[Array, ...]:
+def _arrays(panels: Panels) -> tuple[gb.Array, ...]:
     return (
         panels.corners,
         panels.centres,
@@ -137,7 +137,7 @@ def _arrays(panels: Panels) -> tuple[Array, ...]:
     )
 
 
-def _moments(panels: Panels, weights: Array) -> Array:
+def _moments(panels: Panels, weights: gb.Array) -> gb.Array:
     """Of each block about its centre, (K, 10): sum, first moment, and the traceless second as xx yy
     zz xy yz zx.
     """

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gsnobench.data import Array
+import gsnobench as gb
 from gsnobench_plugins.solvers.methods.nested_dissection import dissection_order
 
 GAUSS_POINTS = 3
@@ -42,7 +42,7 @@ class QuadGrid:
         return 2 * columns * rows + (self.along + 1) * (self.across + 1)
 
     @cached_property
-    def _numbers(self) -> Array:
+    def _numbers(self) -> gb.Array:
         """Unknowns u, v, p of each node, (2 along + 1, 2 across + 1, 3); -1 where it has no
         pressure.
         """
@@ -58,17 +58,17 @@ class QuadGrid:
         return numbers.reshape(columns, rows, 3)
 
     @property
-    def velocity(self) -> Array:
+    def velocity(self) -> gb.Array:
         """Unknowns of (u, v) at each node, (2 along + 1, 2 across + 1, 2)."""
         return self._numbers[:, :, :2]
 
     @property
-    def pressure(self) -> Array:
+    def pressure(self) -> gb.Array:
         """Unknowns of p at each vertex, (along + 1, across + 1)."""
         return self._numbers[::2, ::2, 2]
 
     @cached_property
-    def coordinates(self) -> tuple[Array, Array]:
+    def coordinates(self) -> tuple[gb.Array, gb.Array]:
         """Of the nodes, along and across."""
         columns, rows = self.shape
         return np.linspace(0.0, self.length, columns), np.linspace(
@@ -76,7 +76,7 @@ class QuadGrid:
         )
 
     @cached_property
-    def elements(self) -> Array:
+    def elements(self) -> gb.Array:
         """Unknowns of each element: u at its nine nodes, v there, p at its four vertices, (along *
         across, 22).
         """
@@ -92,7 +92,7 @@ class QuadGrid:
         """Shape functions of one element at its Gauss points."""
         return ElementTables.of(self.length / self.along, self.width / self.across)
 
-    def gauss_coordinates(self) -> tuple[Array, Array]:
+    def gauss_coordinates(self) -> tuple[gb.Array, gb.Array]:
         """Of the Gauss points: along (along, Q) and across (across, Q)."""
         points, _weights = gauss()
         first = (np.arange(self.along)[:, None] + points) * (self.length / self.along)
@@ -108,11 +108,11 @@ class ElementTables:
     along, r across).
     """
 
-    weight: Array  # (Q^2,)
-    value: Array  # (Q^2, 9) biquadratic
-    along: Array  # (Q^2, 9) its derivative along
-    across: Array  # (Q^2, 9) and across
-    vertex: Array  # (Q^2, 4) bilinear
+    weight: gb.Array  # (Q^2,)
+    value: gb.Array  # (Q^2, 9) biquadratic
+    along: gb.Array  # (Q^2, 9) its derivative along
+    across: gb.Array  # (Q^2, 9) and across
+    vertex: gb.Array  # (Q^2, 4) bilinear
 
     @classmethod
     def of(cls, step_along: float, step_across: float) -> ElementTables:
@@ -128,20 +128,20 @@ class ElementTables:
         )
 
 
-def gauss() -> tuple[Array, Array]:
+def gauss() -> tuple[gb.Array, gb.Array]:
     """Points and weights on [0, 1]."""
     points, weights = np.polynomial.legendre.leggauss(GAUSS_POINTS)
     return 0.5 * (points + 1.0), 0.5 * weights
 
 
-def quadratic(t: Array) -> Array:
+def quadratic(t: gb.Array) -> gb.Array:
     """The three quadratic shape functions of [0, 1], (..., 3)."""
     return np.stack(
         [(1.0 - t) * (1.0 - 2.0 * t), 4.0 * t * (1.0 - t), t * (2.0 * t - 1.0)], axis=-1
     )
 
 
-def quadratic_slope(t: Array) -> Array:
+def quadratic_slope(t: gb.Array) -> gb.Array:
     """Their derivatives, (..., 3)."""
     return np.stack([4.0 * t - 3.0, 4.0 - 8.0 * t, 4.0 * t - 1.0], axis=-1)
 
@@ -152,10 +152,10 @@ class Sparsity:
     go in it.
     """
 
-    indices: Array  # (nnz,) rows
-    indptr: Array  # (size + 1,)
+    indices: gb.Array  # (nnz,) rows
+    indptr: gb.Array  # (size + 1,)
     # (M, 22, 22) entry of the matrix for each entry [row, column] of an element matrix
-    place: Array
+    place: gb.Array
 
     @classmethod
     def of(cls, grid: QuadGrid) -> Sparsity:
@@ -171,7 +171,7 @@ class Sparsity:
         )
 
 
-def interpolate(coarse: QuadGrid, state: Array, fine: QuadGrid) -> Array:
+def interpolate(coarse: QuadGrid, state: gb.Array, fine: QuadGrid) -> gb.Array:
     """The unknowns of `fine` that describe the same velocity and pressure; exact where its elements
     divide the coarse ones.
     """
@@ -192,7 +192,7 @@ def interpolate(coarse: QuadGrid, state: Array, fine: QuadGrid) -> Array:
     return result
 
 
-def _quadratic_matrix(elements: int, points: int) -> Array:
+def _quadratic_matrix(elements: int, points: int) -> gb.Array:
     """Values of a piecewise quadratic at equally spaced points, from its node values, (points, 2
     elements + 1).
     """
@@ -202,7 +202,7 @@ def _quadratic_matrix(elements: int, points: int) -> Array:
     return matrix
 
 
-def _linear_matrix(elements: int, points: int) -> Array:
+def _linear_matrix(elements: int, points: int) -> gb.Array:
     element, t = _places(elements, points)
     matrix = np.zeros((points, elements + 1))
     matrix[np.arange(points)[:, None], element[:, None] + np.arange(2)] = np.stack(
@@ -211,7 +211,7 @@ def _linear_matrix(elements: int, points: int) -> Array:
     return matrix
 
 
-def _places(elements: int, points: int) -> tuple[Array, Array]:
+def _places(elements: int, points: int) -> tuple[gb.Array, gb.Array]:
     """The element of each point and its place in it, in [0, 1]."""
     place = np.arange(points) * elements / (points - 1)
     element = np.minimum(place.astype(np.int64), elements - 1)

@@ -11,16 +11,14 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 
-from gsnobench.data import SPLITS, Array, Mesh, Split
-from gsnobench.errors import DataError
-from gsnobench.files import Cache
+import gsnobench as gb
 from gsnobench_plugins.solvers.methods.fem import factorise, lumped_mass, stiffness
 
 
-def sample_rng(seed: int, split: Split, index: int) -> np.random.Generator:
+def sample_rng(seed: int, split: gb.Split, index: int) -> np.random.Generator:
     """The random numbers of one sample: a function of (data seed, split, index) and nothing else."""
     return np.random.Generator(
-        np.random.PCG64(np.random.SeedSequence([seed, SPLITS.index(split), index]))
+        np.random.PCG64(np.random.SeedSequence([seed, gb.SPLITS.index(split), index]))
     )
 
 
@@ -28,34 +26,34 @@ def sample_rng(seed: int, split: Split, index: int) -> np.random.Generator:
 class Eigenbasis:
     """The lowest Neumann eigenpairs of -Laplace on a mesh, orthonormal in its lumped mass."""
 
-    mesh: Mesh
-    values: Array  # (K,) ascending; the first is 0
-    vectors: Array  # (N, K)
+    mesh: gb.Mesh
+    values: gb.Array  # (K,) ascending; the first is 0
+    vectors: gb.Array  # (N, K)
 
-    def spectrum(self, tau: float, alpha: float) -> Array:
+    def spectrum(self, tau: float, alpha: float) -> gb.Array:
         """Standard deviations of the coefficients of N(0, (-Laplace + tau^2)^-alpha), (K,)."""
         return np.asarray((self.values + tau**2) ** (-alpha / 2))
 
-    def mean_variance(self, spectrum: Array) -> float:
+    def mean_variance(self, spectrum: gb.Array) -> float:
         """Pointwise variance of the field, averaged over the domain."""
         return float(np.sum(spectrum**2) / lumped_mass(self.mesh).sum())
 
-    def draw(self, rng: np.random.Generator, spectrum: Array) -> Array:
+    def draw(self, rng: np.random.Generator, spectrum: gb.Array) -> gb.Array:
         """Node values of one field, (N,)."""
         return np.asarray(self.vectors @ (spectrum * rng.standard_normal(len(spectrum))))
 
-    def covariance(self, spectrum: Array) -> Array:
+    def covariance(self, spectrum: gb.Array) -> gb.Array:
         """Covariance between node values, (N, N)."""
         scaled = self.vectors * spectrum
         return np.asarray(scaled @ scaled.T)
 
 
-def compute_eigenbasis(mesh: Mesh, modes: int) -> Eigenbasis:
+def compute_eigenbasis(mesh: gb.Mesh, modes: int) -> Eigenbasis:
     """Eigenpairs by shift-invert Lanczos from a fixed start, by a dense solver where most of the
     spectrum is wanted.
     """
     if not 1 <= modes <= mesh.size:
-        raise DataError(
+        raise gb.DataError(
             f"eigenbasis: {modes} modes on {mesh.size} nodes; expected 1..{mesh.size}; use a finer "
             "mesh"
         )
@@ -76,10 +74,10 @@ def compute_eigenbasis(mesh: Mesh, modes: int) -> Eigenbasis:
     return Eigenbasis(mesh, np.maximum(values[order], 0.0), np.ascontiguousarray(vectors))
 
 
-def cached_eigenbasis(mesh: Mesh, modes: int, cache: Cache) -> Eigenbasis:
+def cached_eigenbasis(mesh: gb.Mesh, modes: int, cache: gb.Cache) -> Eigenbasis:
     """The eigenbasis of a mesh, from disk after the first time."""
 
-    def compute() -> dict[str, Array]:
+    def compute() -> dict[str, gb.Array]:
         basis = compute_eigenbasis(mesh, modes)
         return {"values": basis.values, "vectors": basis.vectors}
 
@@ -87,7 +85,7 @@ def cached_eigenbasis(mesh: Mesh, modes: int, cache: Cache) -> Eigenbasis:
     return Eigenbasis(mesh, arrays["values"], arrays["vectors"])
 
 
-def spde_draws(mesh: Mesh, tau: float, noise: Array) -> Array:
+def spde_draws(mesh: gb.Mesh, tau: float, noise: gb.Array) -> gb.Array:
     """Fields with alpha = 2 from white noise (N, S) by one sparse solve, (N, S): (K + tau^2 M) g =
     M^1/2 noise.
     """

@@ -7,12 +7,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse.linalg import splu
 
-from gsnobench.data import Array
-from gsnobench.errors import DataError
+import gsnobench as gb
 from gsnobench_plugins.solvers.methods.taylor_hood import QUADRATURE, TaylorHood, quadratic_shapes
 
 
-def recover(space: TaylorHood, values: Array) -> Array:
+def recover(space: TaylorHood, values: gb.Array) -> gb.Array:
     """The linear fields nearest in L2 to (M, Q, k), with the consistent mass matrix, (v, k)."""
     factors = splu(
         space.linear_mass(),
@@ -23,7 +22,7 @@ def recover(space: TaylorHood, values: Array) -> Array:
     return np.asarray(factors.solve(space.linear_load(values)))
 
 
-def mean_near(space: TaylorHood, values: Array, centre: Array, radius: float) -> float:
+def mean_near(space: TaylorHood, values: gb.Array, centre: gb.Array, radius: float) -> float:
     """Mean of a field (M, Q) around a point with the weight 1 - (distance / radius)^2, zero beyond
     the radius.
     """
@@ -34,7 +33,7 @@ def mean_near(space: TaylorHood, values: Array, centre: Array, radius: float) ->
         0.0, 1.0 - np.sum((places - centre) ** 2, axis=2) / radius**2
     )
     if not weight.any():
-        raise DataError(
+        raise gb.DataError(
             f"stress: no cell lies within {radius:g} of {centre.tolist()}; refine the mesh there "
             "or widen the radius"
         )

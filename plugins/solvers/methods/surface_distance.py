@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from gsnobench.data import Array
+import gsnobench as gb
 from gsnobench_plugins.solvers.methods.panel import BLOCK, Panels, solid_angle
 
 
-def nearest_places(panels: Panels, targets: Array) -> Array:
+def nearest_places(panels: Panels, targets: gb.Array) -> gb.Array:
     """The nearest place on the panels themselves, not on their images, for each target, (P, 3)."""
     found = np.empty((len(targets), 3))
     radii = np.linalg.norm(panels.corners - panels.centres[:, None], axis=2).max(axis=1)
@@ -24,7 +24,7 @@ def nearest_places(panels: Panels, targets: Array) -> Array:
     return found
 
 
-def winding_number(corners: Array, targets: Array) -> Array:
+def winding_number(corners: gb.Array, targets: gb.Array) -> gb.Array:
     """Solid angle of triangles (M, 3, 3) over 4 pi, (P,): 1 inside a closed surface that faces
     outward, 0 outside.
     """

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from gsnobench.data import Array
-from gsnobench.errors import DataError
+import gsnobench as gb
 from gsnobench_plugins.solvers.meshing.topology import mesh_edges
 
 # Dunavant's rule of degree 4: barycentric coordinates and weights of six points
@@ -25,13 +24,13 @@ SIDES = ((0, 1), (1, 2), (2, 0))  # whose middles are the nodes 3, 4, 5 of a cel
 SIMPSON = np.array([1.0, 4.0, 1.0]) / 6.0
 
 
-def quadratic_shapes(places: Array) -> Array:
+def quadratic_shapes(places: gb.Array) -> gb.Array:
     """The six quadratic shape functions at barycentric places (q, 3), (q, 6)."""
     middles = [4.0 * places[:, i] * places[:, j] for i, j in SIDES]
     return np.concatenate([places * (2.0 * places - 1.0), np.stack(middles, axis=1)], axis=1)
 
 
-def quadratic_slopes(places: Array) -> Array:
+def quadratic_slopes(places: gb.Array) -> gb.Array:
     """Their derivatives along the two axes of the reference triangle, (q, 6, 2)."""
     slopes = np.array([[-1.0, -1.0], [1.0, 0.0], [0.0, 1.0]])  # of the barycentric coordinates
     corners = (4.0 * places - 1.0)[:, :, None] * slopes
@@ -45,15 +44,17 @@ class TaylorHood:
     points a cell.
     """
 
-    nodes: Array  # (n, 2)
-    cells: Array  # (M, 6) vertices, then middles of the sides 01, 12, 20
+    nodes: gb.Array  # (n, 2)
+    cells: gb.Array  # (M, 6) vertices, then middles of the sides 01, 12, 20
     vertices: int
-    edges: Array  # (E, 2) vertices; node v + e is the middle of edge e
-    gradients: Array  # (M, Q, 6, 2) of the quadratic shape functions
-    weights: Array  # (M, Q) sum to the area
+    edges: gb.Array  # (E, 2) vertices; node v + e is the middle of edge e
+    gradients: gb.Array  # (M, Q, 6, 2) of the quadratic shape functions
+    weights: gb.Array  # (M, Q) sum to the area
 
     @classmethod
-    def of(cls, points: Array, triangles: Array, middles: Array | None = None) -> TaylorHood:
+    def of(
+        cls, points: gb.Array, triangles: gb.Array, middles: gb.Array | None = None
+    ) -> TaylorHood:
         """The spaces on a triangle mesh; `middles` (E, 2) in the order of `mesh_edges` bends edges,
         None keeps all straight.
         """
@@ -73,20 +74,20 @@ class TaylorHood:
         """Unknowns: two components a node (interleaved), then the pressures."""
         return 2 * len(self.nodes) + self.vertices
 
-    def gradient(self, values: Array) -> Array:
+    def gradient(self, values: gb.Array) -> gb.Array:
         """Gradient of a vector field (n, 2) at the quadrature points: d u_i / d x_j, (M, Q, 2, 2)."""
         return np.asarray(values[self.cells].transpose(0, 2, 1)[:, None] @ self.gradients)
 
-    def linear(self, values: Array) -> Array:
+    def linear(self, values: gb.Array) -> gb.Array:
         """A linear field (v,) at the quadrature points, (M, Q)."""
         return np.asarray(values[self.cells[:, :3]] @ QUADRATURE.T)
 
-    def cell_dofs(self) -> Array:
+    def cell_dofs(self) -> gb.Array:
         """Unknowns of every cell, (M, 15): twelve components, three pressures."""
         both = (2 * self.cells[:, :, None] + np.arange(2)).reshape(len(self.cells), 12)
         return np.concatenate([both, 2 * len(self.nodes) + self.cells[:, :3]], axis=1)
 
-    def edge_load(self, edges: Array, traction: Array) -> Array:
+    def edge_load(self, edges: gb.Array, traction: gb.Array) -> gb.Array:
         """Load of a constant traction (2,) on straight edges given by their place in `edges`,
         (dofs,).
         """
@@ -105,7 +106,7 @@ class TaylorHood:
             (local.ravel(), (rows, columns)), shape=(self.vertices, self.vertices)
         ).tocsc()
 
-    def linear_load(self, values: Array) -> Array:
+    def linear_load(self, values: gb.Array) -> gb.Array:
         """Integrals of fields (M, Q, k) given at the quadrature points against the linear shape
         functions, (v, k).
         """
@@ -116,14 +117,14 @@ class TaylorHood:
         return np.stack([np.bincount(corners, column, self.vertices) for column in local.T], axis=1)
 
 
-def _mapped(corners: Array) -> tuple[Array, Array]:
+def _mapped(corners: gb.Array) -> tuple[gb.Array, gb.Array]:
     """Gradients of the shape functions and quadrature weights on cells with nodes (M, 6, 2)."""
     slopes = quadratic_slopes(QUADRATURE)  # (Q, 6, 2)
     jacobian = np.einsum("mai,qaj->mqij", corners, slopes, optimize=True)  # d x_i / d reference_j
     a, b, c, d = (jacobian[..., i, j] for i in (0, 1) for j in (0, 1))
     determinant = a * d - b * c
     if not (determinant > 0.0).all():
-        raise DataError(
+        raise gb.DataError(
             "mesh: a cell with bent edges is folded; expected positive areas; refine the mesh or "
             "straighten its edges"
         )
@@ -134,7 +135,7 @@ def _mapped(corners: Array) -> tuple[Array, Array]:
     return np.asarray(slopes @ inverse), determinant * WEIGHTS
 
 
-def scatter(indices: Array, local: Array, size: int) -> sp.csc_array:
+def scatter(indices: gb.Array, local: gb.Array, size: int) -> sp.csc_array:
     """Sum of cell matrices (M, k, k) over `size` unknowns; a negative index leaves its row and
     column out.
     """

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from gsnobench.data import Array
+import gsnobench as gb
 
 STEP = 1e-5  # m, of the central differences that give normals
 
@@ -77,7 +77,7 @@ def draw_shape(rng: np.random.Generator, *, tall: bool = False) -> CarShape:
     return CarShape(**{name: float(value) for name, value in drawn.items()})
 
 
-def body_points(shape: CarShape, directions: Array) -> Array:
+def body_points(shape: CarShape, directions: gb.Array) -> gb.Array:
     """Places of the surface, (V, 3), in the given directions from the middle of the rounded box,
     (V, 3).
     """
@@ -89,7 +89,7 @@ def body_points(shape: CarShape, directions: Array) -> Array:
     return np.stack([x, shape.width / 2 * box[:, 1] * _narrowing(shape, x, z), z], axis=1)
 
 
-def level(shape: CarShape, points: Array) -> Array:
+def level(shape: CarShape, points: gb.Array) -> gb.Array:
     """The function whose level 1 is the surface, less inside, (P,): the size of the place in the
     rounded box.
     """
@@ -102,7 +102,7 @@ def level(shape: CarShape, points: Array) -> Array:
     return np.asarray(total ** (1 / p))
 
 
-def body_normals(shape: CarShape, points: Array) -> Array:
+def body_normals(shape: CarShape, points: gb.Array) -> gb.Array:
     """Outward unit normals at places of the surface, (P, 3)."""
     slopes = [
         (level(shape, points + step) - level(shape, points - step)) / (2 * STEP)
@@ -112,12 +112,12 @@ def body_normals(shape: CarShape, points: Array) -> Array:
     return np.asarray(gradient / np.linalg.norm(gradient, axis=1, keepdims=True))
 
 
-def _rise(along: Array, middle: float, run: float) -> Array:
+def _rise(along: gb.Array, middle: float, run: float) -> gb.Array:
     """A smooth step from 0 to 1 whose middle slope is that of a straight ramp of length `run`."""
     return np.asarray(0.5 * (1 + np.tanh(2 * (along - middle) / run)))
 
 
-def _roof(shape: CarShape, x: Array) -> Array:
+def _roof(shape: CarShape, x: gb.Array) -> gb.Array:
     along = x + shape.length / 2  # from the nose
     tall = shape.height - shape.ride
     front, rear = shape.ride + shape.hood * tall, shape.ride + shape.deck * tall
@@ -127,7 +127,7 @@ def _roof(shape: CarShape, x: Array) -> Array:
     return np.asarray(hood + glass - back)
 
 
-def _floor(shape: CarShape, x: Array) -> Array:
+def _floor(shape: CarShape, x: gb.Array) -> gb.Array:
     share = x / shape.length + 0.5
     return np.asarray(
         shape.ride
@@ -136,7 +136,7 @@ def _floor(shape: CarShape, x: Array) -> Array:
     )
 
 
-def _narrowing(shape: CarShape, x: Array, z: Array) -> Array:
+def _narrowing(shape: CarShape, x: gb.Array, z: gb.Array) -> gb.Array:
     """Width of the body relative to its greatest, by the place along it and the height."""
     belt = shape.ride + shape.hood * (shape.height - shape.ride)
     above = _rise(z, (belt + shape.height) / 2, shape.height - belt)

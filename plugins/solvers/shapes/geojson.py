@@ -10,13 +10,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gsnobench.data import Array
-from gsnobench.errors import DataError
+import gsnobench as gb
 
 
 def read_outline(
     path: str | Path, *, coordinates: Literal["degrees", "plane"], extent: float
-) -> tuple[Array, ...]:
+) -> tuple[gb.Array, ...]:
     """The exterior ring and the holes, (n, 2) each, moved to the origin and scaled so that the
     longer side is `extent`.
 
@@ -25,19 +24,19 @@ def read_outline(
     try:
         document = json.loads(Path(path).expanduser().read_text(encoding="utf-8"))
     except OSError as error:
-        raise DataError(
+        raise gb.DataError(
             f"{path}: cannot be read ({error.strerror}); expected a GeoJSON file; check "
             "data.geojson"
         ) from error
     except ValueError as error:
-        raise DataError(
+        raise gb.DataError(
             f"{path}: is not JSON ({error}); expected GeoJSON with one Polygon; export it again"
         ) from error
     rings = [_ring(path, ring) for ring in _polygon(path, document)]
     low, high = rings[0].min(axis=0), rings[0].max(axis=0)
     if coordinates == "degrees":
         if np.abs(rings[0]).max(axis=0)[0] > 360 or np.abs(rings[0])[:, 1].max() >= 90:
-            raise DataError(
+            raise gb.DataError(
                 f"{path}: coordinates up to {high.tolist()} are no degrees; use "
                 "data.coordinates=plane"
             )
@@ -52,7 +51,7 @@ def _polygon(path: str | Path, document: Any) -> list[Any]:
     """The rings of the only polygon in a geometry, a feature or a collection."""
     polygons = _polygons(document)
     if len(polygons) != 1:
-        raise DataError(
+        raise gb.DataError(
             f"{path}: holds {len(polygons)} polygons; expected one, its holes inside it; keep only "
             "the outline"
         )
@@ -75,16 +74,16 @@ def _polygons(document: Any) -> list[list[Any]]:
     return [polygon for polygon in found if polygon]
 
 
-def _ring(path: str | Path, ring: Any) -> Array:
+def _ring(path: str | Path, ring: Any) -> gb.Array:
     try:
         points = np.array([[float(place[0]), float(place[1])] for place in ring])
     except (TypeError, ValueError, IndexError, KeyError):
-        raise DataError(
+        raise gb.DataError(
             f"{path}: a ring is not a list of coordinate pairs; expected [[x, y], ...]; export it "
             "again"
         ) from None
     if len(points) < 4 or not np.isfinite(points).all():
-        raise DataError(
+        raise gb.DataError(
             f"{path}: a ring has {len(points)} points; expected at least 4 finite ones, closed; "
             "export it again"
         )

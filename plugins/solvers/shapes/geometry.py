@@ -6,21 +6,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gsnobench.data import Array
-from gsnobench.errors import DataError
+import gsnobench as gb
 
 
-def signed_area(loop: Array) -> float:
+def signed_area(loop: gb.Array) -> float:
     """Area enclosed by a loop (n, 2); positive if it runs counter-clockwise."""
     x, y = loop[:, 0], loop[:, 1]
     return float(0.5 * np.sum(x * np.roll(y, -1) - np.roll(x, -1) * y))
 
 
-def clean_loop(loop: Array, *, label: str, clockwise: bool = False) -> Array:
+def clean_loop(loop: gb.Array, *, label: str, clockwise: bool = False) -> gb.Array:
     """A loop without repeated points, turned to the wanted orientation."""
     loop = np.asarray(loop, dtype=float)
     if loop.ndim != 2 or loop.shape[1] != 2 or not np.isfinite(loop).all():
-        raise DataError(
+        raise gb.DataError(
             f"{label}: shape {loop.shape} is not a loop; expected (n, 2) finite coordinates; check "
             "the outline"
         )
@@ -28,7 +27,7 @@ def clean_loop(loop: Array, *, label: str, clockwise: bool = False) -> Array:
     step = np.linalg.norm(loop - np.roll(loop, 1, axis=0), axis=1)
     loop = loop[step > 1e-9 * scale]
     if len(loop) < 3 or abs(signed_area(loop)) < 1e-9 * scale**2:
-        raise DataError(
+        raise gb.DataError(
             f"{label}: {len(loop)} distinct points enclose no area; expected a polygon; check the "
             "outline"
         )
@@ -37,7 +36,7 @@ def clean_loop(loop: Array, *, label: str, clockwise: bool = False) -> Array:
     return np.ascontiguousarray(loop)
 
 
-def contains(loops: Sequence[Array], points: Array) -> Array:
+def contains(loops: Sequence[gb.Array], points: gb.Array) -> gb.Array:
     """Which points (m, 2) lie inside an odd number of loops: inside the outline and outside its
     holes, (m,) bool.
     """
@@ -53,12 +52,14 @@ def contains(loops: Sequence[Array], points: Array) -> Array:
     return inside
 
 
-def segments_of(loops: Sequence[Array]) -> tuple[Array, Array]:
+def segments_of(loops: Sequence[gb.Array]) -> tuple[gb.Array, gb.Array]:
     """Start and end points of all segments of the loops, (s, 2) each."""
     return np.concatenate(loops), np.concatenate([np.roll(loop, -1, axis=0) for loop in loops])
 
 
-def distance_to_segments(points: Array, starts: Array, ends: Array, *, block: int = 4096) -> Array:
+def distance_to_segments(
+    points: gb.Array, starts: gb.Array, ends: gb.Array, *, block: int = 4096
+) -> gb.Array:
     """Distance of every point to the nearest segment, (m,)."""
     along = ends - starts  # (s, 2)
     squared = np.maximum(np.sum(along**2, axis=1), 1e-300)
@@ -72,12 +73,12 @@ def distance_to_segments(points: Array, starts: Array, ends: Array, *, block: in
     return nearest
 
 
-def crossing_segments(starts: Array, ends: Array, *, block: int = 256) -> bool:
+def crossing_segments(starts: gb.Array, ends: gb.Array, *, block: int = 256) -> bool:
     """Whether two of the segments cross, or one ends inside another; sharing an end is not
     crossing.
     """
 
-    def side(a: Array, b: Array, c: Array) -> Array:
+    def side(a: gb.Array, b: gb.Array, c: gb.Array) -> gb.Array:
         u, v = b - a, c - a
         return np.asarray(u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0])
 
@@ -91,13 +92,13 @@ def crossing_segments(starts: Array, ends: Array, *, block: int = 256) -> bool:
     return False
 
 
-def arc_length(loop: Array) -> Array:
+def arc_length(loop: gb.Array) -> gb.Array:
     """Arc length at each vertex and, last, the perimeter, (n+1,)."""
     steps = np.linalg.norm(np.roll(loop, -1, axis=0) - loop, axis=1)
     return np.concatenate([[0.0], np.cumsum(steps)])
 
 
-def points_at(loop: Array, length: Array, s: Array) -> Array:
+def points_at(loop: gb.Array, length: gb.Array, s: gb.Array) -> gb.Array:
     """Points of a loop at arc lengths s (taken modulo the perimeter), (m, 2); `length` is its
     `arc_length`.
     """
@@ -106,14 +107,14 @@ def points_at(loop: Array, length: Array, s: Array) -> Array:
     return np.stack([np.interp(s, length, closed[:, axis]) for axis in (0, 1)], axis=1)
 
 
-def turning(before: Array, at: Array, after: Array) -> Array:
+def turning(before: gb.Array, at: gb.Array, after: gb.Array) -> gb.Array:
     """Signed change of direction at each point, in degrees; positive turns left."""
     u, v = at - before, after - at
     cross = u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0]
     return np.asarray(np.degrees(np.arctan2(cross, np.sum(u * v, axis=1))))
 
 
-def find_corners(loop: Array, spacing: Array) -> Array:
+def find_corners(loop: gb.Array, spacing: gb.Array) -> gb.Array:
     """Indices of the vertices that a mesh with local edge length `spacing` (n,) must keep.
 
     A corner is a sharp turn seen at a quarter of the edge length (so that a finely drawn curve has
@@ -141,7 +142,7 @@ def find_corners(loop: Array, spacing: Array) -> Array:
     return np.array(sorted(kept), dtype=np.int64)
 
 
-def simplify_loop(loop: Array, tolerance: float) -> Array:
+def simplify_loop(loop: gb.Array, tolerance: float) -> gb.Array:
     """The loop without vertices that stray less than `tolerance` from the line through the ones
     kept (Douglas-Peucker).
     """

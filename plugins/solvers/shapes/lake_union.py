@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gsnobench.data import Array
+import gsnobench as gb
 
 
-def lake_union_outline() -> Array:
+def lake_union_outline() -> gb.Array:
     """The outline (46, 2), counter-clockwise from the southern tip; 200 units wide, 300 high, piers
     and slips left out.
     """

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from gsnobench.data import Array
-from gsnobench.errors import ParamError
+import gsnobench as gb
 
 # Half thickness over the maximum thickness; the last coefficient is the one that closes the
 # trailing edge (Ladson 1975).
@@ -35,13 +34,13 @@ class Section:
             or code[2:] == "00"
             or (code[0] == "0") != (code[1] == "0")
         ):
-            raise ParamError(
+            raise gb.ParamError(
                 f"data.naca: {code!r} is not a four-digit section; expected for example 0012 or "
                 "2412; mend the code"
             )
         return cls(int(code[0]) / 100, int(code[1]) / 10, int(code[2:]) / 100)
 
-    def outline(self, turn: Array) -> Array:
+    def outline(self, turn: gb.Array) -> gb.Array:
         """Points at angles from 0 (trailing edge) over pi (leading edge) to 2 pi, the upper side
         first, (n, 2).
         """
@@ -54,7 +53,7 @@ class Section:
         lean = np.arctan(slope)
         return np.stack([x - side * half * np.sin(lean), line + side * half * np.cos(lean)], axis=1)
 
-    def _camber_line(self, x: Array) -> tuple[Array, Array]:
+    def _camber_line(self, x: gb.Array) -> tuple[gb.Array, gb.Array]:
         if self.camber == 0.0:
             return np.zeros_like(x), np.zeros_like(x)
         m, p = self.camber, self.place
@@ -64,7 +63,7 @@ class Section:
         )
         return line, 2.0 * scale * (p - x)
 
-    def nodes(self, count: int, *, nose: float, tail: float) -> Array:
+    def nodes(self, count: int, *, nose: float, tail: float) -> gb.Array:
         """`count` points of the outline, counter-clockwise from the trailing edge; edges at the
         leading and trailing edge are `nose` and `tail` times as long as in the middle, evenly
         blended along the arc, and mirrored for a symmetric section."""
@@ -79,7 +78,7 @@ class Section:
         return self.outline(CubicSpline(metric, turn)(wanted))
 
 
-def relative_spacing(turn: Array, nose: float, tail: float) -> Array:
+def relative_spacing(turn: gb.Array, nose: float, tail: float) -> gb.Array:
     """Edge length at an angle of the outline over that in the middle of the chord."""
     x = 0.5 * (1.0 + np.cos(turn))
     return 1.0 - (1.0 - nose) * np.exp(-x / 0.1) - (1.0 - tail) * np.exp(-(1.0 - x) / 0.1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gsnobench.data import Array
+import gsnobench as gb
 
 BISECTIONS = 40  # of the angle between two nodes of the curve
 
@@ -19,34 +19,34 @@ class Void:
     trigonometric polynomial.
     """
 
-    centre: Array  # (2,)
+    centre: gb.Array  # (2,)
     low: float
     high: float
-    cosines: Array  # (K + 1,) coefficients of g; that of the constant first
-    sines: Array  # (K + 1,), the first of no effect
+    cosines: gb.Array  # (K + 1,) coefficients of g; that of the constant first
+    sines: gb.Array  # (K + 1,), the first of no effect
 
-    def radius(self, angle: Array) -> Array:
+    def radius(self, angle: gb.Array) -> gb.Array:
         """Distance of the curve from the centre, same shape as `angle`."""
         modes = np.arange(len(self.cosines)) * angle[..., None]
         field = np.cos(modes) @ self.cosines + np.sin(modes) @ self.sines
         return np.asarray(self.low + (self.high - self.low) / (1.0 + np.exp(field)))
 
-    def points(self, angle: Array) -> Array:
+    def points(self, angle: gb.Array) -> gb.Array:
         """Points of the curve, (..., 2)."""
         return np.asarray(
             self.centre
             + self.radius(angle)[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
         )
 
-    def angle(self, points: Array) -> Array:
+    def angle(self, points: gb.Array) -> gb.Array:
         """Direction of points (m, 2) from the centre, (m,)."""
         return np.arctan2(points[:, 1] - self.centre[1], points[:, 0] - self.centre[0])
 
-    def snap(self, points: Array) -> Array:
+    def snap(self, points: gb.Array) -> gb.Array:
         """The points of the curve in the same directions from the centre, (m, 2)."""
         return self.points(self.angle(points))
 
-    def halfway(self, starts: Array, ends: Array) -> Array:
+    def halfway(self, starts: gb.Array, ends: gb.Array) -> gb.Array:
         """The points of the curve that are as far from one end of a chord as from the other, (m,
         2); ends lie on the curve.
         """

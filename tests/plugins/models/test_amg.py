@@ -17,7 +17,8 @@ from torch.nn import functional
 import gsnobench as gb
 from gsnobench.check.fixture import placed
 from gsnobench.files import Cache
-from gsnobench.training.loader import Loader, compute_geometry
+from gsnobench.training.geometry import compute_geometry
+from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
 from gsnobench_plugins.models.amg import graph as amg_graph
 from gsnobench_plugins.models.amg import model as amg
@@ -72,7 +73,7 @@ def load(data: gb.Samples, params: Params, like: gb.Samples | None = None) -> Lo
         task=data.task,
         normaliser=fit_normaliser(like or data, MODEL.presets["compact"]),
         geometries=[
-            compute_geometry(MODEL, params, data.task, mesh, reference={}, cache=Cache())
+            compute_geometry(MODEL, params, data.task, mesh, summary={}, cache=Cache())
             for mesh in data.meshes
         ],
         device="cpu",

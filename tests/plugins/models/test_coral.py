@@ -342,7 +342,7 @@ def test_geometry_is_common_places_or_distances() -> None:
     samples = gb.Samples(
         task, (mesh, bent), np.zeros((2, 1, 121, 1)), np.zeros((2, 121, 0)), np.zeros((2, 0))
     )
-    found = coral.reference(samples, Params())
+    found = coral.summary(samples, Params())
     place = coral.geometry(bent, task, Params(), found)["place"].value
     # the mean of 1 and 3, in a box of height 3
     np.testing.assert_allclose(place, mesh.points * [1, 2 / 3])
@@ -352,7 +352,7 @@ def test_geometry_is_common_places_or_distances() -> None:
     )
     ragged = replace(task, corresponds=False)
     distance = coral.geometry(
-        mesh, ragged, Params(), coral.reference(replace(samples, task=ragged), Params())
+        mesh, ragged, Params(), coral.summary(replace(samples, task=ragged), Params())
     )["distance"].value
     assert distance.shape == (121, 2) and np.all(distance[:, 1] == 1)
     np.testing.assert_allclose(distance[60, 0], 0.5 / 3, rtol=0.1)  # the middle of the square

@@ -16,7 +16,8 @@ from problems import square, steady
 import gsnobench as gb
 from gsnobench.files import Cache
 from gsnobench.meshes.operators import interpolation
-from gsnobench.training.loader import Loader, compute_geometry
+from gsnobench.training.geometry import compute_geometry
+from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
 from gsnobench_plugins.models import deeponet
 
@@ -66,13 +67,13 @@ def samples(meshes: tuple[gb.Mesh, ...], count: int, shape: Mapping[str, Any]) -
 
 def load(data: gb.Samples, params: deeponet.Params, train: gb.Samples | None = None) -> Loader:
     train = train or data
-    reference = deeponet.reference(train, params)
+    summary = deeponet.summary(train, params)
     return Loader(
         data,
         task=data.task,
         normaliser=fit_normaliser(train, MODEL.presets["paper"]),
         geometries=[
-            compute_geometry(MODEL, params, data.task, mesh, reference=reference, cache=Cache())
+            compute_geometry(MODEL, params, data.task, mesh, summary=summary, cache=Cache())
             for mesh in data.meshes
         ],
         device="cpu",

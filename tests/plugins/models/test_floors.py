@@ -232,14 +232,14 @@ def test_nearest_chooses_the_most_similar_shape_whatever_its_mesh() -> None:
     known = shapes(5)
     trained = train("nearest", known, known)
     near_third = plane_mesh(9, 1 + 0.3 * 2 + 0.05)
-    parts = nearest.geometry(near_third, known.task, trained.params, trained.reference)
+    parts = nearest.geometry(near_third, known.task, trained.params, trained.summary)
     assert parts["sample"].value.tolist() == [2]
 
 
 def test_nearest_takes_a_field_only_from_nodes_that_carry_it() -> None:
     known = shapes(3)
     trained = train("nearest", known, known)
-    parts = nearest.geometry(plane_mesh(9, 1.0), known.task, trained.params, trained.reference)
+    parts = nearest.geometry(plane_mesh(9, 1.0), known.task, trained.params, trained.summary)
     assert known.meshes[0].tags["wall"][parts["match"].value[:, 1]].all()
     assert not known.meshes[0].tags["wall"][parts["match"].value[:, 0]].all()
 

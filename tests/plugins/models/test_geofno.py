@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from kept_modes import kept_of
 from problems import square, steady
-from test_geofno_fourier import kept_of
 from torch import Tensor
 from torch.nn import functional
 
 import gsnobench as gb
 from gsnobench.files import Cache
-from gsnobench.training.loader import Loader, compute_geometry
+from gsnobench.training.geometry import compute_geometry
+from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
 from gsnobench.training.optimisation import rate_groups
 from gsnobench_plugins.models.geofno import model as geofno
@@ -69,7 +70,7 @@ def load(data: gb.Samples, params: geofno.Params, train: gb.Samples | None = Non
         task=data.task,
         normaliser=fit_normaliser(train or data, MODEL.presets["official"]),
         geometries=[
-            compute_geometry(MODEL, params, data.task, mesh, reference={}, cache=Cache())
+            compute_geometry(MODEL, params, data.task, mesh, summary={}, cache=Cache())
             for mesh in data.meshes
         ],
         device="cpu",

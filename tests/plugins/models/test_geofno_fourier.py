@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from kept_modes import kept_of
 from torch import Tensor
 
 import gsnobench as gb
@@ -14,15 +15,6 @@ from gsnobench_plugins.models.geofno.fourier import GridFourier, ModeMixing, Poi
 
 def as_complex(pair: Tensor) -> Tensor:
     return torch.complex(pair[0], pair[1])
-
-
-def kept_of(full: Tensor, modes: tuple[int, ...]) -> Tensor:
-    """The retained modes of an rfftn over the axes 1..d."""
-    for axis, count in enumerate(modes[:-1], start=1):
-        full = torch.cat(
-            [full.narrow(axis, 0, count), full.narrow(axis, full.shape[axis] - count, count)], axis
-        )
-    return full.narrow(len(modes), 0, modes[-1])
 
 
 CASES = [((9,), (4,)), ((8, 10), (4, 3)), ((7, 6, 8), (2, 3, 4))]

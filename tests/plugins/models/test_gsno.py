@@ -19,7 +19,8 @@ import torch
 
 import gsnobench as gb
 from gsnobench.files import Cache
-from gsnobench.training.loader import Loader, compute_geometry
+from gsnobench.training.geometry import compute_geometry
+from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
 from gsnobench_plugins.models.gsno import gelu as gsno_gelu
 from gsnobench_plugins.models.gsno import model as gsno
@@ -63,13 +64,13 @@ def samples(
 
 
 def load(data: gb.Samples, params: gsno.Params, preset: str = "plus") -> Loader:
-    reference = MODEL.reference(data, params)
+    summary = MODEL.summary(data, params)
     return Loader(
         data,
         task=data.task,
         normaliser=fit_normaliser(data, MODEL.presets[preset]),
         geometries=[
-            compute_geometry(MODEL, params, data.task, mesh, reference=reference, cache=Cache())
+            compute_geometry(MODEL, params, data.task, mesh, summary=summary, cache=Cache())
             for mesh in data.meshes
         ],
         device="cpu",
@@ -401,7 +402,7 @@ def test_smoothing_keeps_constants_and_damps_the_rest() -> None:
 def test_propagator_is_exact_for_oscillating_modes() -> None:
     params = gsno.Params.make(MODEL.presets["plus"].model, {**SMALL, "width": 4})
     data = samples((square(7),), 12, UNSTEADY)
-    modes = gsno.geometry(data.meshes[0], data.task, params, MODEL.reference(data, params))[
+    modes = gsno.geometry(data.meshes[0], data.task, params, MODEL.summary(data, params))[
         "modes"
     ].value[:, :8]
     draw = np.random.default_rng(3)
@@ -439,12 +440,10 @@ def test_decode_without_a_fit_is_in_cosines() -> None:
 def test_alignment_undoes_order_and_signs_on_the_same_mesh() -> None:
     mesh, params = square(7), gsno.Params(basis="fem", align=True)
     data = samples((mesh,), 1, UNSTEADY)
-    reference = gsno.reference(data, params)
-    shuffled = reference["modes"][:, [1, 0, 2, 3, 4, 6, 5, 7]] * np.array(
-        [1, -1, 1, 1, -1, 1, 1, 1]
-    )
-    plain = gsno.geometry(mesh, data.task, params, reference)["modes"].value
-    turned = gsno.geometry(mesh, data.task, params, {**reference, "modes": shuffled})["modes"].value
+    summary = gsno.summary(data, params)
+    shuffled = summary["modes"][:, [1, 0, 2, 3, 4, 6, 5, 7]] * np.array([1, -1, 1, 1, -1, 1, 1, 1])
+    plain = gsno.geometry(mesh, data.task, params, summary)["modes"].value
+    turned = gsno.geometry(mesh, data.task, params, {**summary, "modes": shuffled})["modes"].value
     np.testing.assert_allclose(
         turned, plain[:, [1, 0, 2, 3, 4, 6, 5, 7]] * [1, -1, 1, 1, -1, 1, 1, 1], atol=1e-8
     )

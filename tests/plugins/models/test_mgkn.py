@@ -19,7 +19,8 @@ import gsnobench as gb
 from gsnobench.check.fixture import permuted, permuted_geometry
 from gsnobench.files import Cache
 from gsnobench.meshes import operators as graph
-from gsnobench.training.loader import Loader, compute_geometry
+from gsnobench.training.geometry import compute_geometry
+from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
 from gsnobench_plugins.models.mgkn import model as mgkn
 from gsnobench_plugins.models.mgkn.model import Mgkn, Params
@@ -69,13 +70,13 @@ def samples(meshes: tuple[gb.Mesh, ...], count: int, shape: Mapping[str, Any]) -
 def load(
     data: gb.Samples, params: Params, train: gb.Samples | None = None, preset: str = "official"
 ) -> Loader:
-    carried = mgkn.reference(train or data, params)
+    carried = mgkn.summary(train or data, params)
     return Loader(
         data,
         task=data.task,
         normaliser=fit_normaliser(train or data, MODEL.presets[preset]),
         geometries=[
-            compute_geometry(MODEL, params, data.task, one, reference=carried, cache=Cache())
+            compute_geometry(MODEL, params, data.task, one, summary=carried, cache=Cache())
             for one in data.meshes
         ],
         device="cpu",
@@ -329,7 +330,7 @@ def test_renumbered_nodes_give_renumbered_values(shape: Mapping[str, Any]) -> No
     data, params = samples(meshes, 3, shape), Params.make(SMALL)
     draw = np.random.default_rng(1)
     orders = [draw.permutation(mesh.size) for mesh in meshes]
-    carried = mgkn.reference(data, params)
+    carried = mgkn.summary(data, params)
     parts = [mgkn.geometry(mesh, data.task, params, carried) for mesh in meshes]
     moved = [permuted_geometry(part, order) for part, order in zip(parts, orders, strict=True)]
     module, found = build_module(data.task), []

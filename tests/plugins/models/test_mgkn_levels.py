@@ -49,7 +49,7 @@ def test_no_edge_leaves_the_domain_and_every_node_has_a_parent(neighbours: int) 
     mesh = holed()
     params = Params(neighbours=neighbours)
     train = one_mesh(mesh)
-    parts = mgkn.geometry(mesh, train.task, params, mgkn.reference(train, params))
+    parts = mgkn.geometry(mesh, train.task, params, mgkn.summary(train, params))
     levels = [np.arange(mesh.size), parts["level1"].value, parts["level2"].value]
     assert set(levels[2]) < set(levels[1])
     along = np.linspace(0, 1, 101)[:, None, None]
@@ -100,7 +100,7 @@ def test_weights_of_a_node_sum_to_one() -> None:
     train = one_mesh(mesh)
     for knobs in ({"gamma": 0.0}, {"gamma": 1.0}, {"weights": "area"}):
         params = Params.make(knobs)
-        parts = mgkn.geometry(mesh, train.task, params, mgkn.reference(train, params))
+        parts = mgkn.geometry(mesh, train.task, params, mgkn.summary(train, params))
         for name in mgkn.kinds(3):
             share = parts[f"{name}.share"].value
             np.testing.assert_allclose(share.sum(axis=1), 1)
@@ -112,7 +112,7 @@ def test_weights_of_a_node_sum_to_one() -> None:
 def test_another_mesh_has_the_same_coarse_places_and_hears_as_far() -> None:
     coarse, fine = problems.square(11), problems.square(21, seed=3)
     train = one_mesh(coarse)
-    carried = mgkn.reference(train, Params())
+    carried = mgkn.summary(train, Params())
     first, second = (mgkn.geometry(mesh, train.task, Params(), carried) for mesh in (coarse, fine))
     gap = coarse.points[first["level1"].value] - fine.points[second["level1"].value]
     assert np.linalg.norm(gap, axis=1).max() < 0.06  # half a diagonal of the finer mesh
@@ -131,7 +131,7 @@ def test_another_mesh_has_the_same_coarse_places_and_hears_as_far() -> None:
 def test_nodes_of_a_cloud_hear_their_nearest() -> None:
     points = np.random.default_rng(0).uniform(size=(200, 3))
     train = one_mesh(gb.Mesh(points), fixed_mesh=False, corresponds=False)
-    parts = mgkn.geometry(train.mesh(0), train.task, Params(), mgkn.reference(train, Params()))
+    parts = mgkn.geometry(train.mesh(0), train.task, Params(), mgkn.summary(train, Params()))
     expected = np.argsort(((points[:, None] - points) ** 2).sum(-1), axis=1)[:, : build.CLOUD + 1]
     assert np.array_equal(np.sort(parts["mid0.source"].value, axis=1), np.sort(expected, axis=1))
     assert len(parts["level1"].value) == 25 and len(parts["level2"].value) == 3

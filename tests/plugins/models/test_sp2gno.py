@@ -19,9 +19,10 @@ from torch.nn import functional
 import gsnobench as gb
 from gsnobench.check.fixture import permuted, permuted_geometry, placed
 from gsnobench.files import Cache
-from gsnobench.training.fit import rollout
-from gsnobench.training.loader import Loader, compute_geometry
+from gsnobench.training.geometry import compute_geometry
+from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
+from gsnobench.training.rollout import rollout
 from gsnobench_plugins.models.sp2gno import model as sp2gno
 from gsnobench_plugins.models.sp2gno.graph import (
     edge_lengths,
@@ -79,9 +80,9 @@ def load(
     train: gb.Samples | None = None,
     parts: list[Any] | None = None,
 ) -> Loader:
-    task, reference = narrowed(data.task, params), sp2gno.reference(train or data, params)
+    task, summary = narrowed(data.task, params), sp2gno.summary(train or data, params)
     made = (
-        compute_geometry(MODEL, params, task, mesh, reference=reference, cache=Cache())
+        compute_geometry(MODEL, params, task, mesh, summary=summary, cache=Cache())
         for mesh in data.meshes
     )
     normaliser, geometries = (
@@ -167,10 +168,10 @@ def test_positional_inputs_are_the_authors() -> None:
 
 def parts_of(mesh: gb.Mesh, **knobs: Any) -> dict[str, Any]:
     params = Params.make(SMALL, knobs)
-    reference = sp2gno.reference(samples((mesh,), 1, STEADY), params)
+    summary = sp2gno.summary(samples((mesh,), 1, STEADY), params)
     return {
         name: part.value
-        for name, part in sp2gno.geometry(mesh, make_task(dim=mesh.dim), params, reference).items()
+        for name, part in sp2gno.geometry(mesh, make_task(dim=mesh.dim), params, summary).items()
     }
 
 
@@ -218,8 +219,8 @@ def test_graph_joins_a_node_to_its_nearest_and_to_those_that_count_it() -> None:
 def test_anchors_are_far_from_one_another_and_stay_at_their_place() -> None:
     mesh, finer = square(9), square(17, seed=3)
     params = Params.make(SMALL, {"anchors": 4})
-    reference = sp2gno.reference(samples((mesh,), 1, STEADY), params)
-    assert {tuple(place) for place in reference["anchors"].tolist()} == {
+    summary = sp2gno.summary(samples((mesh,), 1, STEADY), params)
+    assert {tuple(place) for place in summary["anchors"].tolist()} == {
         (0, 0),
         (1, 1),
         (0, 1),
@@ -227,9 +228,9 @@ def test_anchors_are_far_from_one_another_and_stay_at_their_place() -> None:
     }
     moved = gb.Mesh(finer.points * [3, 2] + 7, finer.cells)
     for other in (mesh, finer, moved):
-        embedding = sp2gno.geometry(other, make_task(), params, reference)["embedding"].value
+        embedding = sp2gno.geometry(other, make_task(), params, summary)["embedding"].value
         places = (other.points - other.points.min(0)) / np.ptp(other.points, axis=0)
-        np.testing.assert_allclose(places[embedding.argmax(0)], reference["anchors"])
+        np.testing.assert_allclose(places[embedding.argmax(0)], summary["anchors"])
     assert farthest(np.zeros((2, 2)), 3).tolist() == [0, 0, 0]  # fewer places than anchors
 
 
@@ -338,7 +339,7 @@ def test_renumbered_nodes_give_renumbered_values() -> None:
     params, data = Params.make(SMALL), samples((square(6),), 3, STEADY)
     module, batch = make(STEADY)
     order = np.random.default_rng(1).permutation(36)
-    parts = sp2gno.geometry(data.meshes[0], data.task, params, sp2gno.reference(data, params))
+    parts = sp2gno.geometry(data.meshes[0], data.task, params, sp2gno.summary(data, params))
     turned = load(permuted(data, [order]), params, parts=[permuted_geometry(parts, order)])
     torch.testing.assert_close(
         module(batch_of(turned, 0, 1, 2)), module(batch)[:, :, order], rtol=0, atol=1e-5

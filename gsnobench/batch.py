@@ -1,0 +1,91 @@
+"""What a model sees: one batch of normalised inputs, and sparse operators on its node values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gsnobench.data import Task
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What a model sees: normalised inputs of B samples, never the target."""
+
+    task: Task
+    window: torch.Tensor  # (B, t_in, N, C)
+    static: torch.Tensor  # (B, N, F)
+    scalars: torch.Tensor  # (B, P)
+    points: torch.Tensor  # (1 or B, N, d)
+    tags: torch.Tensor  # (1 or B, N, K) bool, in the order of Task.tags
+    mask: torch.Tensor | None  # (B, N) bool, None where no node is padding
+    geometry: Mapping[
+        str, torch.Tensor
+    ]  # what Model.geometry returned, stacked: (1 or B, ...), or sparse CSR as `name` and `name^T`
+
+    @property
+    def size(self) -> int:
+        return int(self.static.shape[0])
+
+    @property
+    def nodes(self) -> int:
+        return int(self.static.shape[1])
+
+    @property
+    def features(self) -> torch.Tensor:
+        """All inputs at each node, (B, N, in_channels): points, window (time-major), static,
+        scalars.
+        """
+        B, N = self.size, self.nodes
+        window = self.window.permute(0, 2, 1, 3).reshape(B, N, -1)  # (B, N, t_in*C)
+        scalars = self.scalars[:, None, :].expand(B, N, -1)  # (B, N, P)
+        return torch.cat([self.points.expand(B, -1, -1), window, self.static, scalars], dim=-1)
+
+    def frames(self, y: torch.Tensor) -> torch.Tensor:
+        """(B, N, steps*C) -> (B, steps, N, C)."""
+        B, N, width = y.shape
+        C = len(self.task.fields)
+        return y.reshape(B, N, width // C, C).permute(0, 2, 1, 3)
+
+    def flat(self, x: torch.Tensor) -> torch.Tensor:
+        """(B, N, .) -> (B*N, .): the numbering that index tensors of the geometry use."""
+        return x.reshape(-1, x.shape[-1])
+
+    def apply(self, name: str, x: torch.Tensor) -> torch.Tensor:
+        """A sparse operator of the geometry on node values: (B, N_in, C) -> (B, N_out, C)."""
+        matrix, transposed = self.geometry[name], self.geometry[f"{name}^T"]
+        B, N, C = x.shape
+        if matrix.shape[1] == N:  # one mesh for all samples: the batch is more columns, (N, B*C)
+            y = _multiply(matrix, transposed, x.transpose(0, 1).reshape(N, B * C))
+            return y.reshape(-1, B, C).transpose(0, 1)
+        # block-diagonal over the batch
+        return _multiply(matrix, transposed, self.flat(x)).reshape(B, -1, C)
+
+
+class _Multiply(torch.autograd.Function):
+    """y = A x with dL/dx = A^T dL/dy; torch would rebuild the transpose of a CSR matrix at every
+    step.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, matrix: torch.Tensor, transposed: torch.Tensor, x: torch.Tensor
+    ) -> torch.Tensor:
+        ctx.transposed = transposed
+        return matrix @ x
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[None, None, torch.Tensor]:
+        return None, None, ctx.transposed @ grads[0]
+
+
+def _multiply(matrix: torch.Tensor, transposed: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """(M, N) CSR times (N, C) dense."""
+    # CSR products have no meta kernel; shape and placement are what a meta run checks
+    if x.is_meta:
+        return x.new_empty((matrix.shape[0], x.shape[1])) + 0 * x.sum()
+    result: torch.Tensor = _Multiply.apply(matrix, transposed, x)
+    return result

@@ -1,0 +1,63 @@
+"""A dataset and a metric that keep the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+import gsnobench as gb
+from gsnobench.data import SPLITS
+
+CELLS = np.array(
+    [[i, i + 3, i + 4] for i in (0, 1, 3, 4)] + [[i, i + 4, i + 1] for i in (0, 1, 3, 4)]
+)
+
+
+def triangle_mesh(resolution: int = 9) -> gb.Mesh:
+    points = np.array([[x, y] for x in (0.0, 0.5, 1.0) for y in (0.0, 0.5, 1.0)])
+    return gb.Mesh(points, CELLS, {"wall": np.arange(9) != 4})
+
+
+def generate(setup: gb.Mesh, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
+    for index in indices:
+        value = np.random.default_rng([seed, SPLITS.index(split), index]).normal(size=(2, 9, 1))
+        yield gb.Sample(
+            frames=value * ~setup.tags["wall"][:, None], static=value[0], scalars=np.zeros(0)
+        )
+
+
+DATASET = gb.Dataset(
+    name="toy",
+    fields=(gb.Field("u", boundary={"wall": "dirichlet"}),),
+    static=(gb.Field("f"),),
+    dim=2,
+    tags=("wall",),
+    times=(0.0, 1.0),
+    t_in=1,
+    sizes={
+        track: gb.Sizes(4, 2, 2, resolution=9)
+        for track in ("smoke", "laptop", "workstation", "paper")
+    },
+    tiny=gb.Sizes(3, 2, 2, 1, resolution=9),
+    setup=lambda params, resolution, cache: triangle_mesh(resolution),
+    generate=generate,
+    mesh=lambda setup: setup,
+    title="Toy",
+    solver="a random number generator",
+    licence="CC0-1.0",
+    cites="unpublished",
+)
+
+
+def mean_error(prediction: torch.Tensor, target: torch.Tensor, batch: gb.Batch) -> torch.Tensor:
+    real = (
+        torch.ones_like(target)
+        if batch.mask is None
+        else batch.mask[:, None, :, None].expand_as(target)
+    )
+    return ((prediction - target).abs() * real).sum((1, 2, 3)) / real.sum((1, 2, 3))
+
+
+METRIC = gb.Metric("toy", mean_error, help="mean absolute error")
