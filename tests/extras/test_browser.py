@@ -20,15 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from fake_results import made_result, save, spread
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
-
-from fake_results import made_result, save, spread  # noqa: E402  (the folder of the shared helpers is put on the path first)
-
-from gsnobench.boards.build import read_tracks  # noqa: E402
-from gsnobench.boards.site.pages import site_files  # noqa: E402
+from gsnobench.boards.build import read_tracks
+from gsnobench.boards.site.pages import site_files
 
 CHROMIUM = os.environ.get("GSNOBENCH_CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None

@@ -25,11 +25,7 @@ from typing import Any
 
 import psutil
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
-
-from stranger_plugins import make_strangers  # noqa: E402  (the folder of the shared plugins is put on the path first)
+from stranger_plugins import make_strangers
 
 pytestmark = pytest.mark.timeout(2400)
 QUIET = {

@@ -19,17 +19,13 @@ from pathlib import Path
 import pgserver
 import psycopg
 import pytest
+from problems import steady
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
-
-from problems import steady  # noqa: E402  (the folder of the shared problems is put on the path first)
-
-from gsnobench.datasets.store import write  # noqa: E402
-from gsnobench.home import open_home  # noqa: E402
-from gsnobench.runs.plan import Request  # noqa: E402
-from gsnobench.sweep.search import make_search, open_trials  # noqa: E402
-from gsnobench.sweep.space import suggest  # noqa: E402
+from gsnobench.datasets.store import write
+from gsnobench.home import open_home
+from gsnobench.runs.plan import Request
+from gsnobench.sweep.search import make_search, open_trials
+from gsnobench.sweep.space import suggest
 
 TRIALS = 40
 PASSWORD = "right-horse"

@@ -19,13 +19,9 @@ from pathlib import Path
 import pgserver
 import psycopg
 import pytest
+from problems import steady
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
-
-from problems import steady  # noqa: E402  (the folder of the shared problems is put on the path first)
-
-from gsnobench.datasets.store import write  # noqa: E402
+from gsnobench.datasets.store import write
 
 EPOCHS = 12
 
