@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,12 @@ import numpy as np
 import torch
 
 import gsnobench as gb
-from gsnobench.data import Split
-from gsnobench.datasets.store import open_file, write
-from gsnobench.home import open_home
+from gsnobench.datasets.store import write
+from gsnobench.home import RunFolder, open_home
 from gsnobench.plugins import load
 from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, Request, make_plan
-from gsnobench.runs.predictions import in_memory
-from gsnobench.runs.stages import data_path, make_loader, prepare
+from gsnobench.runs.stages import Run
 from gsnobench.training.fit import Job, _draw, _loss, fit_view
 from gsnobench.training.optimisation import make_optimiser
 
@@ -98,28 +97,14 @@ def car_file(folder: Path) -> Path:
 def make_job(plan: Plan, folder: Path) -> Job:
     """The job that `run` would fit, with a batch of the benchmark."""
     machine = Machine(open_home(folder / "home"), torch.device("cpu"))
-    with open_file(data_path(plan, machine), plan.task) as opened:
-        splits: list[Split] = ["train", "valid"]
-        setup = prepare(plan, machine, opened.split("train"))
-        train, valid = (
-            make_loader(plan, machine, setup, in_memory(opened, split)) for split in splits
-        )
-    nothing = lambda *_: None  # noqa: E731
+    run = Run(plan, machine, RunFolder(folder))
+    with run.open_data() as data:
+        setup = run.set_up(data.split("train"))
+        job = run.job(setup, data)
+        # in memory, so that the job outlives the open file
+        train, valid = (run.new_loader(setup, data.read(split)) for split in ("train", "valid"))
     steps = {phase.name: 10 for phase in plan.phases}
-    return Job(
-        setup.module,
-        train,
-        valid,
-        plan.phases,
-        steps,
-        plan.horizon,
-        plan.task.t_out,
-        plan.train,
-        0,
-        folder,
-        nothing,
-        nothing,
-    )
+    return replace(job, train=train, valid=valid, steps=steps, seed=0)
 
 
 def make_step(job: Job) -> Callable[[], None]:

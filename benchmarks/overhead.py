@@ -10,16 +10,16 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from gsnobench.datasets.store import open_file
-from gsnobench.home import open_home
+from gsnobench.home import RunFolder, open_home
 from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, Request, make_plan
-from gsnobench.runs.stages import data_path, make_loader, prepare
+from gsnobench.runs.stages import Run
 from gsnobench.training.fit import Job, _draw, fit
 from gsnobench.training.metrics import relative_l2
 from gsnobench.training.optimisation import make_optimiser, rate
@@ -51,27 +51,11 @@ def core_loop(job: Job) -> float:
 
 
 def make_job(plan: Plan, machine: Machine, folder: Path) -> Job:
-    with open_file(data_path(plan, machine), plan.task) as opened:
-        setup = prepare(plan, machine, opened.split("train"))
-        train, valid = (
-            make_loader(plan, machine, setup, opened.split(split)) for split in ("train", "valid")
-        )
-    steps = {"fit": EPOCHS * (len(train) // plan.train.batch)}
-    nothing = lambda *_: None  # noqa: E731
-    return Job(
-        setup.module,
-        train,
-        valid,
-        plan.phases,
-        steps,
-        plan.horizon,
-        plan.task.t_out,
-        plan.train,
-        0,
-        folder,
-        nothing,
-        nothing,
-    )
+    run = Run(plan, machine, RunFolder(folder))
+    with run.open_data() as data:
+        job = run.job(run.set_up(data.split("train")), data)
+    steps = {"fit": EPOCHS * (len(job.train) // plan.train.batch)}
+    return replace(job, steps=steps, seed=0)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from gsnobench.errors import DataError
+from gsnobench.errors import DataError, ParamError, did_you_mean
 
 Array = np.ndarray[Any, Any]
 Split = Literal["train", "valid", "test", "test_ood"]
@@ -205,3 +205,11 @@ class Samples:
             static=self.static[where],
             scalars=self.scalars[where],
         )
+
+
+def split_named(text: str) -> Split:
+    """A split by the name that a person typed."""
+    for split in SPLITS:
+        if split == text:
+            return split
+    raise ParamError(f"split: {text!r} is unknown; {did_you_mean(text, SPLITS)}")

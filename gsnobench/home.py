@@ -1,14 +1,112 @@
-"""GSNOBENCH_HOME: where data, caches, runs and the tracking database live."""
+"""GSNOBENCH_HOME: the folders of one installation, and the files of every run in it."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import platformdirs
 
 from gsnobench.errors import RunError
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of one run: the name of every file in it, and of its lock beside it.
+
+    An unpacked bundle is such a folder too; only there are `predictions` and `manifest`.
+    """
+
+    # what the tracking store keeps of a run
+    TRACKED: ClassVar = ("result.json", "spec.json", "*.csv", "figures/*.png", "figures/*.gif")
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The short key of the run."""
+        return self.path.name
+
+    @property
+    def lock(self) -> Path:
+        """Held by the process that works on this run."""
+        return self.path.parent / f".{self.name}.lock"
+
+    @property
+    def spec(self) -> Path:
+        """What was requested: the RunSpec, written first."""
+        return self.path / "spec.json"
+
+    @property
+    def task(self) -> Path:
+        return self.path / "task.json"
+
+    @property
+    def result(self) -> Path:
+        """The RunResult; it is there once the run has ended."""
+        return self.path / "result.json"
+
+    @property
+    def trial(self) -> Path:
+        """The RunResult of a search, with scores on validation alone."""
+        return self.path / "trial.json"
+
+    @property
+    def checkpoint(self) -> Path:
+        """From which an interrupted run continues; removed when the run ends."""
+        return self.path / "checkpoint.pt"
+
+    @property
+    def weights(self) -> Path:
+        return self.path / "weights.safetensors"
+
+    @property
+    def summary(self) -> Path:
+        """Statistics of the normaliser and the model's summary of the training split."""
+        return self.path / "reference.safetensors"
+
+    @property
+    def curve(self) -> Path:
+        """Losses and validation errors, one JSON line per epoch."""
+        return self.path / "curve.jsonl"
+
+    @property
+    def traceback(self) -> Path:
+        """Why a run failed."""
+        return self.path / "traceback.txt"
+
+    @property
+    def figures(self) -> Path:
+        return self.path / "figures"
+
+    @property
+    def picture(self) -> Path:
+        """Best, median and worst test sample."""
+        return self.figures / "cases.png"
+
+    @property
+    def curve_picture(self) -> Path:
+        return self.figures / "curve.png"
+
+    @property
+    def gif(self) -> Path:
+        """The median test sample, animated."""
+        return self.figures / "frames.gif"
+
+    @property
+    def bundle(self) -> Path:
+        """The run as one file that others can verify."""
+        return self.path / "bundle.zip"
+
+    @property
+    def predictions(self) -> Path:
+        return self.path / "predictions.nc"
+
+    @property
+    def manifest(self) -> Path:
+        return self.path / "manifest.json"
 
 
 @dataclass(frozen=True)
@@ -29,29 +127,31 @@ class Home:
     def results(self) -> Path:
         return self.root / "results"
 
-    def run_folder(self, key: str) -> Path:
-        """Folder of a run."""
-        return self.runs / key[:12]
+    def run_folder(self, key: str) -> RunFolder:
+        """The folder of a run by its key, whether it exists or not."""
+        return RunFolder(self.runs / key[:12])
 
-    def find_run(self, text: str) -> Path:
+    def run_folders(self, prefix: str = "") -> list[RunFolder]:
+        """All folders in which a run was started, sorted; those of a key prefix alone if given."""
+        folders = [RunFolder(path) for path in sorted(self.runs.glob(f"{prefix}*"))]
+        return [folder for folder in folders if folder.spec.exists()]
+
+    def find_run(self, text: str) -> RunFolder:
         """A run by its folder or by a prefix of its key."""
-        if Path(text).is_dir() and (Path(text) / "spec.json").exists():
-            return Path(text)
-        matches = sorted(
-            folder for folder in self.runs.glob(f"{text}*") if (folder / "spec.json").exists()
-        )
+        named = RunFolder(Path(text))
+        if named.spec.exists():
+            return named
+        matches = self.run_folders(text)
         if len(matches) == 1:
             return matches[0]
         if matches:
-            raise RunError(
-                f"{text}: matches {len(matches)} runs ({', '.join(m.name for m in matches[:5])}); "
-                "type more of the key"
-            )
+            names = ", ".join(folder.name for folder in matches[:5])
+            raise RunError(f"{text}: matches {len(matches)} runs ({names}); type more of the key")
         raise RunError(f"{text}: no such run in {self.runs}; give a key prefix or a run folder")
 
 
 def open_home(override: Path | None = None) -> Home:
-    """The home folder, made if need be; one clear line where that is impossible."""
+    """The home folder, created if it is missing; one clear line where that is impossible."""
     chosen = override or os.environ.get("GSNOBENCH_HOME") or platformdirs.user_data_dir("gsnobench")
     root = Path(chosen).expanduser().absolute()
     try:

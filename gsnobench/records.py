@@ -1,4 +1,4 @@
-"""RunSpec, the question; RunResult, the answer; their JSON: schema-versioned, validated, small."""
+"""RunSpec, what is requested; RunResult, what came out; both as small, validated JSON."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class RunSpec:
 
     @cached_property
     def key(self) -> str:
-        """Hash of the question: equal specs have equal keys on every machine."""
+        """Hash of the spec: equal specs have equal keys on every machine."""
         return digest(self.to_dict())
 
     @property
     def short(self) -> str:
-        """The first twelve letters of the key: the name of the run's folder and files."""
+        """The first twelve digits of the key: the name of the run's folder and files."""
         return self.key[:12]
 
     @property
@@ -74,16 +74,20 @@ class RunSpec:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunSpec:
         """Read back; an unknown or missing entry is named."""
-        odd = sorted(set(SPEC_ENTRIES).symmetric_difference(values))
-        if odd:
+        wrong = ", ".join(sorted(set(SPEC_ENTRIES).symmetric_difference(values)))
+        if wrong:
             raise DataError(
-                f"spec: entries {', '.join(odd)} are unknown or missing; was it written by another "
-                "version?"
+                f"spec: entries {wrong} are unknown or missing; was it written by another version?"
             )
         return cls(**values)
 
+    @classmethod
+    def from_json(cls, text: str) -> RunSpec:
+        """Read back from JSON; a ValueError if it is none."""
+        return cls.from_dict(json.loads(text))
 
-SPEC_ENTRIES = tuple(one.name for one in fields(RunSpec))
+
+SPEC_ENTRIES = tuple(entry.name for entry in fields(RunSpec))
 
 
 @dataclass(frozen=True)
@@ -95,15 +99,15 @@ class RunResult:
     reason: str = ""
     # split -> field -> metric
     scores: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
-    # field -> metric -> one a test sample
+    # field -> metric -> one value per test sample
     samples: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
-    # field -> quantile -> one a frame
+    # field -> quantile -> one value per frame
     frames: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
     curve: list[Mapping[str, Any]] = field(default_factory=list)
     costs: Mapping[str, float] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
-    # field -> truth, error -> one a band of modes
+    # field -> "truth" or "error" -> one value per band of modes
     bands: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
 
     @property
@@ -129,20 +133,17 @@ class RunResult:
             ) from error
         if schema != SCHEMA:
             raise DataError(
-                f"{label}: schema {schema!r} is not {SCHEMA}; use the gsnobench version that wrote "
-                "it"
+                f"{label}: schema {schema!r} is not {SCHEMA}; use the version that wrote it"
             )
-        # the first results had no bands
-        odd = sorted({one.name for one in fields(cls)}.symmetric_difference({"bands", *body}))
-        if odd:
-            raise DataError(
-                f"{label}: entries {', '.join(odd)} are unknown or missing; was it edited?"
-            )
+        known = {entry.name for entry in fields(cls)}
+        wrong = ", ".join(sorted(known.symmetric_difference({"bands", *body})))  # bands came later
+        if wrong:
+            raise DataError(f"{label}: entries {wrong} are unknown or missing; was it edited?")
         result = cls(**{**body, "spec": RunSpec.from_dict(body["spec"])})
         if result.status not in get_args(Status):
+            statuses = ", ".join(get_args(Status))
             raise DataError(
-                f"{label}: status {result.status!r} is unknown; expected one of "
-                f"{', '.join(get_args(Status))}"
+                f"{label}: status {result.status!r} is unknown; expected one of {statuses}"
             )
         if result.spec.key != key:
             raise DataError(
@@ -165,12 +166,12 @@ class RunResult:
 
 
 def evidence_path(root: Path, spec: RunSpec) -> Path:
-    """Where a result lies under `results/`: track, task, row, key."""
+    """The file of a result under `results/`: track, task, row, key."""
     return root / spec.track / spec.task / spec.row / f"{spec.short}.json"
 
 
 def rounded(value: float, digits: int = 4) -> float:
-    """A number with so many significant digits: per-sample errors need no more."""
+    """A number with few significant digits: per-sample errors need no more."""
     return float(f"{value:.{digits}g}")
 
 

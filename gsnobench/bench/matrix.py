@@ -11,7 +11,6 @@ from pathlib import Path
 from statistics import mean
 from typing import Literal, get_args
 
-from gsnobench.datasets.ensure import ensure
 from gsnobench.declare import Executor, Limits
 from gsnobench.errors import DataError, ParamError, did_you_mean
 from gsnobench.files import is_locked
@@ -19,7 +18,7 @@ from gsnobench.home import Home
 from gsnobench.plugins import dataset_named, listed, load
 from gsnobench.records import RunResult, RunSpec, evidence_path
 from gsnobench.registry import read_registry
-from gsnobench.runs.machine import Report
+from gsnobench.runs.machine import Machine, Report, choose_device
 from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
 from gsnobench.runs.run import finished_result, is_interrupted, keep_result
 
@@ -140,7 +139,7 @@ def _seeds(plan: Plan, seeds: Sequence[int]) -> Sequence[int]:
 def cell_of(plan: Plan, home: Home) -> Cell:
     """The state of one cell, as the home folder shows it now."""
     key = plan.spec.key
-    if is_locked(home.runs / f".{key[:12]}.lock"):
+    if is_locked(home.run_folder(key).lock):
         return Cell(plan, "running")
     result = finished_result(plan, home) or _evidence(evidence_path(home.results, plan.spec), key)
     if result is not None and result.status != "pruned":
@@ -236,13 +235,13 @@ def cheap_first(cells: Iterable[Cell], home: Home) -> list[Cell]:
 
 def make_data(cells: Iterable[Cell], home: Home, report: Report) -> None:
     """The data of all cells, once each, by all cores, before the first cell waits for them."""
+    machine = Machine(home, choose_device("cpu"), report=report)
     for plan in {
         json.dumps([cell.spec.task.split("@")[0], cell.spec.resolution]): cell.plan
         for cell in cells
     }.values():
         if plan.dataset is not None and plan.declined is None:
-            report.stage(f"data of {plan.task.id}")
-            ensure(plan.dataset, plan.task, home=home.root, progress=report.data)
+            machine.ensure_data(plan.dataset, plan.task)
 
 
 def settle(cells: Iterable[Cell], home: Home) -> None:
@@ -254,8 +253,8 @@ def settle(cells: Iterable[Cell], home: Home) -> None:
             keep_result(RunResult(cell.spec, "declined", cell.reason), home)
         elif cell.state == "done" and cell.result is not None:
             folder = home.run_folder(cell.spec.key)
-            copies = (folder / "result.json", evidence_path(home.results, cell.spec))
-            if folder.exists() and not all(path.exists() for path in copies):
+            copies = (folder.result, evidence_path(home.results, cell.spec))
+            if folder.path.exists() and not all(path.exists() for path in copies):
                 keep_result(cell.result, home)
 
 
@@ -265,10 +264,10 @@ def run_cells(
     """Every cell once it has an answer; what another machine answered is kept here as well."""
     for cell in cells:
         if cell.state in ("diverged", "failed"):  # asked for again
-            (home.run_folder(cell.spec.key) / "result.json").unlink(missing_ok=True)
+            home.run_folder(cell.spec.key).result.unlink(missing_ok=True)
     plans = {cell.spec.key: cell.plan for cell in cells}
     for result in executor.run([cell.spec for cell in cells], limits):
-        if not (home.run_folder(result.spec.key) / "result.json").exists():
+        if not home.run_folder(result.spec.key).result.exists():
             keep_result(result, home)
         yield cell_of(plans[result.spec.key], home)
 

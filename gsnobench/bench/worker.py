@@ -13,7 +13,7 @@ from gsnobench.errors import GsnobenchError
 from gsnobench.home import open_home
 from gsnobench.records import RunSpec
 from gsnobench.runs.machine import Machine, choose_device
-from gsnobench.runs.plan import plan_of
+from gsnobench.runs.plan import plan_of_spec
 from gsnobench.runs.run import record_failure, run_plan
 
 
@@ -25,7 +25,7 @@ def answer(spec_json: str, home: Path, device: str, threads: int) -> str:
     spec, place = RunSpec.from_dict(json.loads(spec_json)), open_home(home)
     try:
         return run_plan(
-            plan_of(spec), Machine(place, choose_device(device), jobs=threads)
+            plan_of_spec(spec), Machine(place, choose_device(device), jobs=threads)
         ).to_json()
     except GsnobenchError as error:
         return record_failure(spec, place, str(error)).to_json()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import gsnobench
+from gsnobench.home import Home, RunFolder
 from gsnobench.plugins import listed
 from gsnobench.tracking import observer as tracking
 from gsnobench.tracking.address import Address
@@ -113,21 +114,19 @@ def _store(home: Path) -> dict[str, Any]:
     }
 
 
-def _interrupted(home: Path) -> list[Path]:
-    """Run folders with a question and no answer, not even a trial's, on which no process works."""
-    folders = [spec.parent for spec in (home / "runs").glob("*/spec.json")]
+def _interrupted(home: Path) -> list[RunFolder]:
+    """Run folders with a spec and no result, not even a trial's, on which no process works."""
     cut = [
         folder
-        for folder in folders
-        if not any((folder / name).exists() for name in ("result.json", "trial.json"))
+        for folder in Home(home).run_folders()
+        if not folder.result.exists() and not folder.trial.exists()
     ]
     return [folder for folder in cut if not _is_running(home, folder)]
 
 
-def _is_running(home: Path, folder: Path) -> bool:
+def _is_running(home: Path, folder: RunFolder) -> bool:
     spool = home / "spool" / f"{folder.name}.jsonl"
-    lock = home / "runs" / f".{folder.name}.lock"
-    return any(path.exists() and is_live(path) for path in (spool, lock))
+    return any(path.exists() and is_live(path) for path in (spool, folder.lock))
 
 
 def _left_over(home: Path) -> list[Path]:
@@ -144,15 +143,16 @@ def _left_over(home: Path) -> list[Path]:
         if path.is_file() and path.stat().st_mtime < oldest and not is_live(path)
     ]
     trials = [
-        path.parent / "checkpoint.pt"
-        for path in (home / "runs").glob("*/trial.json")
-        if path.stat().st_mtime < oldest
+        folder
+        for folder in map(RunFolder, sorted(Home(home).runs.glob("*")))
+        if folder.trial.exists() and folder.trial.stat().st_mtime < oldest
     ]
-    return (
-        parts
-        + locks
-        + [path for path in trials if path.exists() and not _is_running(home, path.parent)]
-    )
+    checkpoints = [
+        folder.checkpoint
+        for folder in trials
+        if folder.checkpoint.exists() and not _is_running(home, folder)
+    ]
+    return parts + locks + checkpoints
 
 
 def _is_spent(path: Path) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from gsnobench.cli.console import print_table
 from gsnobench.declare import Dataset, Model
 from gsnobench.errors import DataError, PluginError, RunError
-from gsnobench.home import open_home
+from gsnobench.home import RunFolder, open_home
 from gsnobench.params import Params
 from gsnobench.plugins import kind_of, load, provenance
 from gsnobench.records import RunResult
@@ -148,12 +148,12 @@ def _file(path: Path) -> Described:
     return Described(str(path), facts)
 
 
-def _run(folder: Path) -> Described:
-    if not (folder / "result.json").exists():
+def _run(folder: RunFolder) -> Described:
+    if not folder.result.exists():
         return Described(
             folder.name, {"kind": "run", "status": "interrupted; repeat its command to go on"}
         )
-    result = RunResult.load(folder / "result.json")
+    result = RunResult.load(folder.result)
     facts = {
         "kind": "run",
         "status": " ".join([result.status, result.reason]).strip(),
@@ -161,7 +161,7 @@ def _run(folder: Path) -> Described:
         "row": result.spec.row,
         "track": result.spec.track,
         "seed": result.spec.seed,
-        "folder": str(folder),
+        "folder": str(folder.path),
     }
     rows = [
         [split, name, metric, f"{value:.4g}"]

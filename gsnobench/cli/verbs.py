@@ -11,25 +11,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from gsnobench.cli.console import print_facts, print_table, progress
-from gsnobench.data import SPLITS, Samples, Task
-from gsnobench.datasets.ensure import ensure, estimate
+from gsnobench.data import Samples, Split, Task, split_named
+from gsnobench.datasets.ensure import estimate
 from gsnobench.datasets.store import open_file
 from gsnobench.datasets.tasks import resolve
 from gsnobench.declare import Dataset
-from gsnobench.errors import DataError, ParamError, RunError, did_you_mean
-from gsnobench.home import Home, open_home
+from gsnobench.errors import DataError, ParamError, RunError
+from gsnobench.home import Home, RunFolder, open_home
 from gsnobench.plugins import dataset_named, kind_of, listed, load
 from gsnobench.records import RunResult
 from gsnobench.registry import read_registry
-from gsnobench.runs.animation import animate_median, check_animable, gif_path
-from gsnobench.runs.cases import PICTURE
+from gsnobench.runs.animation import check_animable
 from gsnobench.runs.machine import Machine, choose_device
 from gsnobench.runs.plan import Plan, Request, make_plan
 from gsnobench.runs.run import finished_result, is_interrupted, run_plan
-from gsnobench.runs.stages import data_path
+from gsnobench.runs.stages import Run
 
 
 @dataclass(frozen=True)
@@ -71,56 +68,53 @@ def run_model(
         )
         beside = _run_floors(model, dataset, wanted, machine) if options.floors else []
         result = run_plan(plan, machine, force=options.force)
-        folder = place.run_folder(plan.spec.key)
-        extras = _extras(plan, result, machine, folder, options)
+        run = Run.at_home(plan, machine)
+        extras = _extras(run, result, options)
     if as_json:
         body = {
-            "folder": str(folder),
+            "folder": str(run.folder.path),
             **{name: str(path) for name, path in extras.items()},
             "result": json.loads(result.to_json()),
             "floors": [json.loads(one.to_json()) for one in beside],
         }
         print(json.dumps(body))
     else:
-        _print_results(plan, result, beside, folder, extras)
+        _print_results(plan, result, beside, run.folder, extras)
     return 0 if result.status in ("done", "declined", "pruned") else 3
 
 
-def _extras(
-    plan: Plan, result: RunResult, machine: Machine, folder: Path, options: RunOptions
-) -> dict[str, Path]:
+def _extras(run: Run, result: RunResult, options: RunOptions) -> dict[str, Path]:
     """The bundle and the animation, where they were asked for; also of a run that was finished
     before.
     """
     written: dict[str, Path] = {}
     if result.status != "done":
         if options.bundle or options.gif:
-            machine.report.warn(
-                f"{plan.spec.row}: ended {result.status}; there is nothing to bundle or to animate"
+            run.machine.report.warn(
+                f"{result.spec.row}: ended {result.status}; there is nothing to bundle or to animate"
             )
         return written
     if options.bundle:
         from gsnobench.runs.bundle import write_bundle
 
-        written["bundle"] = write_bundle(folder, plan, machine)
+        written["bundle"] = write_bundle(run)
     if options.gif:
-        written["gif"] = gif_path(folder)
+        written["gif"] = run.folder.gif
         # a run that was finished before, or a floor: those are not drawn
         if not written["gif"].exists():
-            _animate_finished(plan, machine, folder)
+            _animate_finished(run)
     return written
 
 
-def _animate_finished(plan: Plan, machine: Machine, folder: Path) -> None:
+def _animate_finished(run: Run) -> None:
     from gsnobench.runs.trained import load as load_run
 
+    machine = run.machine
     machine.report.stage("animating")
-    trained = load_run(folder, home=machine.home.root, device=str(machine.device))
-    with open_file(data_path(plan, machine), plan.task) as opened:
-        samples = opened.split("test")
-        animate_median(
-            folder, plan, trained.setup.module, trained.loader(samples), trained.score(samples)
-        )
+    trained = load_run(run.folder.path, home=machine.home.root, device=str(machine.device))
+    with run.open_data() as data:
+        test = data.split("test")
+        run.animate(trained.setup, trained.loader(test), trained.score(test))
 
 
 def _run_floors(
@@ -150,7 +144,7 @@ def _print_results(
     plan: Plan,
     result: RunResult,
     beside: Sequence[RunResult],
-    folder: Path,
+    folder: RunFolder,
     extras: Mapping[str, Path],
 ) -> None:
     rows = sorted(
@@ -179,9 +173,8 @@ def _print_results(
         print(
             f"note: {plan.spec.row} has no calibrated step count on this track; it used the default"
         )
-    picture = folder / PICTURE
-    if picture.exists():
-        print(f"picture  {picture}")
+    if folder.picture.exists():
+        print(f"picture  {folder.picture}")
     for name, path in extras.items():
         print(f"{name:<8} {path}")
     print(f"run      {plan.spec.short}  (gsnobench show {plan.spec.short})")
@@ -275,8 +268,7 @@ def predict_run(
 
     if (inputs is None) == (mesh is None):
         raise ParamError("predict: needs either --inputs FILE.nc or --mesh NODES")
-    if split not in SPLITS:
-        raise ParamError(f"split: {split!r} is unknown; {did_you_mean(split, SPLITS)}")
+    chosen = split_named(split)
     trained = load_run(run, home=home, device=device)
     facts: dict[str, Any] = {
         "run": trained.plan.spec.short,
@@ -286,9 +278,9 @@ def predict_run(
     with progress(quiet=as_json) as report:
         machine = replace(trained.machine, jobs=jobs, report=report)
         samples = (
-            _read(inputs, split)
+            _read(inputs, chosen)
             if inputs is not None
-            else _solved_on(trained.plan, mesh or 0, split, machine)
+            else _solved_on(trained.plan, mesh or 0, chosen, machine)
         )
         evaluation = trained.score(samples)
         facts |= {
@@ -297,7 +289,7 @@ def predict_run(
             "rel_l2": evaluation.scores()["headline"]["rel_l2"],
         }
         if mesh is not None and trained.plan.task.fixed_mesh:
-            own = _solved_on(trained.plan, trained.plan.task.resolution, split, machine)
+            own = _solved_on(trained.plan, trained.plan.task.resolution, chosen, machine)
             facts["rel_l2_own_mesh"] = trained.score(own).scores()["headline"]["rel_l2"]
             facts["rel_l2_interpolated"] = trained.interpolation_floor(own, samples)
     if out is not None:
@@ -307,20 +299,18 @@ def predict_run(
     return 0
 
 
-def _read(path: Path, split: str) -> Samples:
+def _read(path: Path, split: Split) -> Samples:
     if not path.exists():
         raise DataError(f"{path}: no such file; expected a NetCDF file with inputs")
     return _whole(path, split)
 
 
-def _whole(path: Path, split: str) -> Samples:
-    chosen = next(one for one in SPLITS if one == split)
+def _whole(path: Path, split: Split) -> Samples:
     with open_file(path) as opened:
-        samples = opened.split(chosen)
-        return samples.take(np.arange(len(samples)))
+        return opened.read(split)
 
 
-def _solved_on(plan: Plan, nodes: int, split: str, machine: Machine) -> Samples:
+def _solved_on(plan: Plan, nodes: int, split: Split, machine: Machine) -> Samples:
     """The run's samples of one split, solved (not interpolated) on the mesh of so many nodes."""
     dataset = load("dataset", plan.task.dataset)
     if dataset.resolutions and nodes not in dataset.resolutions:
@@ -334,13 +324,8 @@ def _solved_on(plan: Plan, nodes: int, split: str, machine: Machine) -> Samples:
         data=spec.data,
         data_seed=spec.data_seed,
     )
-    machine.report.stage(f"data of {task.id} on {nodes} nodes")
-    return _whole(
-        ensure(
-            dataset, task, home=machine.home.root, jobs=machine.jobs, progress=machine.report.data
-        ),
-        split,
-    )
+    label = f"{task.id} on {nodes} nodes"
+    return _whole(machine.ensure_data(dataset, task, label=label), split)
 
 
 # ------------------------------------------------------------------------------------------- others
@@ -406,8 +391,8 @@ def generate_data(
     """`data generate`: the file of a task."""
     dataset, resolved = resolved_task(task, wanted)
     with progress(quiet=as_json) as report:
-        report.stage(f"data of {resolved.id}")
-        path = ensure(dataset, resolved, home=open_home(home).root, jobs=jobs, progress=report.data)
+        machine = Machine(open_home(home), choose_device("cpu"), jobs, report=report)
+        path = machine.ensure_data(dataset, resolved)
     with open_file(path, resolved) as opened:
         facts = {
             "task": resolved.id,

@@ -10,17 +10,16 @@ from typing import Any
 
 from gsnobench.cli.console import print_table, progress
 from gsnobench.cli.verbs import resolved_task
-from gsnobench.data import SPLITS, Split
-from gsnobench.datasets.ensure import ensure
+from gsnobench.data import split_named
 from gsnobench.datasets.store import Opened, open_file
 from gsnobench.datasets.store import verify as verify_file
 from gsnobench.datasets.task_json import task_from_json
-from gsnobench.errors import DataError, ParamError, did_you_mean
+from gsnobench.errors import DataError, ParamError
 from gsnobench.home import open_home
 from gsnobench.records import RunResult, plain
 from gsnobench.runs.bundle import opened_run, predictions_of
 from gsnobench.runs.machine import Machine, choose_device
-from gsnobench.runs.predictions import in_memory, open_truth, read_predictions, score_predictions
+from gsnobench.runs.predictions import open_truth, read_predictions, score_predictions
 from gsnobench.runs.verify import TIERS, verify
 from gsnobench.runs.verify_file import Check
 from gsnobench.training.evaluate import Evaluation
@@ -40,15 +39,13 @@ def score_file(
     as_json: bool,
 ) -> int:
     """`score`: anybody's predictions by the metrics of every run."""
-    if split not in SPLITS:
-        raise ParamError(f"split: {split!r} is unknown; {did_you_mean(split, SPLITS)}")
-    chosen: Split = next(one for one in SPLITS if one == split)
+    chosen = split_named(split)
     if not path.is_file():  # before any data are made
         raise DataError(f"{path}: no such file; expected predictions as .nc, .npz or .npy")
     with progress(quiet=as_json) as report:
         machine = Machine(open_home(home), choose_device("cpu"), jobs, report=report)
         with _named_truth(dataset, wanted, machine) as opened:
-            truth = in_memory(opened, chosen)
+            truth = opened.read(chosen)
             evaluation = score_predictions(read_predictions(path, truth), truth, str(path))
             facts = {
                 "task": truth.task.id,
@@ -90,13 +87,7 @@ def _named_truth(dataset: str, wanted: Mapping[str, Any], machine: Machine) -> O
         verify_file(Path(dataset))
         return open_file(Path(dataset))
     declared, task = resolved_task(dataset, wanted)
-    machine.report.stage(f"data of {task.id}")
-    return open_file(
-        ensure(
-            declared, task, home=machine.home.root, jobs=machine.jobs, progress=machine.report.data
-        ),
-        task,
-    )
+    return open_file(machine.ensure_data(declared, task), task)
 
 
 def _print_scores(evaluation: Evaluation, title: str) -> None:
@@ -184,10 +175,10 @@ def export_run(
     place = open_home(home)
     with progress(quiet=as_json) as report, opened_run(run, place) as folder:
         machine = Machine(place, choose_device(device), jobs, report=report)
-        result = RunResult.load(folder / "result.json")
-        task = task_from_json((folder / "task.json").read_text(encoding="utf-8"))
+        result = RunResult.load(folder.result)
+        task = task_from_json(folder.task.read_text(encoding="utf-8"))
         with open_truth(result.spec, machine, data=data, task=task) as opened:
-            truth = in_memory(opened, "test")
+            truth = opened.read("test")
         chosen = out or Path(f"{result.spec.short}-vtu")
         predicted = predictions_of(folder, truth, home=place, device=device)
         report.stage(f"writing {chosen}")

@@ -18,7 +18,7 @@ from gsnobench.home import Home, open_home
 from gsnobench.records import plain
 from gsnobench.runs.machine import Machine, Report, choose_device
 from gsnobench.runs.plan import Request
-from gsnobench.runs.stages import data_path
+from gsnobench.runs.stages import Run
 from gsnobench.sweep.figures import write_all
 from gsnobench.sweep.record import Record, parent_id, recorded, tags_of
 from gsnobench.sweep.search import Search, answer, is_complete, make_search, open_trials, wanted
@@ -67,7 +67,7 @@ def sweep(request: Request, options: SweepOptions, *, home: Path | None, as_json
             found = answer(search, trials, machine)
         else:
             # once, by all cores, before workers wait for it
-            data_path(search.plan({}), replace(machine, jobs=0))
+            Run.at_home(search.plan({}), replace(machine, jobs=0)).data_file()
             with recorded(search, trials, place) as record:
                 spread = Place(
                     place.root,

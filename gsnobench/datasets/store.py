@@ -105,6 +105,10 @@ class Opened:
             )
         return _samples(self.handle, self.task, rows)
 
+    def read(self, name: Split) -> Samples:
+        """The samples of one split, in memory: they outlive the file."""
+        return self.split(name).take(slice(None))
+
     def close(self) -> None:
         """Free the file."""
         self.handle.close()

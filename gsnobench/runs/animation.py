@@ -1,6 +1,4 @@
-"""A test sample as an animated GIF: truth, prediction and error of every scored quantity, frame
-after frame.
-"""
+"""A test sample as an animated GIF: truth, prediction and error, frame after frame."""
 
 from __future__ import annotations
 
@@ -15,7 +13,6 @@ from torch import nn
 from gsnobench.data import Task
 from gsnobench.errors import ParamError
 from gsnobench.files import atomic
-from gsnobench.runs.cases import case_of
 from gsnobench.runs.drawing import FAINT, LARGE, SMALL, Page
 from gsnobench.runs.gallery import (
     BAR,
@@ -25,10 +22,10 @@ from gsnobench.runs.gallery import (
     NUMBERS,
     Case,
     Drawn,
+    case_of,
     drawn_of,
     panel_size,
 )
-from gsnobench.runs.plan import Plan
 from gsnobench.training.evaluate import Evaluation
 from gsnobench.training.loader import Loader
 
@@ -39,39 +36,29 @@ SECONDS = 6.0  # one round
 PANEL = 1.7  # inches
 
 
-def gif_path(folder: Path) -> Path:
-    """Where the animation of a run lies."""
-    return folder / "figures" / "frames.gif"
-
-
 def check_animable(task: Task) -> None:
-    """Refuse a task whose answer is one frame."""
+    """Refuse a task with one predicted frame."""
     if len(task.asked_frames()) < 2:
         raise ParamError(
-            f"gif: {task.id} has one frame to find; nothing to animate; leave --gif out"
+            f"gif: {task.id} has one frame to predict; nothing to animate; leave --gif out"
         )
 
 
 def animate_median(
-    folder: Path, plan: Plan, module: nn.Module, loader: Loader, evaluation: Evaluation
+    path: Path, task: Task, module: nn.Module, loader: Loader, test: Evaluation, *, title: str
 ) -> Path:
-    """The median test sample by relative L2, as a GIF in the figures of a run."""
-    scores = evaluation.samples["headline"]["rel_l2"]
+    """The median test sample by relative L2, as a GIF."""
+    scores = test.samples["headline"]["rel_l2"]
     index = int(np.argsort(scores)[len(scores) // 2])
-    case = case_of(
-        plan, module, loader, "median", index, float(scores[index]), windows=len(plan.task.starts)
-    )
-    return animate(gif_path(folder), plan.task, case, title=f"{plan.spec.row} on {plan.task.id}")
+    score, windows = float(scores[index]), len(task.starts)
+    case = case_of(task, module, loader, index, label="median", score=score, windows=windows)
+    return animate(path, task, case, title=title)
 
 
 def animate(path: Path, task: Task, case: Case, *, title: str) -> Path:
-    """Write the GIF of a case; a long or rich one shows every second frame, or fewer, to stay below
-    two megabytes.
-    """
-    rows = {
-        name: drawn_of(case, task, name, group, min(MOST_FRAMES, len(case.times)))
-        for name, group in task.scored.items()
-    }
+    """Write the GIF of a case; where it would exceed two megabytes, frames are left out."""
+    count = min(MOST_FRAMES, len(case.times))
+    rows = {name: drawn_of(case, task, name, group, count) for name, group in task.scored.items()}
     pictures = [_page(rows, frame, title).picture() for frame in next(iter(rows.values())).frames]
     for stride in STRIDES:
         content = _encoded(pictures[::stride])
@@ -88,42 +75,30 @@ def _encoded(pictures: Sequence[Image.Image]) -> bytes:
     pause = max(40, round(1000 * SECONDS / len(pictures)))  # milliseconds
     # the last frame stays, so that the end is seen before it starts again
     pauses = [pause] * len(rest) + [pause + 1000]
-    first.save(
-        buffer,
-        format="gif",
-        save_all=True,
-        append_images=rest,
-        duration=pauses,
-        loop=0,
-        optimize=False,
-    )
+    frames = {"save_all": True, "append_images": rest, "duration": pauses, "loop": 0}
+    first.save(buffer, format="gif", optimize=False, **frames)
     return buffer.getvalue()
 
 
 def _page(rows: Mapping[str, Drawn], frame: int, title: str) -> Page:
-    """One row a quantity: truth and prediction on one scale, the error on its own."""
-    one = next(iter(rows.values()))
-    width, height = panel_size(one.view.aspect, PANEL)
-    wide, case = width + 2 * GAP + BAR + NUMBERS, one.case
+    """One row per quantity: truth and prediction on one scale, the error on its own."""
+    first = next(iter(rows.values()))
+    width, height = panel_size(first.view.aspect, PANEL)
+    wide, case = width + 2 * GAP + BAR + NUMBERS, first.case
     page = Page(2 * MARGIN + width + GAP + 2 * wide, HEAD + (height + 2 * GAP) * len(rows))
     page.text(MARGIN, 0.25, title, fontsize=LARGE, fontweight="bold")
-    page.text(
-        MARGIN,
-        0.48,
-        f"{case.label} test sample, rel. L2 {case.score:.3g}",
-        fontsize=SMALL,
-        color=FAINT,
-    )
+    below = f"{case.label} test sample, rel. L2 {case.score:.3g}"
+    page.text(MARGIN, 0.48, below, fontsize=SMALL, color=FAINT)
     page.text(page.width - MARGIN, 0.48, f"t = {case.times[frame]:.3g}", ha="right")
     for number, row in enumerate(rows.values()):
         top = HEAD + (height + 2 * GAP) * number
-        values = (row.truth, row.prediction, row.error)
-        lefts = (MARGIN, MARGIN + width + GAP, MARGIN + width + GAP + wide)
-        scales = (row.value_scale, row.value_scale, row.error_scale)
-        for name, left, shown, scale in zip(
-            ("truth", "prediction", "error"), lefts, values, scales, strict=True
-        ):
-            page.panel((left, top, width, height), row.view, shown[frame], scale)
+        columns = (
+            ("truth", MARGIN, row.truth, row.value_scale),
+            ("prediction", MARGIN + width + GAP, row.prediction, row.value_scale),
+            ("error", MARGIN + width + GAP + wide, row.error, row.error_scale),
+        )
+        for name, left, values, scale in columns:
+            page.panel((left, top, width, height), row.view, values[frame], scale)
             if number == 0:
                 page.text(left + width / 2, HEAD - 0.14, name, ha="center")
             if name != "truth":

@@ -1,4 +1,4 @@
-"""What a number cost and where it was made: seconds, memory, parameters, versions, hardware."""
+"""What a run cost (seconds, memory, parameters) and its environment (versions, hardware)."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ import torch
 from torch import nn
 
 import gsnobench
-from gsnobench.training.checkpoint import Progress
+from gsnobench.training.checkpoint import Clock
 
 
-def costs(
-    module: nn.Module, prepare_cpu_s: float, progress: Progress, device: torch.device
+def costs_of(
+    module: nn.Module, *, setup_cpu_s: float, clock: Clock, device: torch.device
 ) -> dict[str, float]:
-    """Seconds, memory and size; preprocessing, training and validation apart."""
-    clock = progress.clock
+    """Seconds of setup, training and validation, peak memory, and the size of the module."""
     if device.type == "cuda":
         peak = torch.cuda.max_memory_allocated(device) / 2**20
     else:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     return {
-        "prepare_s": prepare_cpu_s,
+        "prepare_s": setup_cpu_s,
         "train_cpu_s": clock.train_cpu_s,
         "train_s": clock.train_s,
         "validate_cpu_s": clock.validate_cpu_s,
@@ -36,15 +35,12 @@ def costs(
 
 def count_parameters(module: nn.Module) -> int:
     """Trained real numbers; a complex parameter counts twice."""
-    return sum(
-        one.numel() * (2 if one.is_complex() else 1)
-        for one in module.parameters()
-        if one.requires_grad
-    )
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    return sum(parameter.numel() * (2 if parameter.is_complex() else 1) for parameter in trained)
 
 
 def describe_environment(device: torch.device) -> dict[str, Any]:
-    """Versions and hardware, as far as they can matter for a number."""
+    """Versions and hardware, as far as they can change a number."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
     packages = {package: metadata.version(package) for package in ("torch", "numpy", "scipy")}
     return {
@@ -63,7 +59,5 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor() or "unknown"
-    return next(
-        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")),
-        "unknown",
-    )
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, "unknown")

@@ -1,5 +1,6 @@
-"""Node values as pictures: views of a mesh, one panel, one colour bar; matplotlib without its
-global state.
+"""Node values as pictures: a view of a mesh, colour scales, and a page of panels and bars.
+
+Uses matplotlib without pyplot, that is without global state.
 """
 
 from __future__ import annotations
@@ -27,17 +28,12 @@ from gsnobench.files import atomic
 INK = "#222222"
 FAINT = "#8a8a8a"
 SMALL, NORMAL, LARGE = 7.5, 9.0, 11.5  # points
-RESOLUTION = 130  # dots an inch
-FINE = 4000  # triangles a panel
-# of the 256 colours in a file; the rest are the colour maps themselves, at a third of the bytes of
-# full colour
+RESOLUTION = 130  # dots per inch
+FINE = 4000  # triangles per panel, at least
+# A file has 256 colours, a third of the bytes of full colour: so many greys, else the colour maps.
 GREYS = 24
-FIELD_COLOURS, INPUT_COLOURS, ERROR_COLOURS, LENGTH_COLOURS = (
-    "viridis",
-    "cividis",
-    "RdBu_r",
-    "magma_r",
-)
+FIELD_COLOURS, INPUT_COLOURS = "viridis", "cividis"
+ERROR_COLOURS, LENGTH_COLOURS = "RdBu_r", "magma_r"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +41,7 @@ class View:
     """A mesh as seen on paper: what is drawn of it, and the rectangle that shows it."""
 
     points: Array  # (n, 2)
-    nodes: Array  # (n,) their numbers in the mesh, back to front
+    nodes: Array  # (n,) their indices in the mesh, back to front
     triangles: Array | None  # (m, 3) into points
     outline: Array  # (e, 2, 2) segments of the border
     box: tuple[float, float, float, float]  # x0, x1, y0, y1
@@ -88,10 +84,8 @@ class Scale:
 
     def reached_by(self, values: Array) -> Scale:
         """The same scale, its ends pointed where these values lie outside."""
-        inside = _finite(values)
-        return replace(
-            self, cut_below=bool(inside.min() < self.low), cut_above=bool(inside.max() > self.high)
-        )
+        low, high = _finite(values).min(), _finite(values).max()
+        return replace(self, cut_below=bool(low < self.low), cut_above=bool(high > self.high))
 
 
 def _finite(values: Array) -> Array:
@@ -107,9 +101,7 @@ def _limit(values: Array) -> float:
 
 
 def view_of(mesh: Mesh, support: Array) -> View:
-    """The supported part of a mesh: triangles in the plane, points seen from above the corner in
-    space.
-    """
+    """The supported part of a mesh: triangles in the plane, points seen from a corner in space."""
     if mesh.dim >= 3:
         return _view_in_space(mesh, np.flatnonzero(support))
     nodes = np.flatnonzero(support)
@@ -120,16 +112,12 @@ def view_of(mesh: Mesh, support: Array) -> View:
 
 
 def _view_in_space(mesh: Mesh, nodes: Array) -> View:
-    """Orthographic; of a volume only the slab in the middle is drawn, or its inside would be
-    hidden.
-    """
+    """Orthographic; of a volume only a slab in the middle, or its inside would be hidden."""
     points = mesh.points[nodes]
     if mesh.cells is not None and mesh.cells.shape[1] == 4:
         height = points[:, 2]
-        middle, thickness = (
-            0.5 * (height.min() + height.max()),
-            np.ptp(height) / max(len(points), 8) ** (1 / 3),
-        )
+        middle = 0.5 * (height.min() + height.max())
+        thickness = np.ptp(height) / max(len(points), 8) ** (1 / 3)
         inside = np.abs(height - middle) <= thickness
         flat = points[inside][:, :2]
         return View(flat, nodes[inside], None, np.zeros((0, 2, 2)), _window(flat))
@@ -138,16 +126,14 @@ def _view_in_space(mesh: Mesh, nodes: Array) -> View:
     across, away = np.cos(turn) * x - np.sin(turn) * y, np.sin(turn) * x + np.cos(turn) * y
     flat = np.column_stack([across, np.cos(tilt) * z + np.sin(tilt) * away])
     depth = np.cos(tilt) * away - np.sin(tilt) * z
-    seen = _unhidden(flat, depth)
-    order = seen[np.argsort(-depth[seen])]
+    visible = _visible(flat, depth)
+    order = visible[np.argsort(-depth[visible])]
     return View(flat[order], nodes[order], None, np.zeros((0, 2, 2)), _window(flat))
 
 
-def _unhidden(flat: Array, depth: Array) -> Array:
-    """Numbers of the points that lie near the front of their patch of the picture: the far side is
-    left out.
-    """
-    # about two dozen points each
+def _visible(flat: Array, depth: Array) -> Array:
+    """Indices of the points near the front of their patch of the picture, not on the far side."""
+    # about two dozen points per patch
     patch = np.sqrt(np.ptp(flat, axis=0).prod() * 24 / len(flat)) + 1e-12
     _, patches = np.unique(np.floor(flat / patch).astype(int), axis=0, return_inverse=True)
     patches = patches.reshape(-1)
@@ -159,29 +145,24 @@ def _unhidden(flat: Array, depth: Array) -> Array:
 def _triangles(mesh: Mesh, support: Array) -> Array | None:
     if mesh.cells is None or mesh.cells.shape[1] not in (3, 4):
         return None
-    cells = (
-        mesh.cells
-        if mesh.cells.shape[1] == 3
-        else np.concatenate([mesh.cells[:, [0, 1, 2]], mesh.cells[:, [0, 2, 3]]])
-    )
+    cells = mesh.cells
+    if cells.shape[1] == 4:
+        cells = np.concatenate([cells[:, [0, 1, 2]], cells[:, [0, 2, 3]]])
     cells = cells[support[cells].all(1)]
-    number = np.cumsum(support) - 1  # (N,) node -> place among the supported ones
-    return number[cells] if len(cells) else None
+    index = np.cumsum(support) - 1  # (N,) node -> index among the supported ones
+    return index[cells] if len(cells) else None
 
 
 def _border(triangles: Array) -> Array:
     """Edges that belong to one triangle only, (e, 2)."""
-    edges = np.sort(
-        np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]]), axis=1
-    )
+    sides = [triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]]
+    edges = np.sort(np.concatenate(sides), axis=1)
     unique, counts = np.unique(edges, axis=0, return_counts=True)
     return unique[counts == 1]
 
 
 def _window(points: Array) -> tuple[float, float, float, float]:
-    """The whole domain, or the part where the nodes are if they crowd in a third of it (a wing in a
-    wide sky).
-    """
+    """The whole domain, or the part where most nodes are: a wing in a wide sky."""
     low, high = points.min(0), points.max(0)
     inner_low, inner_high = np.quantile(points, 0.1, axis=0), np.quantile(points, 0.9, axis=0)
     if ((inner_high - inner_low) * 1.25 < (high - low) / 3).all():
@@ -213,71 +194,43 @@ class Page:
         settings = {"fontsize": NORMAL, "color": INK, "va": "center", "ha": "left", **style}
         self.figure.text(left / self.width, 1 - top / self.height, text, **settings)
 
-    def panel(self, place: Sequence[float], view: View, values: Array, scale: Scale) -> None:
-        """Node values in a rectangle (left, top, width, height); values (N,) are those of the whole
-        mesh.
-        """
-        axes = self.axes(*place)
+    def panel(self, box: Sequence[float], view: View, values: Array, scale: Scale) -> None:
+        """Node values (N,) of the whole mesh in a rectangle (left, top, width, height)."""
+        axes = self.axes(*box)
         self.colours.add(scale.colours)
         shown, norm = values[view.nodes], Normalize(scale.low, scale.high)
+        colours: dict[str, Any] = {"cmap": scale.colours, "norm": norm, "rasterized": True}
         if view.triangles is not None:
             kept = view.triangles[np.isfinite(shown[view.triangles]).all(1)]
             if len(kept):
                 corners, height = _subdivided(view.points[kept], shown[kept])
-                mesh = Triangulation(
-                    corners[..., 0].ravel(),
-                    corners[..., 1].ravel(),
-                    np.arange(height.size).reshape(-1, 3),
-                )
-                axes.tripcolor(
-                    mesh,
-                    height.ravel(),
-                    cmap=scale.colours,
-                    norm=norm,
-                    shading="gouraud",
-                    rasterized=True,
-                )
+                x, y = corners[..., 0].ravel(), corners[..., 1].ravel()
+                mesh = Triangulation(x, y, np.arange(height.size).reshape(-1, 3))
+                axes.tripcolor(mesh, height.ravel(), shading="gouraud", **colours)
             axes.add_collection(LineCollection(list(view.outline), colors=INK, linewidths=0.4))
         else:
-            # square inches a disc: they overlap and close the gaps
-            covered = 3.0 * place[2] * place[3] / max(len(shown), 1)
-            style: dict[str, Any] = {
-                "s": 72.0**2 * min(covered, 0.02),
-                "linewidths": 0,
-                "rasterized": True,
-                "clip_on": False,
-            }
-            axes.scatter(
-                view.points[:, 0],
-                view.points[:, 1],
-                c=shown,
-                cmap=scale.colours,
-                norm=norm,
-                **style,
-            )
+            # square inches per disc: they overlap and close the gaps
+            covered = 3.0 * box[2] * box[3] / max(len(shown), 1)
+            size = 72.0**2 * min(covered, 0.02)
+            x, y = view.points[:, 0], view.points[:, 1]
+            axes.scatter(x, y, c=shown, s=size, linewidths=0, clip_on=False, **colours)
         x0, x1, y0, y1 = view.box
         axes.set(xlim=(x0, x1), ylim=(y0, y1), aspect="equal")
         axes.set_axis_off()
 
-    def bar(self, place: Sequence[float], scale: Scale) -> None:
+    def bar(self, box: Sequence[float], scale: Scale) -> None:
         """A colour bar with few, short numbers; pointed ends where values lie outside."""
-        axes = self.axes(*place)
-        is_upright = place[3] >= place[2]
+        axes = self.axes(*box)
+        is_upright = box[3] >= box[2]
         source = ScalarMappable(Normalize(scale.low, scale.high), scale.colours)
-        extend = {(False, False): "neither", (True, False): "min", (False, True): "max"}.get(
-            (scale.cut_below, scale.cut_above), "both"
-        )
+        ends = {(False, False): "neither", (True, False): "min", (False, True): "max"}
+        extend = ends.get((scale.cut_below, scale.cut_above), "both")
+        orientation = "vertical" if is_upright else "horizontal"
         bar = self.figure.colorbar(
-            source,
-            cax=axes,
-            orientation="vertical" if is_upright else "horizontal",
-            extend=extend,
-            extendfrac=0.03,
+            source, cax=axes, orientation=orientation, extend=extend, extendfrac=0.03
         )
-        bar.locator = MaxNLocator(
-            5 if max(place[2:]) > 1.2 else 3 if is_upright else 2,
-            symmetric=scale.low == -scale.high,
-        )
+        count = 5 if max(box[2:]) > 1.2 else 3 if is_upright else 2
+        bar.locator = MaxNLocator(count, symmetric=scale.low == -scale.high)
         bar.formatter = _short_numbers()
         bar.update_ticks()
         bar.outline.set_linewidth(0.4)
@@ -302,15 +255,16 @@ class Page:
 
 
 def _subdivided(corners: Array, values: Array) -> tuple[Array, Array]:
-    """Smaller triangles with linear values, (m, 3, 2) and (m, 3): a painter that mixes colours then
-    hardly leaves the map.
+    """Smaller triangles with linear values, (m, 3, 2) and (m, 3).
+
+    Gouraud shading mixes colours, not values: in small triangles it hardly leaves the colour map.
     """
     while len(corners) < FINE:
         pieces = []
         for whole in (corners, values):
             half = 0.5 * (whole + whole[:, [1, 2, 0]])  # at the middle of the sides 01, 12, 20
-            a, b, c = (whole[:, place] for place in range(3))
-            ab, bc, ca = (half[:, place] for place in range(3))
+            a, b, c = (whole[:, corner] for corner in range(3))
+            ab, bc, ca = (half[:, side] for side in range(3))
             four = ((a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca))
             pieces.append(np.concatenate([np.stack(three, axis=1) for three in four]))
         corners, values = pieces

@@ -1,23 +1,26 @@
-"""Where a run happens: the home folder, the device, and whom to tell about progress."""
+"""The machine of a run: its home folder, its device, its processes, and who sees the progress."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
-from gsnobench.declare import Limits
+from gsnobench.data import Task
+from gsnobench.datasets.ensure import ensure
+from gsnobench.declare import Dataset, Limits
 from gsnobench.errors import RunError
 from gsnobench.home import Home
 
-OnEpoch = Callable[[str, int, Mapping[str, float]], None]
+OnEpoch = Callable[[str, int, Mapping[str, float]], None]  # phase, epoch, scores
 
 
 @dataclass(frozen=True)
 class Report:
-    """Where progress goes; every call is cheap and may be ignored."""
+    """Who sees the progress; every call is cheap and may be ignored."""
 
     stage: Callable[[str], None] = lambda text: None
     data: Callable[[int, int], None] = lambda done, total: None
@@ -27,16 +30,20 @@ class Report:
 
 @dataclass(frozen=True)
 class Machine:
-    """The machine's side of a run: nothing here changes the question."""
+    """What a run needs beside its plan; nothing here changes the key of the run."""
 
     home: Home
     device: torch.device
-    jobs: int = 0
-    tags: Mapping[str, str] | None = None
+    jobs: int = 0  # processes that generate data; 0: one per core
+    tags: Mapping[str, str] | None = None  # for the observers
     report: Report = Report()
-    gif: bool = False  # also animate a case, where there are frames to animate
-    # hears of every epoch and may raise `gb.Prune`: how a search ends a run early
-    watch: OnEpoch | None = None
+    gif: bool = False  # also animate the median test sample
+    watch: OnEpoch | None = None  # may raise `gb.Prune`: a search ends a run early with it
+
+    def ensure_data(self, dataset: Dataset, task: Task, *, label: str = "") -> Path:
+        """The NetCDF file of a task, generated here if it is missing."""
+        self.report.stage(f"data of {label or task.id}")
+        return ensure(dataset, task, home=self.home.root, jobs=self.jobs, progress=self.report.data)
 
 
 def choose_device(text: str) -> torch.device:
@@ -55,7 +62,7 @@ def choose_device(text: str) -> torch.device:
 
 
 def devices_of(limits: Limits) -> list[str]:
-    """A device for each cell that runs at a time: the graphics cards in turn, or the CPU."""
+    """One device per cell that runs at a time: the graphics cards in turn, or the CPU."""
     if choose_device(limits.device).type != "cuda" or ":" in limits.device:
         return [limits.device] * (limits.jobs or max(1, (os.cpu_count() or 1) // limits.threads))
     cards = torch.cuda.device_count()

@@ -1,10 +1,12 @@
-"""Names and knobs -> a Plan: the task, the model and every setting resolved, and the RunSpec that
-identifies the run.
+"""A request -> a Plan: task, model and every setting resolved, with the RunSpec that names the run.
+
+Three ways lead to a Plan, and all end in the same RunSpec: `make_plan` resolves what a person
+requests, `plan_of_spec` what another process requests, `plan_of_stored` what a finished run was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,16 +19,18 @@ from gsnobench.errors import ParamError, RunError, did_you_mean
 from gsnobench.params import Params
 from gsnobench.plugins import dataset_named, load
 from gsnobench.records import FEATURES, RunSpec
-from gsnobench.registry import Registry, read_registry
+from gsnobench.registry import Registry, Track, read_registry
 from gsnobench.training.features import offered_preset, with_features
 from gsnobench.training.optimisation import TrainParams, steps_per_epoch
 
 SECTIONS = ("model", "train", "data")
+BUDGETS = ("epochs", "steps")  # knobs of the section train that set the number of steps
+Sections = dict[str, dict[str, Any]]  # section -> knob -> value
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a person asks for; None means "as the track, the preset or the dataset says"."""
+    """What a person requests; None means "as the track, the preset or the dataset says"."""
 
     model: str
     dataset: str  # task id, or the path of a NetCDF file
@@ -63,99 +67,60 @@ class Plan:
         """The task as the model sees it: narrowed to the frames of one call."""
         return self.task.narrowed(self.horizon.window, self.horizon.steps)
 
+    @property
+    def title(self) -> str:
+        """What pictures and files of the run are headed with."""
+        return f"{self.spec.row} on {self.task.id}"
+
 
 def make_plan(request: Request, registry: Registry | None = None) -> Plan:
     """Resolve a request; every mistake in it is one clear line."""
     registry = registry or read_registry()
-    registry.track(request.track)
-    given = _sections(request.knobs or {})
-    model, name = _model_and_preset(request)
-    dataset, file, task, source = _data(request, given["data"])
-    base = name.removesuffix(FEATURES)  # with features or without: the same knobs, the same steps
-    preset = model.presets[base] if base == name else offered_preset(model.presets[base], task)
-    layers = (
-        _settings(model, task, base),
-        _sections(registry.settings(task.id, f"{model.name}@{base}")),
-    )
-    params = model.params.make(
-        preset.model, *(layer["model"] for layer in layers), given["model"], label="model"
-    )
-    budget: dict[str, Any] = {
-        one: given["train"].pop(one) for one in ("epochs", "steps") if one in given["train"]
-    }
-    train = TrainParams.make(
-        preset.train, *(layer["train"] for layer in layers), given["train"], label="train"
-    )
+    track = registry.track(request.track)
+    knobs = _sections(request.knobs or {})
+    budget = {name: knobs["train"].pop(name) for name in BUDGETS if name in knobs["train"]}
+    model, preset = _model_and_preset(request)
+    data = _data(request, knobs["data"])
+    task = data.task
+    settings = _settings(model, preset, task, registry=registry, knobs=knobs)
+    params = settings.params
     declined = model.declines(task)
     horizon = model.horizon(task, params) if declined is None else Horizon(task.t_in, task.t_out)
-    phases = (
-        model.phases(task.narrowed(horizon.window, horizon.steps), params)
-        if declined is None
-        else ()
-    )
-    calibrated = registry.calibrated(request.track, task.id, f"{model.name}@{base}")
-    spec = RunSpec(
-        task=task.id,
-        version=task.version,
-        track=request.track,
-        resolution=task.resolution,
-        sizes=dict(task.sizes),
-        data=dict(task.data),
-        data_seed=task.data_seed,
-        model=model.name,
-        preset=name,
-        revision=model.revision,
-        model_params=params.to_dict(),
-        train_params=train.to_dict(),
-        scaling={
-            "inputs": preset.inputs,
-            "outputs": preset.outputs,
-            "points": preset.points,
-            "impose_boundary": preset.impose_boundary,
-        },
-        steps=_steps(phases, task, train, registry, request.track, calibrated, budget),
-        seed=request.seed,
-        source=source,
-    )
-    closed = all(phase.solve is not None for phase in phases)
-    is_calibrated = (
-        calibrated is not None or bool(budget) or closed or registry.track(request.track).epochs > 0
+    phases = _phases(model, task, horizon, params) if declined is None else ()
+    steps, is_calibrated = _budget(
+        track,
+        phases,
+        epoch_steps=steps_per_epoch(task.sizes["train"], len(task.starts), settings.train),
+        requested=budget,
+        committed=registry.calibrated(track.name, task.id, settings.registry_row),
     )
     return Plan(
-        task,
-        model,
-        preset,
-        params,
-        train,
-        horizon,
-        phases,
-        spec,
-        dataset,
-        file,
-        is_calibrated,
-        declined,
+        task=task,
+        model=model,
+        preset=settings.preset,
+        params=params,
+        train=settings.train,
+        horizon=horizon,
+        phases=phases,
+        spec=_spec(request, model, data, settings, steps),
+        dataset=data.dataset,
+        file=data.file,
+        is_calibrated=is_calibrated,
+        declined=declined,
     )
 
 
-def configured(name: str, preset: str) -> Model:
-    """A model as a preset of that name takes it: as it is, or offered features."""
-    model: Model = load("model", name)
-    return with_features(model) if preset.endswith(FEATURES) else model
+def plan_of_spec(spec: RunSpec, registry: Registry | None = None) -> Plan:
+    """The plan of a spec that was made elsewhere.
 
-
-def plan_of(spec: RunSpec, registry: Registry | None = None) -> Plan:
-    """The plan that answers a question asked elsewhere; refused if this installation would answer
-    another one.
+    A spec is enough to repeat a run on any machine: it holds every knob with its value, so that
+    neither preset nor registry decides anything, and the numbers of steps, which are copied. What
+    it cannot hold is the code: if the plugins installed here resolve it to another spec, it is
+    refused. That is why executors send a RunSpec and receive a RunResult, both as JSON.
     """
     if spec.source:
         raise RunError(f"{spec.task}: a run on a file stays where the file is; use `gsnobench run`")
-    knobs: dict[str, Any] = {}
-    for section, values in (
-        ("model", spec.model_params),
-        ("train", spec.train_params),
-        ("data", spec.data),
-    ):
-        knobs |= {f"{section}.{name}": value for name, value in values.items()}
+    sections = {"model": spec.model_params, "train": spec.train_params, "data": spec.data}
     request = Request(
         model=spec.model,
         dataset=spec.task,
@@ -165,17 +130,51 @@ def plan_of(spec: RunSpec, registry: Registry | None = None) -> Plan:
         data_seed=spec.data_seed,
         resolution=spec.resolution,
         samples=spec.sizes["train"],
-        knobs=knobs,
+        knobs={
+            f"{section}.{name}": value
+            for section, values in sections.items()
+            for name, value in values.items()
+        },
     )
     plan = make_plan(request, registry)
     plan = replace(plan, spec=replace(plan.spec, steps=dict(spec.steps)))
-    odd = [name for name, value in spec.to_dict().items() if plan.spec.to_dict()[name] != value]
-    if odd:
+    here = plan.spec.to_dict()
+    differing = [name for name, value in spec.to_dict().items() if here[name] != value]
+    if differing:
         raise RunError(
-            f"{spec.row} on {spec.task}: {', '.join(odd)} differ here; install the versions that "
-            "asked"
+            f"{spec.row} on {spec.task}: {', '.join(differing)} differ here; install the versions "
+            "of the machine that requested it"
         )
     return plan
+
+
+def plan_of_stored(spec: RunSpec, task: Task) -> Plan:
+    """The plan of a finished run from its spec and task: all that predicting needs.
+
+    The settings are final, so no preset, registry or dataset is read. The plan has no data.
+    """
+    model = configured(load("model", spec.model), spec.preset)
+    if model.revision != spec.revision:
+        raise RunError(
+            f"{spec.model}: the run has revision {spec.revision}, installed is {model.revision}; "
+            "repeat the run"
+        )
+    params = model.params.make(spec.model_params)
+    horizon = model.horizon(task, params)
+    return Plan(
+        task=task,
+        model=model,
+        preset=Preset(**spec.scaling),
+        params=params,
+        train=TrainParams.make(spec.train_params, label="train"),
+        horizon=horizon,
+        phases=_phases(model, task, horizon, params),
+        spec=spec,
+        dataset=None,
+        file=None,
+        is_calibrated=True,
+        declined=None,
+    )
 
 
 def with_seed(plan: Plan, seed: int) -> Plan:
@@ -183,9 +182,14 @@ def with_seed(plan: Plan, seed: int) -> Plan:
     return replace(plan, spec=replace(plan.spec, seed=seed))
 
 
-def _sections(knobs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def configured(model: Model, preset: str) -> Model:
+    """A model as a preset of that name uses it: as it is, or with computed inputs."""
+    return with_features(model) if preset.endswith(FEATURES) else model
+
+
+def _sections(knobs: Mapping[str, Any]) -> Sections:
     """Dotted knobs by section."""
-    table: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    table: Sections = {section: {} for section in SECTIONS}
     for dotted, value in knobs.items():
         section, _, name = dotted.partition(".")
         if section not in table or not name:
@@ -197,36 +201,37 @@ def _sections(knobs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return table
 
 
+# ------------------------------------------------------------------------- step 1: model and preset
+
+
 def _model_and_preset(request: Request) -> tuple[Model, str]:
     """The model and the name of its preset."""
-    name = request.preset or load("model", request.model).default_preset(request.track)
-    model = configured(request.model, name)
+    declared: Model = load("model", request.model)
+    name = request.preset or declared.default_preset(request.track)
+    model = configured(declared, name)
     if name.removesuffix(FEATURES) not in model.presets:
-        known = [*model.presets, *(f"{one}{FEATURES}" for one in model.presets)]
+        known = [*model.presets, *(f"{preset}{FEATURES}" for preset in model.presets)]
         raise ParamError(f"{model.name}: no preset {name!r}; {did_you_mean(name, known)}")
     return model, name
 
 
-def _settings(model: Model, task: Task, preset: str) -> dict[str, dict[str, Any]]:
-    """The plugin's own settings for this task: by its whole id, else without the window."""
-    by_preset = model.settings.get(task.id) or model.settings.get(task.base) or {}
-    return _sections(by_preset.get(preset, {}))
+# ------------------------------------------------------------------------------------- step 2: data
 
 
-def _data(
-    request: Request, knobs: Mapping[str, Any]
-) -> tuple[Dataset | None, Path | None, Task, str]:
+@dataclass(frozen=True, eq=False)
+class Data:
+    """The data of a plan: a task of a dataset plugin, or of a NetCDF file with this content."""
+
+    task: Task
+    dataset: Dataset | None = None
+    file: Path | None = None
+    content_hash: str = ""  # of the file
+
+
+def _data(request: Request, knobs: Mapping[str, Any]) -> Data:
     path = Path(request.dataset)
     if path.suffix == ".nc":
-        if not path.exists():
-            raise RunError(f"{path}: no such file; expected a NetCDF file or a task such as 'swe'")
-        if knobs:
-            raise ParamError(f"data.{next(iter(knobs))}: a file has no data knobs; drop the option")
-        verify(path)  # the key of the run holds the content hash: the file must be what it says
-        with open_file(path) as opened:
-            task = opened.task
-            source = opened.content_hash
-        return None, path, _rewindowed(task, request), source
+        return _data_of_file(path, request, knobs)
     dataset = dataset_named(request.dataset)
     task = resolve(
         dataset,
@@ -239,11 +244,22 @@ def _data(
         knobs=knobs,
         data_seed=request.data_seed,
     )
-    return dataset, None, task, ""
+    return Data(task, dataset=dataset)
+
+
+def _data_of_file(path: Path, request: Request, knobs: Mapping[str, Any]) -> Data:
+    if not path.exists():
+        raise RunError(f"{path}: no such file; expected a NetCDF file or a task such as 'swe'")
+    if knobs:
+        raise ParamError(f"data.{next(iter(knobs))}: a file has no data knobs; drop the option")
+    verify(path)  # the key of the run holds the content hash: the file must be what it says
+    with open_file(path) as opened:
+        task, content_hash = opened.task, opened.content_hash
+    return Data(_rewindowed(task, request), file=path, content_hash=content_hash)
 
 
 def _rewindowed(task: Task, request: Request) -> Task:
-    """Another split of a file's trajectory into given and wanted frames."""
+    """Another division of a file's trajectory into given and predicted frames."""
     frames = len(task.times)
     t_in = task.t_in if request.t_in is None else request.t_in
     t_out = request.t_out or (task.t_out if request.t_in is None else frames - t_in)
@@ -253,37 +269,118 @@ def _rewindowed(task: Task, request: Request) -> Task:
         )
     if (t_in, t_out) == (task.t_in, task.t_out):
         return task
-    # another question, another key
+    # the id is part of the key: another window, another run
     return replace(task.narrowed(t_in, t_out), id=f"{task.base}@{t_in}-{t_out}")
 
 
-def _steps(
-    phases: tuple[Phase, ...],
-    task: Task,
-    train: TrainParams,
-    registry: Registry,
-    track: str,
-    calibrated: dict[str, int] | None,
-    budget: Mapping[str, Any],
-) -> dict[str, int]:
-    """Optimiser steps per phase: the command line, else the committed count, else the track's
-    default.
+# ----------------------------------------------------------------------------------- step 3: params
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """A preset by name, and the knobs of the model and of its training."""
+
+    preset_name: str
+    registry_row: str  # with computed inputs or without: the same knobs and steps in registry.toml
+    preset: Preset
+    params: Params
+    train: TrainParams
+
+
+def _settings(
+    model: Model, preset_name: str, task: Task, *, registry: Registry, knobs: Sections
+) -> Settings:
+    """Preset, plugin's settings, registry, request: a later one overrides an earlier one."""
+    base = preset_name.removesuffix(FEATURES)
+    row = f"{model.name}@{base}"
+    preset = model.presets[base]
+    if base != preset_name:
+        preset = offered_preset(preset, task)
+    # a plugin's settings for a task: by its whole id, else without the window
+    by_preset = model.settings.get(task.id) or model.settings.get(task.base) or {}
+    layers = (
+        _sections(by_preset.get(base, {})),
+        _sections(registry.settings(task.id, row)),
+        knobs,
+    )
+    return Settings(
+        preset_name=preset_name,
+        registry_row=row,
+        preset=preset,
+        params=model.params.make(
+            preset.model, *(layer["model"] for layer in layers), label="model"
+        ),
+        train=TrainParams.make(preset.train, *(layer["train"] for layer in layers), label="train"),
+    )
+
+
+def _phases(model: Model, task: Task, horizon: Horizon, params: Params) -> tuple[Phase, ...]:
+    return model.phases(task.narrowed(horizon.window, horizon.steps), params)
+
+
+# ----------------------------------------------------------------------------------- step 4: budget
+
+
+def _budget(
+    track: Track,
+    phases: Sequence[Phase],
+    *,
+    epoch_steps: int,
+    requested: Mapping[str, Any],
+    committed: Mapping[str, int] | None,
+) -> tuple[dict[str, int], bool]:
+    """Optimiser steps per phase, and whether somebody chose them for this pair.
+
+    The command line decides, else the committed count, else the track's default.
     """
-    an_epoch = steps_per_epoch(task.sizes["train"], len(task.starts), train)
-    settled = registry.track(track)
-    if budget:
-        name, text = next(iter(budget.items()))
+    if requested:
+        name, text = next(iter(requested.items()))
         if not str(text).isdigit() or int(text) < 1:
             raise ParamError(
                 f"train.{name}: {text!r} is not a whole number above 0; expected for example 100"
             )
-        total = int(text) * (an_epoch if name == "epochs" else 1)
-    elif calibrated is not None:
-        return {phase.name: calibrated.get(phase.name, 0) for phase in phases}
+        total = int(text) * (epoch_steps if name == "epochs" else 1)
+    elif committed is not None:
+        return {phase.name: committed.get(phase.name, 0) for phase in phases}, True
     else:
-        total = settled.epochs * an_epoch if settled.epochs else settled.default_steps
+        total = track.epochs * epoch_steps if track.epochs else track.default_steps
     share = sum(phase.share for phase in phases if phase.solve is None) or 1.0
-    return {
+    steps = {
         phase.name: 0 if phase.solve else max(1, round(total * phase.share / share))
         for phase in phases
     }
+    is_closed_form = all(phase.solve is not None for phase in phases)
+    is_chosen = bool(requested) or committed is not None or is_closed_form or track.epochs > 0
+    return steps, is_chosen
+
+
+# --------------------------------------------------------------------------------------------- spec
+
+
+def _spec(
+    request: Request, model: Model, data: Data, settings: Settings, steps: dict[str, int]
+) -> RunSpec:
+    task, preset = data.task, settings.preset
+    return RunSpec(
+        task=task.id,
+        version=task.version,
+        track=request.track,
+        resolution=task.resolution,
+        sizes=dict(task.sizes),
+        data=dict(task.data),
+        data_seed=task.data_seed,
+        model=model.name,
+        preset=settings.preset_name,
+        revision=model.revision,
+        model_params=settings.params.to_dict(),
+        train_params=settings.train.to_dict(),
+        scaling={
+            "inputs": preset.inputs,
+            "outputs": preset.outputs,
+            "points": preset.points,
+            "impose_boundary": preset.impose_boundary,
+        },
+        steps=steps,
+        seed=request.seed,
+        source=data.content_hash,
+    )

@@ -1,6 +1,4 @@
-"""Predictions as files, ours or anybody's, and their errors against the truth of a task by the
-metrics of every run.
-"""
+"""Predictions as files, ours or anybody's, scored by the metrics of every run."""
 
 from __future__ import annotations
 
@@ -12,8 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gsnobench.data import SPLITS, Array, Samples, Split, Task
-from gsnobench.datasets.ensure import ensure
+from gsnobench.data import SPLITS, Array, Samples, Task
 from gsnobench.datasets.store import Opened, open_file, verify, write
 from gsnobench.datasets.tasks import resolve
 from gsnobench.errors import DataError, RunError
@@ -35,14 +32,11 @@ NAMES = ("predictions", "frames")  # of the array in an .npz that holds several
 def open_truth(
     spec: RunSpec, machine: Machine, *, data: Path | None = None, task: Task | None = None
 ) -> Opened:
-    """The data that a stored question is about: made by their recipe, or the user's own file with
-    that content.
-    """
+    """The data of a stored run: generated again, or the user's own file with the same content."""
     if spec.source:
         if data is None:
             raise RunError(
-                f"{spec.task}: the run was made on a file of its own; name that file with --data "
-                "FILE.nc"
+                f"{spec.task}: the run was made on a user's file; name it with --data FILE.nc"
             )
         verify(data)
         opened = open_file(data, task)
@@ -54,7 +48,7 @@ def open_truth(
             )
         return opened
     dataset = dataset_named(spec.task)
-    asked = resolve(
+    requested = resolve(
         dataset,
         spec.task,
         track=spec.track,
@@ -63,24 +57,13 @@ def open_truth(
         knobs=spec.data,
         data_seed=spec.data_seed,
     )
-    if (asked.id, asked.version, dict(asked.sizes)) != (spec.task, spec.version, dict(spec.sizes)):
+    here = (requested.id, requested.version, dict(requested.sizes))
+    if here != (spec.task, spec.version, dict(spec.sizes)):
         raise RunError(
             f"{spec.task}: its name, version or sizes differ here; install the dataset's version "
             f"{spec.version}"
         )
-    machine.report.stage(f"data of {asked.id}")
-    return open_file(
-        ensure(
-            dataset, asked, home=machine.home.root, jobs=machine.jobs, progress=machine.report.data
-        ),
-        asked,
-    )
-
-
-def in_memory(opened: Opened, split: Split) -> Samples:
-    """All samples of a split, read."""
-    samples = opened.split(split)
-    return samples.take(np.arange(len(samples)))
+    return open_file(machine.ensure_data(dataset, requested), requested)
 
 
 # -------------------------------------------------------------------------------------------- files
@@ -89,23 +72,17 @@ def in_memory(opened: Opened, split: Split) -> Samples:
 def write_predictions(path: Path, samples: Samples, predicted: Array, plan: Plan) -> None:
     """Predicted frames (S, T, N, C) on the samples' own meshes beside their inputs, as NetCDF."""
     base, mark, _ = samples.task.id.partition("@")
-    asked = samples.task.narrowed(plan.task.t_in, plan.task.t_out)
-    times = tuple(samples.task.times[frame] for frame in asked.asked_frames())
-    name = f"{base}@{asked.t_in}-{asked.t_out}" if mark else base
-    task = replace(asked, id=name, t_in=0, t_out=len(times), times=times, starts=(0,))
-    split: Split = "test"
-    provenance = {
-        "title": f"{plan.spec.row} on {plan.task.id}",
-        "source": f"gsnobench run {plan.spec.short}",
-    }
+    windowed = samples.task.narrowed(plan.task.t_in, plan.task.t_out)
+    times = tuple(samples.task.times[frame] for frame in windowed.asked_frames())
+    name = f"{base}@{windowed.t_in}-{windowed.t_out}" if mark else base
+    task = replace(windowed, id=name, t_in=0, t_out=len(times), times=times, starts=(0,))
+    provenance = {"title": plan.title, "source": f"gsnobench run {plan.spec.short}"}
     frames = predicted.reshape(len(samples), len(times), *predicted.shape[2:])
-    write(path, {split: replace(samples, task=task, frames=frames)}, provenance=provenance)
+    write(path, {"test": replace(samples, task=task, frames=frames)}, provenance=provenance)
 
 
 def read_predictions(path: Path, truth: Samples) -> Array:
-    """Predicted frames (S, T, N, C) for these samples, from NetCDF or NumPy; one line says what
-    does not fit.
-    """
+    """Predicted frames (S, T, N, C) for these samples, from NetCDF or NumPy."""
     if not path.is_file():
         raise DataError(f"{path}: no such file; expected predictions as .nc, .npz or .npy")
     if path.suffix == ".nc":
@@ -120,56 +97,51 @@ def read_predictions(path: Path, truth: Samples) -> Array:
 
 def _from_netcdf(path: Path, truth: Samples) -> Array:
     with open_file(path) as opened:
-        found, splits = opened.task, [split for split in SPLITS if split in opened.task.sizes]
-        if found.base != truth.task.base:
+        task, splits = opened.task, [split for split in SPLITS if split in opened.task.sizes]
+        if task.base != truth.task.base:
             raise DataError(
-                f"{path}: holds predictions for {found.id!r}; expected {truth.task.id!r}; name its "
+                f"{path}: holds predictions for {task.id!r}; expected {truth.task.id!r}; name its "
                 "--dataset"
             )
-        names = [[one.name for one in task.fields] for task in (found, truth.task)]
-        if names[0] != names[1]:
-            raise DataError(f"{path}: its fields are {names[0]}; expected {names[1]}")
+        given, expected = ([field.name for field in t.fields] for t in (task, truth.task))
+        if given != expected:
+            raise DataError(f"{path}: its fields are {given}; expected {expected}")
         if len(splits) != 1:
             raise DataError(
                 f"{path}: holds the splits {', '.join(splits)}; expected predictions of one split"
             )
         times = [truth.task.times[frame] for frame in truth.task.asked_frames()]
-        if len(found.times) != len(times) or not np.allclose(found.times, times):
+        if len(task.times) != len(times) or not np.allclose(task.times, times):
             raise DataError(
-                f"{path}: holds {len(found.times)} frames of {found.id!r}; expected {len(times)} "
+                f"{path}: holds {len(task.times)} frames of {task.id!r}; expected {len(times)} "
                 f"of {truth.task.id!r}"
             )
-        held = opened.split(splits[0])
-        _check_samples(path, held, truth)
-        return np.asarray(held.frames[np.arange(len(held))])
+        samples = opened.read(splits[0])
+        _check_samples(path, samples, truth)
+        return np.asarray(samples.frames)
 
 
-def _check_samples(path: Path, held: Samples, truth: Samples) -> None:
-    """The file's meshes and inputs must be those of the truth: another seed or order would be
-    scored as nonsense.
-    """
-    if len(held) != len(truth):
+def _check_samples(path: Path, samples: Samples, truth: Samples) -> None:
+    """Refuse other meshes or inputs than those of the truth: another seed or order."""
+    if len(samples) != len(truth):
         return  # the shape says it better
     for index in range(len(truth)):
-        mine, other = truth.mesh(index).points, held.mesh(index).points
-        if mine.shape != other.shape or not np.allclose(mine, other, atol=1e-6 * np.ptp(mine)):
+        expected, given = truth.mesh(index).points, samples.mesh(index).points
+        nodes, tolerance = len(expected), 1e-6 * np.ptp(expected)
+        if expected.shape != given.shape or not np.allclose(expected, given, atol=tolerance):
             raise DataError(
                 f"{path}: the mesh of sample {index} is not the task's; expected its resolution, "
                 "seed and order"
             )
-        nodes, given = len(mine), np.asarray(held.static[index])
-        wanted = np.asarray(truth.static[index])[:nodes]
-        if given.shape[1:] == wanted.shape[1:] and not np.allclose(
-            given[:nodes], wanted, rtol=1e-2, atol=1e-3 * _size(wanted)
+        expected, given = np.asarray(truth.static[index])[:nodes], np.asarray(samples.static[index])
+        tolerance = 1e-3 * float(np.abs(expected).max(initial=0.0))
+        if given.shape[1:] == expected.shape[1:] and not np.allclose(
+            given[:nodes], expected, rtol=1e-2, atol=tolerance
         ):
             raise DataError(
                 f"{path}: the inputs of sample {index} are not the task's; expected its data seed "
                 "and order"
             )
-
-
-def _size(values: Array) -> float:
-    return float(np.abs(values).max(initial=0.0))
 
 
 def _from_numpy(path: Path) -> Array:
@@ -178,14 +150,11 @@ def _from_numpy(path: Path) -> Array:
         if isinstance(read, np.ndarray):
             return read
         with read as archive:
-            chosen = (
-                [name for name in NAMES if name in archive.files]
-                if len(archive.files) != 1
-                else archive.files
-            )
+            names = archive.files
+            chosen = names if len(names) == 1 else [name for name in NAMES if name in names]
             if chosen:
                 return np.asarray(archive[chosen[0]])
-            known = ", ".join(archive.files) or "none"
+            known = ", ".join(names) or "none"
     except (OSError, ValueError, EOFError, AttributeError, TypeError) as error:
         raise DataError(
             f"{path}: not a NumPy file with plain arrays ({' '.join(str(error).split())})"
@@ -196,8 +165,9 @@ def _from_numpy(path: Path) -> Array:
 
 
 def _shaped(path: Path, values: Array, truth: Samples) -> Array:
-    """(S, T, N, C), from any shape that can only mean this; a file may be padded to its own largest
-    mesh.
+    """(S, T, N, C), from any shape that can only mean this.
+
+    A file may be padded to its own largest mesh.
     """
     task, count, padded = truth.task, len(truth), int(truth.frames.shape[2])
     frames, fields = len(task.asked_frames()), len(task.fields)
@@ -230,44 +200,36 @@ def _shaped(path: Path, values: Array, truth: Samples) -> Array:
 
 
 def score_predictions(values: Array, truth: Samples, subject: str = "predictions") -> Evaluation:
-    """Errors of predicted frames (S, T, N, C) in physical units; nodes outside a field's support do
-    not count.
+    """Errors of predicted frames (S, T, N, C) in physical units.
+
+    Nodes outside a field's support do not count; padding has no support.
     """
     loader = _plain_loader(truth)
-    # padding has no support
     counts = np.broadcast_to(loader.support.bool().cpu().numpy()[:, None], values.shape)
     bad = np.argwhere(~np.isfinite(values) & counts)
     if len(bad):
         sample, frame, node, field = bad[0].tolist()
-        name, found = truth.task.fields[field].name, float(values[tuple(bad[0])])
-        place = f"sample {sample}, frame {frame}, node {node}"
+        name, value = truth.task.fields[field].name, float(values[tuple(bad[0])])
         raise DataError(
-            f"{subject}: {name} is {found!r} in {place}; expected finite numbers wherever a field "
-            "is scored"
+            f"{subject}: {name} is {value!r} in sample {sample}, frame {frame}, node {node}; "
+            "expected finite numbers wherever a field is scored"
         )
     return collect(_steps(np.where(counts, values, np.float32(0)), loader), loader)
 
 
 def _steps(values: Array, loader: Loader) -> Iterator[Step]:
-    """The stored predictions as if a model had just made them; window by window, as the metrics
-    want them.
-    """
+    """The stored predictions as if a model had just made them, window by window."""
     starts, frames = torch.tensor(loader.starts), loader.task.t_out
     for first in range(0, len(loader), BATCH):
         rows = torch.arange(first, min(first + BATCH, len(loader)))
         indices, begin = rows.repeat_interleave(len(starts)), starts.repeat(len(rows))
         batch, target = loader.batch(indices, begin, frames)
-        guess = (
-            torch.from_numpy(values[rows.numpy()]).reshape(-1, frames, *values.shape[2:])
-            - loader.reference
-        )
-        yield Step(indices, batch, target, guess, 0.0)
+        stored = torch.from_numpy(values[rows.numpy()]).reshape(-1, frames, *values.shape[2:])
+        yield Step(indices, batch, target, stored - loader.reference, 0.0)
 
 
 def _plain_loader(truth: Samples) -> Loader:
-    """Batches without any scaling: the metrics need the truth and where it counts, no model sees
-    them.
-    """
+    """Batches without scaling or geometry: no model sees them, the metrics need truth alone."""
     task = truth.task
     widths = {
         "window": len(task.fields),

@@ -1,4 +1,4 @@
-"""RunSpec -> RunResult: the run folder, its lock, its observers, and every way a run can end."""
+"""RunSpec -> RunResult: a run in its folder with its lock, observers and every way it can end."""
 
 from __future__ import annotations
 
@@ -12,27 +12,18 @@ from typing import Any
 
 import torch
 
-from gsnobench.datasets.store import open_file
 from gsnobench.datasets.task_json import task_to_json
 from gsnobench.errors import GsnobenchError, Prune
 from gsnobench.files import atomic, lock, write_text
 from gsnobench.home import Home, open_home
 from gsnobench.plugins import load_observers, notify, provenance
 from gsnobench.records import RunResult, RunSpec, evidence_path
-from gsnobench.runs.cases import PICTURE
-from gsnobench.runs.costs import costs, describe_environment
+from gsnobench.runs.costs import describe_environment
 from gsnobench.runs.machine import Machine, choose_device
 from gsnobench.runs.plan import Plan, Request, make_plan
-from gsnobench.runs.stages import (
-    data_path,
-    prepare,
-    save_weights,
-    score,
-    score_on_validation,
-    thinned,
-    train,
-)
-from gsnobench.training.checkpoint import drop_checkpoint, has_checkpoint
+from gsnobench.runs.stages import Run
+
+LONGEST_REASON = 300  # letters
 
 
 def run(
@@ -42,102 +33,99 @@ def run(
     home: Path | None = None,
     device: str = "auto",
     force: bool = False,
-    **wanted: Any,
+    **request: Any,
 ) -> RunResult:
-    """Train and score one model on one task; a finished run is shown, an interrupted one resumed.
-    See `plan.Request`.
+    """Train and score one model on one task; the other options are those of `plan.Request`.
+
+    A finished run is returned as it is, an interrupted one is resumed; `force` repeats it.
     """
-    plan = make_plan(Request(model=model, dataset=dataset, **wanted))
+    plan = make_plan(Request(model=model, dataset=dataset, **request))
     return run_plan(plan, Machine(open_home(home), choose_device(device)), force=force)
 
 
+def run_plan(plan: Plan, machine: Machine, *, force: bool = False) -> RunResult:
+    """Run a plan in its folder, one process at a time; observers see the result once it is kept."""
+    run = Run.at_home(plan, machine)
+    with lock(run.folder.lock):
+        stored = finished_result(plan, machine.home)
+        if stored is not None and stored.status != "failed" and not force:
+            return stored
+        if (force or stored is not None) and run.folder.path.exists():
+            shutil.rmtree(run.folder.path)
+        observers = Observers(run)
+        result = _run_in_folder(run, observers, may_test=True)
+        keep_result(result, machine.home)
+        run.folder.checkpoint.unlink(missing_ok=True)
+        observers.finished(result)
+        return result
+
+
+def validate_plan(plan: Plan, machine: Machine) -> RunResult:
+    """Train a plan and score it on validation alone.
+
+    `run_plan` of the same plan later scores the other splits without training again.
+    """
+    run = Run.at_home(plan, machine)
+    with lock(run.folder.lock):
+        for stored in (finished_result(plan, machine.home), trial_result(plan, machine.home)):
+            # a pruned run is trained again: another search may need its end
+            if stored is not None and stored.status not in ("failed", "pruned"):
+                return stored
+        observers = Observers(run)
+        result = _run_in_folder(run, observers, may_test=False)
+        result.save(run.folder.trial)
+        observers.finished(result)
+        return result
+
+
+# ------------------------------------------------------------------------------- what a home holds
+
+
 def finished_result(plan: Plan, home: Home) -> RunResult | None:
-    """The stored result of this very question, if there is one."""
-    path = home.run_folder(plan.spec.key) / "result.json"
+    """The stored result of this plan, if there is one."""
+    path = home.run_folder(plan.spec.key).result
     return RunResult.load(path) if path.exists() else None
 
 
 def trial_result(plan: Plan, home: Home) -> RunResult | None:
-    """What a search knows of this question, if it has asked it: scores on validation alone."""
-    path = home.run_folder(plan.spec.key) / "trial.json"
+    """The result that a search stored for this plan: scores on validation alone."""
+    path = home.run_folder(plan.spec.key).trial
     return RunResult.load(path) if path.exists() else None
 
 
-def validate_plan(plan: Plan, machine: Machine) -> RunResult:
-    """Train, and score on validation alone; `execute` of the same plan then scores the rest without
-    training again.
-    """
-    folder = machine.home.run_folder(plan.spec.key)
-    with lock(machine.home.runs / f".{plan.spec.short}.lock"):
-        for stored in (finished_result(plan, machine.home), trial_result(plan, machine.home)):
-            # pruned: another search may want the end
-            if stored is not None and stored.status not in ("failed", "pruned"):
-                return stored
-        observed = Observed(plan, machine, folder)
-        result = _attempt(plan, machine, folder, observed, may_test=False)
-        result.save(folder / "trial.json")
-        observed.finished(result)
-        return result
-
-
-def run_plan(plan: Plan, machine: Machine, *, force: bool = False) -> RunResult:
-    """Run the plan in its folder, one process at a time; the result is written before anybody is
-    told.
-    """
-    folder = machine.home.run_folder(plan.spec.key)
-    with lock(machine.home.runs / f".{plan.spec.short}.lock"):
-        stored = finished_result(plan, machine.home)
-        if stored is not None and stored.status != "failed" and not force:
-            return stored
-        if (force or stored is not None) and folder.exists():
-            shutil.rmtree(folder)
-        observed = Observed(plan, machine, folder)
-        result = _attempt(plan, machine, folder, observed, may_test=True)
-        keep_result(result, machine.home)
-        drop_checkpoint(folder)
-        observed.finished(result)
-        return result
-
-
-def _attempt(
-    plan: Plan, machine: Machine, folder: Path, observed: Observed, *, may_test: bool
-) -> RunResult:
-    write_text(folder / "spec.json", json.dumps(plan.spec.to_dict(), indent=1) + "\n")
-    write_text(folder / "task.json", task_to_json(plan.task) + "\n")
-    try:
-        return _answer(plan, machine, folder, observed, may_test=may_test)
-    except GsnobenchError:
-        if not has_checkpoint(folder):  # nothing was done that could be resumed
-            shutil.rmtree(folder)
-        raise
+def is_interrupted(plan: Plan, home: Home) -> bool:
+    """Whether an earlier attempt at this run left something to continue from."""
+    folder = home.run_folder(plan.spec.key)
+    return folder.checkpoint.exists() or (folder.spec.exists() and not folder.result.exists())
 
 
 def keep_result(result: RunResult, home: Home) -> None:
-    """Write a result to the evidence of a home, its picture beside it, and to the folder of its
-    run.
-    """
+    """Write a result to the evidence of a home, with its picture, and to the folder of its run."""
     folder = home.run_folder(result.spec.key)
     if result.status != "pruned":
         path = evidence_path(home.results, result.spec)
-        if (folder / PICTURE).exists():
+        if folder.picture.exists():
             with atomic(path.with_suffix(".png")) as part:
-                shutil.copyfile(folder / PICTURE, part)
+                shutil.copyfile(folder.picture, part)
         result.save(path)
-    result.save(folder / "result.json")
+    result.save(folder.result)
 
 
 def record_failure(spec: RunSpec, home: Home, reason: str) -> RunResult:
-    """A failed run that could not say so itself."""
-    result = RunResult(spec, "failed", reason.splitlines()[0][:300])
+    """Keep a failed result for a run whose process could not write one."""
+    result = RunResult(spec, "failed", _first_line(reason))
     keep_result(result, home)
     return result
 
 
-class Observed:
-    """The observers of one run; their troubles become warnings, only `gb.Prune` gets through."""
+# ---------------------------------------------------------------------------------------- observers
 
-    def __init__(self, plan: Plan, machine: Machine, folder: Path) -> None:
-        self.plan, self.machine, self.folder = plan, machine, folder
+
+class Observers:
+    """The observers of one run; their errors become warnings, only `gb.Prune` gets through."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
         self.observers, problems = load_observers()
         self.has_started = False
         self._warn(problems)
@@ -145,100 +133,93 @@ class Observed:
     def started(self) -> None:
         """The run is about to train: its data and geometry are in order."""
         self.has_started = True
-        tags = _tags(self.plan, self.machine)
-        self._notify("gsnobench_run_started", spec=self.plan.spec, folder=self.folder, tags=tags)
+        spec, folder = self.run.plan.spec, self.run.folder.path
+        self._notify("gsnobench_run_started", spec=spec, folder=folder, tags=_tags(self.run))
 
     def epoch(self, phase: str, epoch: int, scores: Mapping[str, float]) -> None:
         """An epoch ended."""
-        self._notify(
-            "gsnobench_epoch_ended", spec=self.plan.spec, phase=phase, epoch=epoch, scores=scores
-        )
-        if self.machine.watch is not None:
-            self.machine.watch(phase, epoch, scores)
+        spec, watch = self.run.plan.spec, self.run.machine.watch
+        self._notify("gsnobench_epoch_ended", spec=spec, phase=phase, epoch=epoch, scores=scores)
+        if watch is not None:
+            watch(phase, epoch, scores)
 
     def finished(self, result: RunResult) -> None:
         """The result is final and written."""
         if not self.has_started:
             self.started()
-        self._notify("gsnobench_run_finished", result=result, folder=self.folder)
+        self._notify("gsnobench_run_finished", result=result, folder=self.run.folder.path)
 
     def _notify(self, hook: str, **details: Any) -> None:
         self._warn(notify(self.observers, hook, **details))
 
     def _warn(self, problems: list[str]) -> None:
         for problem in problems:
-            self.machine.report.warn(problem)
+            self.run.machine.report.warn(problem)
 
 
-def is_interrupted(plan: Plan, home: Home) -> bool:
-    """Whether an earlier attempt at this run left something to go on from."""
-    folder = home.run_folder(plan.spec.key)
-    return has_checkpoint(folder) or (
-        (folder / "spec.json").exists() and not (folder / "result.json").exists()
-    )
-
-
-def _tags(plan: Plan, machine: Machine) -> dict[str, str]:
+def _tags(run: Run) -> dict[str, str]:
+    plan = run.plan
     packages = {"model": provenance("model", plan.model.name)}
     if plan.dataset is not None:
         packages["dataset"] = provenance("dataset", plan.dataset.name)
     texts = {
-        f"{kind}_package": f"{one['package']} {one['version']}" for kind, one in packages.items()
+        f"{kind}_package": f"{origin['package']} {origin['version']}"
+        for kind, origin in packages.items()
     }
-    return {**texts, **(machine.tags or {})}
+    return {**texts, **(run.machine.tags or {})}
 
 
-def _answer(
-    plan: Plan, machine: Machine, folder: Path, observed: Observed, *, may_test: bool
-) -> RunResult:
-    """The result in every case: declined, pruned, failed, diverged or done. A user's mistake is
-    raised, not recorded.
-    """
-    environment = describe_environment(machine.device)
-    if plan.declined is not None:
-        return RunResult(plan.spec, "declined", plan.declined, environment=environment)
+# ------------------------------------------------------------------------------------- ways to end
+
+
+def _run_in_folder(run: Run, observers: Observers, *, may_test: bool) -> RunResult:
+    """Write what is requested, then run; a user's mistake leaves no folder behind."""
+    folder = run.folder
+    write_text(folder.spec, json.dumps(run.plan.spec.to_dict(), indent=1) + "\n")
+    write_text(folder.task, task_to_json(run.plan.task) + "\n")
     try:
-        result = _train_and_score(plan, machine, folder, observed, may_test=may_test)
+        return _result_in_any_case(run, observers, may_test=may_test)
+    except GsnobenchError:
+        if not folder.checkpoint.exists():  # nothing was done that could be resumed
+            shutil.rmtree(folder.path)
+        raise
+
+
+def _result_in_any_case(run: Run, observers: Observers, *, may_test: bool) -> RunResult:
+    """Declined, pruned, failed, diverged or done; a user's mistake is raised, not recorded."""
+    spec, declined = run.plan.spec, run.plan.declined
+    environment = describe_environment(run.machine.device)
+    if declined is not None:
+        return RunResult(spec, "declined", declined, environment=environment)
+    try:
+        result = _train_and_score(run, observers, may_test=may_test)
         return replace(result, environment=environment)
     except GsnobenchError:
         raise
     except Prune as pruned:
-        return RunResult(plan.spec, "pruned", str(pruned), environment=environment)
+        return RunResult(spec, "pruned", str(pruned), environment=environment)
     except Exception as error:
-        write_text(folder / "traceback.txt", traceback.format_exc())
-        reason = (
-            "memory"
-            if isinstance(error, (MemoryError, torch.OutOfMemoryError))
-            else f"{type(error).__name__}: {error}"
-        )
-        return RunResult(plan.spec, "failed", reason.splitlines()[0][:300], environment=environment)
+        write_text(run.folder.traceback, traceback.format_exc())
+        is_memory = isinstance(error, (MemoryError, torch.OutOfMemoryError))
+        reason = "memory" if is_memory else _first_line(f"{type(error).__name__}: {error}")
+        return RunResult(spec, "failed", reason, environment=environment)
 
 
-def _train_and_score(
-    plan: Plan, machine: Machine, folder: Path, observed: Observed, *, may_test: bool
-) -> RunResult:
-    with open_file(data_path(plan, machine), plan.task) as opened:
-        machine.report.stage("preparing geometry")
-        setup = prepare(plan, machine, opened.split("train"))
-        observed.started()
-        outcome = train(plan, machine, setup, opened, folder=folder, on_epoch=observed.epoch)
+def _train_and_score(run: Run, observers: Observers, *, may_test: bool) -> RunResult:
+    with run.open_data() as data:
+        run.machine.report.stage("preparing geometry")
+        setup = run.set_up(data.split("train"))
+        observers.started()
+        outcome = run.train(setup, data, observers.epoch)
         if outcome.reason:
-            spent = costs(setup.module, setup.prepare_cpu_s, outcome.progress, machine.device)
-            result = RunResult(
-                plan.spec,
-                "diverged",
-                outcome.reason,
-                curve=thinned(outcome.progress.curve),
-                costs=spent,
-            )
+            result = run.diverged(setup, outcome)
         else:
-            save_weights(folder, setup)
-            if may_test:
-                result = score(plan, machine, setup, opened, folder, outcome)
-            else:
-                result = score_on_validation(plan, machine, setup, opened, outcome)
-        origin = "file" if plan.dataset is None else "generated"
-        return replace(
-            result,
-            data={"hash": opened.content_hash, "fingerprint": opened.fingerprint, "origin": origin},
-        )
+            run.save_weights(setup)
+            result = run.score(setup, data, outcome, may_test=may_test)
+        origin = "file" if run.plan.dataset is None else "generated"
+        facts = {"hash": data.content_hash, "fingerprint": data.fingerprint, "origin": origin}
+        return replace(result, data=facts)
+
+
+def _first_line(reason: str) -> str:
+    return reason.splitlines()[0][:LONGEST_REASON]

@@ -1,13 +1,13 @@
-"""The stations of a run: data, preprocessing, training, scores, pictures; each can be used alone."""
+"""One run as an object: its stages are methods that can be used alone or one after the other."""
 
 from __future__ import annotations
 
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +16,17 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from gsnobench.data import Samples, Split
-from gsnobench.datasets.ensure import ensure
-from gsnobench.datasets.store import Opened
-from gsnobench.declare import Metric, Summary
+from gsnobench.data import Mesh, Samples, Split, Task
+from gsnobench.datasets.store import Opened, open_file
+from gsnobench.declare import Geometry, Metric, Summary
 from gsnobench.errors import PluginError
 from gsnobench.files import Cache, atomic, write_text
+from gsnobench.home import RunFolder
 from gsnobench.plugins import listed, load
-from gsnobench.records import RunResult, Status
+from gsnobench.records import RunResult
 from gsnobench.runs.animation import animate_median
-from gsnobench.runs.cases import draw_cases
-from gsnobench.runs.costs import costs
-from gsnobench.runs.gallery import curve
+from gsnobench.runs.costs import costs_of
+from gsnobench.runs.gallery import draw_cases, draw_curve
 from gsnobench.runs.machine import Machine, OnEpoch
 from gsnobench.runs.plan import Plan
 from gsnobench.training.bands import band_table
@@ -39,6 +38,7 @@ from gsnobench.training.normaliser import Normaliser, fit_normaliser
 from gsnobench.training.rollout import walk
 
 MOST_CURVE_POINTS = 60
+SUMMARY_PREFIX = "reference."  # of the tensors of a model's summary in their file
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,229 +48,221 @@ class Setup:
     module: nn.Module
     normaliser: Normaliser
     summary: Summary
-    prepare_cpu_s: float
+    cpu_s: float
 
 
-def train(
-    plan: Plan, machine: Machine, setup: Setup, opened: Opened, *, folder: Path, on_epoch: OnEpoch
-) -> Outcome:
-    """Fit the module on the training split, choosing weights on validation; the curve is written
-    beside.
-    """
-    machine.report.stage(f"training {plan.spec.row} on {plan.task.id}")
-    job = Job(
-        module=setup.module,
-        train=make_loader(plan, machine, setup, opened.split("train")),
-        valid=make_loader(plan, machine, setup, opened.split("valid")),
-        phases=plan.phases,
-        steps=plan.spec.steps,
-        horizon=plan.horizon,
-        frames=plan.task.t_out,
-        params=plan.train,
-        seed=plan.spec.seed,
-        folder=folder,
-        on_epoch=on_epoch,
-        on_step=machine.report.step,
-    )
-    outcome = fit(job)
-    write_text(
-        folder / "curve.jsonl",
-        "".join(json.dumps(point) + "\n" for point in outcome.progress.curve),
-    )
-    return outcome
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One plan on one machine in one folder; every stage returns what it made."""
 
+    plan: Plan
+    machine: Machine
+    folder: RunFolder
+    _loaders: dict[tuple[Setup, Opened, Split], Loader] = field(default_factory=dict, init=False)
 
-def score(
-    plan: Plan, machine: Machine, setup: Setup, opened: Opened, folder: Path, outcome: Outcome
-) -> RunResult:
-    """Errors on every split but train, pictures, and all of it as a result."""
-    machine.report.stage("scoring")
-    tables = {
-        split: _evaluate(plan, machine, setup, opened, split) for split in scored_splits(opened)
-    }
-    test = tables["test"]
-    status: Status = "done" if math.isfinite(test.scores()["headline"]["rel_l2"]) else "diverged"
-    loader = make_loader(plan, machine, setup, opened.split("test"))
-    if not plan.model.is_floor:
-        _draw(plan, machine, folder, setup.module, loader, test, outcome.progress.curve)
-    return RunResult(
-        spec=plan.spec,
-        status=status,
-        reason="" if status == "done" else "the test error is not finite",
-        scores={split: table.scores() for split, table in tables.items()},
-        samples=test.sample_table(plan.task),
-        frames=test.frame_table() if plan.task.t_out > 1 else {},
-        curve=thinned(outcome.progress.curve),
-        costs={
-            **costs(setup.module, setup.prepare_cpu_s, outcome.progress, machine.device),
-            "inference_s": test.inference_s,
-        },
-        bands=_bands(plan, machine, setup, loader),
-    )
+    @classmethod
+    def at_home(cls, plan: Plan, machine: Machine) -> Run:
+        """The run in the folder that the home has for it."""
+        return cls(plan, machine, machine.home.run_folder(plan.spec.key))
 
+    def data_file(self) -> Path:
+        """The NetCDF file of the plan's data, generated if it is missing."""
+        if self.plan.dataset is None:
+            assert self.plan.file is not None
+            return self.plan.file
+        return self.machine.ensure_data(self.plan.dataset, self.plan.task)
 
-def score_on_validation(
-    plan: Plan, machine: Machine, setup: Setup, opened: Opened, outcome: Outcome
-) -> RunResult:
-    """Errors on the validation split as a result: all that a search may know, so no other split is
-    opened.
-    """
-    machine.report.stage("scoring on validation")
-    valid = _evaluate(plan, machine, setup, opened, "valid")
-    is_finite = math.isfinite(valid.scores()["headline"]["rel_l2"])
-    return RunResult(
-        spec=plan.spec,
-        status="done" if is_finite else "diverged",
-        reason="" if is_finite else "the validation error is not finite",
-        scores={"valid": valid.scores()},
-        curve=thinned(outcome.progress.curve),
-        costs={
-            **costs(setup.module, setup.prepare_cpu_s, outcome.progress, machine.device),
-            "inference_s": valid.inference_s,
-        },
-    )
+    def open_data(self) -> Opened:
+        """The data of the plan, open for reading."""
+        return open_file(self.data_file(), self.plan.task)
 
+    def set_up(self, train: Samples) -> Setup:
+        """Statistics and summary of the training split, and the module with its initial weights."""
+        plan, cpu = self.plan, time.process_time()
+        summary = plan.model.summary(train, plan.params) if plan.model.summary is not None else {}
+        normaliser = fit_normaliser(train, plan.preset)
+        torch.manual_seed(mix(plan.spec.seed, "weights"))
+        with torch.device("cpu"):  # the same initial weights whatever the device
+            module = plan.model.build(plan.model_task, plan.params)
+        for mesh in train.meshes:  # timed here; loaders then read it from the cache
+            self._geometry(mesh, train.task, summary)
+        module = module.to(self.machine.device)
+        return Setup(module, normaliser, summary, time.process_time() - cpu)
 
-def data_path(plan: Plan, machine: Machine) -> Path:
-    """The NetCDF file of the plan's data, generated if it is not there."""
-    if plan.dataset is None:
-        assert plan.file is not None
-        return plan.file
-    machine.report.stage(f"data of {plan.task.id}")
-    return ensure(
-        plan.dataset,
-        plan.task,
-        home=machine.home.root,
-        jobs=machine.jobs,
-        progress=machine.report.data,
-    )
+    def loader(self, setup: Setup, data: Opened, split: Split) -> Loader:
+        """Batches of a split; made once and kept until the run is dropped."""
+        key = (setup, data, split)
+        if key not in self._loaders:
+            self._loaders[key] = self.new_loader(setup, data.split(split))
+        return self._loaders[key]
 
-
-def scored_splits(opened: Opened) -> list[Split]:
-    """Splits that are scored after training; out-of-distribution samples only where there are any."""
-    wanted: tuple[Split, ...] = ("valid", "test", "test_ood")
-    return [split for split in wanted if opened.task.sizes.get(split, 0) > 0]
-
-
-def prepare(plan: Plan, machine: Machine, train: Samples) -> Setup:
-    """Statistics and summary of the training split, and the module with its initial weights."""
-    cpu = time.process_time()
-    summary = plan.model.summary(train, plan.params) if plan.model.summary is not None else {}
-    normaliser = fit_normaliser(train, plan.preset)
-    torch.manual_seed(mix(plan.spec.seed, "weights"))
-    with torch.device("cpu"):  # the same initial weights whatever the device
-        module = plan.model.build(plan.model_task, plan.params)
-    for mesh in train.meshes:  # counted here, so that loaders find everything in the cache
-        compute_geometry(
-            plan.model,
-            plan.params,
-            train.task,
-            mesh,
-            summary=summary,
-            cache=Cache(machine.home.cache),
+    def new_loader(self, setup: Setup, samples: Samples) -> Loader:
+        """Batches of any samples as this plan's model sees them."""
+        horizon, task = self.plan.horizon, samples.task
+        return Loader(
+            samples,
+            task=task.narrowed(horizon.window, horizon.steps),
+            normaliser=setup.normaliser,
+            geometries=[self._geometry(mesh, task, setup.summary) for mesh in samples.meshes],
+            device=self.machine.device,
+            impose_boundary=self.plan.preset.impose_boundary,
         )
-    return Setup(module.to(machine.device), normaliser, summary, time.process_time() - cpu)
 
+    def _geometry(self, mesh: Mesh, task: Task, summary: Summary) -> Geometry:
+        model, params, cache = self.plan.model, self.plan.params, Cache(self.machine.home.cache)
+        return compute_geometry(model, params, task, mesh, summary=summary, cache=cache)
 
-def make_loader(plan: Plan, machine: Machine, setup: Setup, samples: Samples) -> Loader:
-    """Batches of a split as this plan's model sees them."""
-    task = samples.task.narrowed(plan.horizon.window, plan.horizon.steps)
-    cache = Cache(machine.home.cache)
-    geometries = [
-        compute_geometry(
-            plan.model, plan.params, samples.task, mesh, summary=setup.summary, cache=cache
+    def job(self, setup: Setup, data: Opened) -> Job:
+        """What `fit` works on: this run's training, reported to nobody."""
+        return Job(
+            module=setup.module,
+            train=self.loader(setup, data, "train"),
+            valid=self.loader(setup, data, "valid"),
+            phases=self.plan.phases,
+            steps=self.plan.spec.steps,
+            horizon=self.plan.horizon,
+            frames=self.plan.task.t_out,
+            params=self.plan.train,
+            seed=self.plan.spec.seed,
+            folder=self.folder.path,
         )
-        for mesh in samples.meshes
-    ]
-    return Loader(
-        samples,
-        task=task,
-        normaliser=setup.normaliser,
-        geometries=geometries,
-        device=machine.device,
-        impose_boundary=plan.preset.impose_boundary,
-    )
+
+    def train(self, setup: Setup, data: Opened, on_epoch: OnEpoch | None = None) -> Outcome:
+        """Fit the module on the training split, choose weights on validation, write the curve."""
+        report = self.machine.report
+        report.stage(f"training {self.plan.title}")
+        job = replace(self.job(setup, data), on_step=report.step)
+        outcome = fit(job if on_epoch is None else replace(job, on_epoch=on_epoch))
+        del self._loaders[setup, data, "train"]  # no later stage reads it: free its memory
+        lines = [json.dumps(point) + "\n" for point in outcome.progress.curve]
+        write_text(self.folder.curve, "".join(lines))
+        return outcome
+
+    def save_weights(self, setup: Setup) -> None:
+        """Write weights, statistics and summary as safetensors."""
+        state = setup.module.state_dict().items()
+        weights = {name: value.detach().cpu().contiguous() for name, value in state}
+        statistics = {
+            name: value.cpu().contiguous() for name, value in setup.normaliser.state().items()
+        }
+        summary = {
+            f"{SUMMARY_PREFIX}{name}": torch.from_numpy(np.ascontiguousarray(value))
+            for name, value in setup.summary.items()
+        }
+        files = {self.folder.weights: weights, self.folder.summary: statistics | summary}
+        for path, tensors in files.items():
+            with atomic(path) as part:
+                save_file(tensors, part)
+
+    def diverged(self, setup: Setup, outcome: Outcome) -> RunResult:
+        """The result of a training that ended for a reason."""
+        return RunResult(
+            spec=self.plan.spec,
+            status="diverged",
+            reason=outcome.reason,
+            curve=thinned(outcome.progress.curve),
+            costs=self._costs(setup, outcome),
+        )
+
+    def score(self, setup: Setup, data: Opened, outcome: Outcome, *, may_test: bool) -> RunResult:
+        """Errors on every split but train, and pictures, as a result.
+
+        Without `may_test` on validation alone: a search may know nothing else, so no other split
+        is opened.
+        """
+        self.machine.report.stage("scoring" if may_test else "scoring on validation")
+        metrics = _installed_metrics()
+        splits: Sequence[Split] = scored_splits(data) if may_test else ("valid",)
+        tables = {split: self._evaluate(setup, data, split, metrics) for split in splits}
+        judge: Split = "test" if may_test else "valid"
+        if may_test and not self.plan.model.is_floor:
+            self.draw(setup, data, tables["test"], outcome)
+        is_finite = math.isfinite(tables[judge].scores()["headline"]["rel_l2"])
+        name = "test" if may_test else "validation"
+        result = RunResult(
+            spec=self.plan.spec,
+            status="done" if is_finite else "diverged",
+            reason="" if is_finite else f"the {name} error is not finite",
+            scores={split: table.scores() for split, table in tables.items()},
+            curve=thinned(outcome.progress.curve),
+            costs={**self._costs(setup, outcome), "inference_s": tables[judge].inference_s},
+        )
+        if not may_test:
+            return result
+        return replace(
+            result,
+            samples=tables["test"].sample_table(self.plan.task),
+            frames=tables["test"].frame_table() if self.plan.task.t_out > 1 else {},
+            bands=self._bands(setup, data),
+        )
+
+    def _evaluate(
+        self, setup: Setup, data: Opened, split: Split, metrics: tuple[Metric, ...]
+    ) -> Evaluation:
+        loader, frames = self.loader(setup, data, split), self.plan.task.t_out
+        return evaluate_split(setup.module, loader, frames, self.plan.train.batch, metrics)
+
+    def _costs(self, setup: Setup, outcome: Outcome) -> dict[str, float]:
+        return costs_of(
+            setup.module,
+            setup_cpu_s=setup.cpu_s,
+            clock=outcome.progress.clock,
+            device=self.machine.device,
+        )
+
+    def _bands(self, setup: Setup, data: Opened) -> dict[str, dict[str, list[float]]]:
+        """Test errors by band of modes; a mesh without Laplacian modes must not cost the run."""
+        loader = self.loader(setup, data, "test")
+        try:
+            steps = walk(setup.module, loader, self.plan.task.t_out, self.plan.train.batch)
+            return band_table(steps, loader, Cache(self.machine.home.cache))
+        except Exception as error:
+            self._warn("no errors by band", error)
+            return {}
+
+    def draw(self, setup: Setup, data: Opened, test: Evaluation, outcome: Outcome) -> None:
+        """The pictures of the run; a picture that fails must not cost the run."""
+        self.machine.report.stage("drawing")
+        title, task = self.plan.title, self.plan.task
+        loader = self.loader(setup, data, "test")
+        try:
+            draw_cases(self.folder.picture, task, setup.module, loader, test, title=title)
+            if self.machine.gif:
+                self.animate(setup, loader, test)
+            draw_curve(self.folder.curve_picture, outcome.progress.curve, title=title)
+        except Exception as error:
+            self._warn("no picture", error)
+
+    def animate(self, setup: Setup, loader: Loader, test: Evaluation) -> None:
+        """The median test sample as a GIF."""
+        task, title = self.plan.task, self.plan.title
+        animate_median(self.folder.gif, task, setup.module, loader, test, title=title)
+
+    def _warn(self, what: str, error: Exception) -> None:
+        reason = f"{type(error).__name__}: {error}"
+        row = self.plan.spec.row
+        self.machine.report.warn(f"{row}: {what} ({reason}); the scores are not affected")
 
 
-def save_weights(folder: Path, setup: Setup) -> None:
-    """Weights, statistics and summary, as safetensors."""
-    state = {
-        name: value.detach().cpu().contiguous() for name, value in setup.module.state_dict().items()
-    }
-    statistics = {
-        name: value.cpu().contiguous() for name, value in setup.normaliser.state().items()
-    }
-    summary = {
-        f"reference.{name}": torch.from_numpy(np.ascontiguousarray(value))
-        for name, value in setup.summary.items()
-    }
-    for name, tensors in (("weights", state), ("reference", statistics | summary)):
-        with atomic(folder / f"{name}.safetensors") as part:
-            save_file(tensors, part)
+def scored_splits(data: Opened) -> list[Split]:
+    """Splits that are scored after training; test_ood only where it has samples."""
+    splits: tuple[Split, ...] = ("valid", "test", "test_ood")
+    return [split for split in splits if data.task.sizes.get(split, 0) > 0]
 
 
-def _evaluate(
-    plan: Plan, machine: Machine, setup: Setup, opened: Opened, split: Split
-) -> Evaluation:
-    loader = make_loader(plan, machine, setup, opened.split(split))
-    return evaluate_split(setup.module, loader, plan.task.t_out, plan.train.batch, _metrics())
-
-
-def _metrics() -> tuple[Metric, ...]:
-    """The metric plugins that are installed; a broken one is shown by `list` and hurts nobody here."""
-    found = []
+def _installed_metrics() -> tuple[Metric, ...]:
+    """The metric plugins; a broken one is shown by `list` and must not cost the run."""
+    metrics = []
     for entry in listed("metric"):
         with suppress(PluginError):
-            found.append(load("metric", entry.name))
-    return tuple(found)
-
-
-def _bands(
-    plan: Plan, machine: Machine, setup: Setup, loader: Loader
-) -> dict[str, dict[str, list[float]]]:
-    """Test errors by band of modes; a mesh that has no Laplacian modes must not cost the run."""
-    try:
-        return band_table(
-            walk(setup.module, loader, plan.task.t_out, plan.train.batch),
-            loader,
-            Cache(machine.home.cache),
-        )
-    except Exception as error:
-        machine.report.warn(
-            f"{plan.spec.row}: no errors by band ({type(error).__name__}: {error}); the scores are "
-            "not affected"
-        )
-        return {}
-
-
-def _draw(
-    plan: Plan,
-    machine: Machine,
-    folder: Path,
-    module: nn.Module,
-    loader: Loader,
-    test: Evaluation,
-    history: list[dict[str, Any]],
-) -> None:
-    """The picture of the run; a picture that fails must not cost the run."""
-    machine.report.stage("drawing")
-    try:
-        draw_cases(folder, plan, module, loader, test)
-        if machine.gif:
-            animate_median(folder, plan, module, loader, test)
-        curve(folder / "figures" / "curve.png", history, title=f"{plan.spec.row} on {plan.task.id}")
-    except Exception as error:
-        machine.report.warn(
-            f"{plan.spec.row}: no picture ({type(error).__name__}: {error}); the scores are not "
-            "affected"
-        )
+            metrics.append(load("metric", entry.name))
+    return tuple(metrics)
 
 
 def thinned(curve: list[dict[str, Any]]) -> list[Mapping[str, Any]]:
-    """At most so many points, the last one always among them."""
+    """At most MOST_CURVE_POINTS points of a curve, the last one always among them."""
     if len(curve) <= MOST_CURVE_POINTS:
         return list(curve)
-    chosen = sorted(
-        {round(i * (len(curve) - 1) / (MOST_CURVE_POINTS - 1)) for i in range(MOST_CURVE_POINTS)}
-    )
+    last = MOST_CURVE_POINTS - 1
+    chosen = sorted({round(i * (len(curve) - 1) / last) for i in range(MOST_CURVE_POINTS)})
     return [curve[i] for i in chosen]

@@ -1,6 +1,4 @@
-"""What is to be verified, as it was found, and what it says about itself: the checks that need
-nothing but the file.
-"""
+"""Tier 0 of `verify`: checks that need only the result file: schema, key, size, arithmetic."""
 
 from __future__ import annotations
 
@@ -19,9 +17,9 @@ import numpy as np
 from gsnobench.data import Array
 from gsnobench.datasets.task_json import task_from_json
 from gsnobench.errors import DataError, GsnobenchError, RunError
-from gsnobench.home import Home
+from gsnobench.home import Home, RunFolder
 from gsnobench.records import SCHEMA, RunResult, RunSpec, Status
-from gsnobench.runs.bundle import BUNDLE, MANIFEST, PREDICTIONS, damaged, opened_run, unpack
+from gsnobench.runs.bundle import damaged, opened_run, unpack
 
 MOST_BYTES = 25_000
 DIGITS = 4  # of the errors stored for each sample
@@ -30,7 +28,7 @@ State = Literal["pass", "FAIL", "not possible"]
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at."""
+    """One thing that was checked."""
 
     tier: int
     what: str
@@ -39,47 +37,42 @@ class Check:
 
 
 @dataclass(frozen=True, eq=False)
-class Claim:
-    """What is to be verified, as it was found: a result, and whatever lies beside it."""
+class Subject:
+    """What is to be verified: a result file, and the run or bundle that it belongs to."""
 
     name: str
     body: Mapping[str, Any]
     size: int
-    folder: Path | None  # of the run or of the unpacked bundle
-    predictions: Path | None
-    is_bundle: bool
+    folder: RunFolder | None = None  # of the run or of the unpacked bundle
+    predictions: Path | None = None
+    is_bundle: bool = False
 
 
 @contextmanager
-def opened_claim(subject: str, home: Home) -> Iterator[Claim]:
-    """A result file, a bundle, or a run; a `result.json` that lies in a run folder stands for the
-    run.
-    """
-    path = Path(subject)
-    with ExitStack() as stack:
-        if path.suffix == ".json" and not (
-            path.name == "result.json" and (path.parent / "spec.json").exists()
-        ):
-            yield Claim(path.name, _body(path), path.stat().st_size, None, None, False)
+def opened_subject(text: str, home: Home) -> Iterator[Subject]:
+    """A result file, a bundle, or a run; the `result.json` in a run folder stands for the run."""
+    path = Path(text)
+    if path.suffix == ".json":
+        beside = RunFolder(path.parent)
+        if path.name != beside.result.name or not beside.spec.exists():
+            yield Subject(path.name, _body(path), path.stat().st_size)
             return
-        folder = stack.enter_context(
-            opened_run(str(path.parent) if path.suffix == ".json" else subject, home)
-        )
-        predictions = folder / PREDICTIONS
+        text = str(path.parent)
+    with ExitStack() as stack:
+        folder = stack.enter_context(opened_run(text, home))
+        predictions = folder.predictions
         is_bundle = predictions.exists()
-        if (folder / BUNDLE).exists():
-            beside = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gsnobench-")))
-            unpack(folder / BUNDLE, beside)
-            predictions = beside / PREDICTIONS
-        result = folder / "result.json"
-        stored = predictions if predictions.exists() else None
-        yield Claim(
-            "" if is_bundle else folder.name,
-            _body(result),
-            result.stat().st_size,
-            folder,
-            stored,
-            is_bundle,
+        if folder.bundle.exists():
+            name = stack.enter_context(tempfile.TemporaryDirectory(prefix="gsnobench-"))
+            unpack(folder.bundle, Path(name))
+            predictions = RunFolder(Path(name)).predictions
+        yield Subject(
+            name="" if is_bundle else folder.name,
+            body=_body(folder.result),
+            size=folder.result.stat().st_size,
+            folder=folder,
+            predictions=predictions if predictions.exists() else None,
+            is_bundle=is_bundle,
         )
 
 
@@ -95,93 +88,87 @@ def _body(path: Path) -> Mapping[str, Any]:
     return body
 
 
-def result_of(claim: Claim) -> RunResult | None:
-    """The result as it reads, its key set right: whether that was right is a check of its own."""
+def result_of(subject: Subject) -> RunResult | None:
+    """The result under the key of its spec; the stated key has a check of its own."""
     try:
-        spec = RunSpec.from_dict(claim.body["spec"])
-        return RunResult.from_json(json.dumps({**claim.body, "key": spec.key}))
+        spec = RunSpec.from_dict(subject.body["spec"])
+        return RunResult.from_json(json.dumps({**subject.body, "key": spec.key}))
     except (GsnobenchError, TypeError, AttributeError):
         return None
 
 
 def judged(tier: int, what: str, is_right: bool, detail: str) -> Check:
-    """A check that has an answer."""
+    """A check that could be made."""
     return Check(tier, what, "pass" if is_right else "FAIL", detail)
 
 
 # ------------------------------------------------------------------------------------------- tier 0
 
 
-def check_itself(claim: Claim) -> Iterator[Check]:
+def check_itself(subject: Subject) -> Iterator[Check]:
     """Tier 0: schema, key, size, and whether the stated scores are those of the stated samples."""
-    body = claim.body
+    body, size = subject.body, subject.size
     yield judged(0, "schema", body["schema"] == SCHEMA, f"{body['schema']!r}, expected {SCHEMA}")
     yield judged(0, "status", body["status"] in get_args(Status), repr(body["status"]))
-    yield judged(
-        0, "size", claim.size <= MOST_BYTES, f"{claim.size:,} bytes, at most {MOST_BYTES:,}"
-    )
-    if claim.is_bundle:
-        changed = damaged(folder_of(claim))
-        yield judged(
-            0, "checksums", not changed, f"{', '.join(changed) or 'all members'} against {MANIFEST}"
-        )
-    result = result_of(claim)
+    yield judged(0, "size", size <= MOST_BYTES, f"{size:,} bytes, at most {MOST_BYTES:,}")
+    if subject.is_bundle:
+        folder = folder_of(subject)
+        changed = damaged(folder)
+        detail = f"{', '.join(changed) or 'all members'} against {folder.manifest.name}"
+        yield judged(0, "checksums", not changed, detail)
+    result = result_of(subject)
     if result is None:
         yield Check(0, "entries", "FAIL", "entries are unknown, missing or of the wrong kind")
         return
-    spec = result.spec
-    yield judged(
-        0,
-        "key",
-        body["key"] == spec.key,
-        f"{str(body['key'])[:12]}, the spec hashes to {spec.short}",
-    )
-    if re.fullmatch(r"[0-9a-f]{12}(\.json)?", claim.name):
-        yield judged(
-            0,
-            "name",
-            claim.name[:12] == spec.short,
-            f"{claim.name}, the spec hashes to {spec.short}",
-        )
-    if claim.folder is not None:
-        yield from _beside(claim.folder, result)
+    yield from _names(subject, result.spec)
+    if subject.folder is not None:
+        yield from _beside(subject.folder, result)
     try:
         yield from list(_arithmetic(result))
     except (TypeError, KeyError, AttributeError, ValueError) as error:
         yield Check(0, "scores", "FAIL", f"not tables of numbers ({error})")
 
 
-def folder_of(claim: Claim) -> Path:
-    """Where spec, task and weights lie."""
-    if claim.folder is None:
+def _names(subject: Subject, spec: RunSpec) -> Iterator[Check]:
+    """The stated key, and a file or folder that is named by a key, against the spec."""
+    name, key = subject.name, subject.body["key"]
+    hashed = f"the spec hashes to {spec.short}"
+    yield judged(0, "key", key == spec.key, f"{str(key)[:12]}, {hashed}")
+    if re.fullmatch(r"[0-9a-f]{12}(\.json)?", name):
+        yield judged(0, "name", name[:12] == spec.short, f"{name}, {hashed}")
+
+
+def folder_of(subject: Subject) -> RunFolder:
+    """The folder with spec, task and weights."""
+    if subject.folder is None:
         raise RunError(
-            f"{claim.name}: a result alone has no weights and no predictions; name a run or a "
+            f"{subject.name}: a result alone has no weights and no predictions; name a run or a "
             "bundle"
         )
-    return claim.folder
+    return subject.folder
 
 
-def _beside(folder: Path, result: RunResult) -> Iterator[Check]:
-    """The spec and the task that lie beside a result, and that its weights were made for."""
+def _beside(folder: RunFolder, result: RunResult) -> Iterator[Check]:
+    """The spec and the task in the folder of a result, for which its weights were made."""
+    spec_name, task_name = folder.spec.name, folder.task.name
     try:
-        spec = RunSpec.from_dict(json.loads((folder / "spec.json").read_text(encoding="utf-8")))
-        task = task_from_json((folder / "task.json").read_text(encoding="utf-8"))
+        spec = RunSpec.from_json(folder.spec.read_text(encoding="utf-8"))
+        task = task_from_json(folder.task.read_text(encoding="utf-8"))
     except (OSError, ValueError, TypeError, GsnobenchError) as error:
-        yield Check(0, "spec.json, task.json", "FAIL", f"cannot be read ({error})")
+        yield Check(0, f"{spec_name}, {task_name}", "FAIL", f"cannot be read ({error})")
         return
-    yield judged(0, "spec.json", spec.key == result.spec.key, f"its key is {spec.short}")
-    asked = (task.id, task.version, task.resolution)
-    is_same = asked == (result.spec.task, result.spec.version, result.spec.resolution)
-    yield judged(
-        0, "task.json", is_same, f"{task.id}, version {task.version}, {task.resolution} nodes"
-    )
+    yield judged(0, spec_name, spec.key == result.spec.key, f"its key is {spec.short}")
+    stated = (result.spec.task, result.spec.version, result.spec.resolution)
+    is_same = (task.id, task.version, task.resolution) == stated
+    detail = f"{task.id}, version {task.version}, {task.resolution} nodes"
+    yield judged(0, task_name, is_same, detail)
     if result.status == "done":
         names = set(result.samples)
         yield judged(0, "scored fields", names == set(task.scored), ", ".join(sorted(names)))
 
 
 def _arithmetic(result: RunResult) -> Iterator[Check]:
-    """Means over samples against the stored scores, within what the stored digits can tell."""
+    """Means over samples against the stored scores, within the stored digits."""
     for scores in (scores for fields in result.scores.values() for scores in fields.values()):
         for value in scores.values():
             number(value)  # raises where a table holds something else
@@ -189,34 +176,30 @@ def _arithmetic(result: RunResult) -> Iterator[Check]:
         is_silent = not math.isfinite(number(result.headline))
         yield judged(0, "headline", is_silent, f"a run that ended {result.status} has no score")
         return
-    test, wanted = result.scores["test"], result.spec.sizes["test"]
+    test, count = result.scores["test"], result.spec.sizes["test"]
     means = []
     for name, table in result.samples.items():
         for metric, values in table.items():
             errors = np.array(values, dtype=float)
             mean, slack = errors.mean(), _half_digits(errors).mean()
             stated = number(test[name][metric])
-            is_right = len(errors) == wanted and abs(mean - stated) <= slack + 1e-6 * abs(mean)
-            detail = f"{stated:.6g}, mean of {len(errors)} samples {mean:.6g} +- {slack:.1g}, {wanted} expected"
+            is_right = len(errors) == count and abs(mean - stated) <= slack + 1e-6 * abs(mean)
+            computed = f"mean of {len(errors)} samples {mean:.6g} +- {slack:.1g}"
+            detail = f"{stated:.6g}, {computed}, {count} expected"
             yield judged(0, f"{name} {metric}", is_right, detail)
             means += [(mean, slack)] if metric == "rel_l2" else []
     mean, slack = np.mean(means, axis=0) if means else (math.nan, 0.0)
-    is_right = abs(mean - result.headline) <= slack + 1e-6 * abs(mean)
-    yield judged(
-        0,
-        "headline",
-        bool(is_right),
-        f"{result.headline:.6g}, mean over fields {mean:.6g} +- {slack:.1g}",
-    )
+    is_right = bool(abs(mean - result.headline) <= slack + 1e-6 * abs(mean))
+    detail = f"{result.headline:.6g}, mean over fields {mean:.6g} +- {slack:.1g}"
+    yield judged(0, "headline", is_right, detail)
 
 
 def number(value: float | None) -> float:
-    """JSON has no NaN: it is null there."""
+    """A number as JSON holds it: there NaN is null."""
     return math.nan if value is None else float(value)
 
 
 def _half_digits(values: Array) -> Array:
     """Half a unit of the last stored digit of each value."""
-    return np.array(
-        0.5 * 10.0 ** (np.floor(np.log10(np.maximum(np.abs(values), 1e-30))) - (DIGITS - 1))
-    )
+    exponents = np.floor(np.log10(np.maximum(np.abs(values), 1e-30)))
+    return np.array(0.5 * 10.0 ** (exponents - (DIGITS - 1)))

@@ -1,6 +1,4 @@
-"""Truth, prediction and error as VTU files, one a frame, with a PVD that tells ParaView their
-times.
-"""
+"""Truth, prediction and error for ParaView: one VTU file per frame, and a PVD with their times."""
 
 from __future__ import annotations
 
@@ -15,14 +13,12 @@ from gsnobench.data import Array, Field, Mesh, Samples
 from gsnobench.errors import ParamError
 from gsnobench.files import atomic, write_text
 
-PLANE = {1: "vertex", 2: "line", 3: "triangle", 4: "quad"}  # nodes a cell -> its name in VTK
+PLANE = {1: "vertex", 2: "line", 3: "triangle", 4: "quad"}  # nodes of a cell -> its name in VTK
 SPACE = {**PLANE, 4: "tetra", 8: "hexahedron"}
 
 
 def export_vtu(out: Path, truth: Samples, predicted: Array, chosen: Sequence[int]) -> list[Path]:
-    """Write the frames of some samples and one .pvd a sample; predicted is (S, T, N, C). Returns
-    the .pvd files.
-    """
+    """Write the frames of some samples; predicted is (S, T, N, C). Returns one .pvd per sample."""
     for index in chosen:
         if index >= len(truth):
             raise ParamError(f"samples: {index} is out of range; expected 0 to {len(truth) - 1}")
@@ -39,32 +35,34 @@ def _export_sample(out: Path, truth: Samples, predicted: Array, index: int) -> P
         if task.t_in:
             columns |= _columns(truth, mesh, trajectory[last_given], "given")
         columns |= _columns(truth, mesh, trajectory[frame], "truth")
-        columns |= _columns(truth, mesh, predicted[number, : mesh.size], "prediction")
-        columns |= _columns(
-            truth, mesh, predicted[number, : mesh.size] - trajectory[frame], "error"
-        )
+        prediction = predicted[number, : mesh.size]  # (N, C)
+        columns |= _columns(truth, mesh, prediction, "prediction")
+        columns |= _columns(truth, mesh, prediction - trajectory[frame], "error")
         path = out / f"sample{index:04d}_frame{number:04d}.vtu"
         _write(path, mesh, columns)
-        entries.append(
-            f'    <DataSet timestep="{task.times[frame]:.12g}" part="0" '
-            f"file={quoteattr(path.name)}/>"
-        )
-    place = out / f"sample{index:04d}.pvd"  # written last: it names only files that are there
-    head = '<?xml version="1.0"?>\n<VTKFile type="Collection" version="0.1" byte_order="LittleEndian">\n  <Collection>\n'
-    write_text(place, head + "\n".join(entries) + "\n  </Collection>\n</VTKFile>\n")
-    return place
+        time = f'timestep="{task.times[frame]:.12g}"'
+        entries.append(f'    <DataSet {time} part="0" file={quoteattr(path.name)}/>')
+    collection = out / f"sample{index:04d}.pvd"  # written last: all files that it names exist
+    lines = (
+        '<?xml version="1.0"?>',
+        '<VTKFile type="Collection" version="0.1" byte_order="LittleEndian">',
+        "  <Collection>",
+        *entries,
+        "  </Collection>",
+        "</VTKFile>\n",
+    )
+    write_text(collection, "\n".join(lines))
+    return collection
 
 
 def _inputs(truth: Samples, index: int) -> Iterator[tuple[str, Array]]:
-    """What is given beside the window; a number of the sample stands at every node, as VTU has no
-    other place for it.
-    """
+    """Static inputs, and the sample's scalars repeated at every node: VTU has no scalars."""
     nodes = truth.mesh(index).size
     static, scalars = np.asarray(truth.static[index])[:nodes], np.asarray(truth.scalars[index])
-    for position, one in enumerate(truth.task.static):
-        yield f"input_{one.name}", static[:, position].astype(np.float32)
-    for position, one in enumerate(truth.task.scalars):
-        yield f"input_{one.name}", np.full(nodes, scalars[position], dtype=np.float32)
+    for position, field in enumerate(truth.task.static):
+        yield f"input_{field.name}", static[:, position].astype(np.float32)
+    for position, field in enumerate(truth.task.scalars):
+        yield f"input_{field.name}", np.full(nodes, scalars[position], dtype=np.float32)
 
 
 def _columns(truth: Samples, mesh: Mesh, values: Array, prefix: str) -> dict[str, Array]:
@@ -73,8 +71,8 @@ def _columns(truth: Samples, mesh: Mesh, values: Array, prefix: str) -> dict[str
     for name, group in truth.task.scored.items():
         fields = [truth.task.fields[position] for position in group]
         parts = [
-            _supported(mesh, one, values[:, position])
-            for one, position in zip(fields, group, strict=True)
+            _supported(mesh, field, values[:, position])
+            for field, position in zip(fields, group, strict=True)
         ]
         if fields[0].vector is None:
             columns[f"{prefix}_{name}"] = parts[0]
@@ -84,13 +82,13 @@ def _columns(truth: Samples, mesh: Mesh, values: Array, prefix: str) -> dict[str
     return columns
 
 
-def _supported(mesh: Mesh, one: Field, values: Array) -> Array:
-    """Not a number where the field does not live: ParaView leaves those nodes blank."""
-    return np.where(one.nodes(mesh), values, np.nan).astype(np.float32)
+def _supported(mesh: Mesh, field: Field, values: Array) -> Array:
+    """NaN outside the support of the field: ParaView leaves those nodes blank."""
+    return np.where(field.nodes(mesh), values, np.nan).astype(np.float32)
 
 
 def _write(path: Path, mesh: Mesh, columns: dict[str, Array]) -> None:
-    points = np.zeros((mesh.size, 3))  # VTK knows space only
+    points = np.zeros((mesh.size, 3))  # VTK knows three dimensions only
     points[:, : mesh.dim] = mesh.points
     cells = np.arange(mesh.size)[:, None] if mesh.cells is None else mesh.cells
     kinds = SPACE if mesh.dim == 3 else PLANE

@@ -333,7 +333,7 @@ def _refit(search: Search, trials: Trials, machine: Machine, say: Say) -> None:
     plans = [plan for _, by_seed in refits(search, trials) for plan in by_seed.values()]
     for is_patient in (False, True):
         for plan in plans:
-            is_taken = is_locked(machine.home.runs / f".{plan.spec.short}.lock")
+            is_taken = is_locked(machine.home.run_folder(plan.spec.key).lock)
             if (is_taken and not is_patient) or refit_error(trials, plan) is not None:
                 continue
             result = _validate(

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gsnobench.errors import RunError
+from gsnobench.home import RunFolder
 from gsnobench.hookspecs import hookimpl
 from gsnobench.records import RunResult, RunSpec
 from gsnobench.tracking.address import Address, bounded_requests
@@ -54,7 +55,6 @@ KIND = "custom_model_development"  # the layout of MLflow's pages that suits tra
 BATCH = 1000  # metrics in one call: the limit of MLflow's interface
 # all others: FAILED
 STATUS = {"done": "FINISHED", "pruned": "KILLED", "interrupted": "KILLED", "running": "RUNNING"}
-ARTIFACTS = ("result.json", "spec.json", "*.csv", "figures/*.png", "figures/*.gif")
 
 log = logging.getLogger("gsnobench.tracking")
 # hooks are plain functions: what is open between two of them must be kept here
@@ -230,7 +230,7 @@ class Target:
 
     def log_files(self, folder: Path) -> None:
         """Result and figures, unless a file of that name and size is there already."""
-        files = [path for pattern in ARTIFACTS for path in sorted(folder.glob(pattern))]
+        files = [path for pattern in RunFolder.TRACKED for path in sorted(folder.glob(pattern))]
         for below in {path.parent for path in files}:
             place = "" if below == folder else below.relative_to(folder).as_posix()
             there = {

@@ -22,6 +22,7 @@ from typing import IO, Any, Literal
 
 from gsnobench import __version__
 from gsnobench.files import write_text
+from gsnobench.home import RunFolder
 from gsnobench.records import RunResult, RunSpec
 
 FOLDER = "spool"
@@ -150,7 +151,7 @@ def ending(result: RunResult, folder: Path) -> dict[str, Any]:
 
 def fingerprint(folder: Path) -> str:
     """Tells whether the files of a run folder are still those of this attempt."""
-    result = folder / "result.json"
+    result = RunFolder(folder).result
     return hashlib.sha256(result.read_bytes()).hexdigest() if result.exists() else ""
 
 

@@ -16,6 +16,7 @@ from torch import nn
 
 from gsnobench.errors import DataError
 from gsnobench.files import atomic
+from gsnobench.home import RunFolder
 
 
 @dataclass
@@ -59,7 +60,7 @@ class Checkpoint:
             "best": self.best,
             "average": self.average,
         }
-        with atomic(_path(folder)) as part:
+        with atomic(RunFolder(folder).checkpoint) as part:
             torch.save(body, part)
 
     def follow(self, module: nn.Module, decay: float, step: int) -> None:
@@ -87,7 +88,7 @@ class Checkpoint:
 
 def read_checkpoint(folder: Path, module: nn.Module, device: torch.device) -> Checkpoint:
     """The last checkpoint, its weights loaded into the module; a fresh one where there is none."""
-    path = _path(folder)
+    path = RunFolder(folder).checkpoint
     if not path.exists():
         return Checkpoint()
     try:
@@ -102,16 +103,6 @@ def read_checkpoint(folder: Path, module: nn.Module, device: torch.device) -> Ch
     return Checkpoint(progress, body["optimiser"], body["best"], body["average"])
 
 
-def has_checkpoint(folder: Path) -> bool:
-    """Whether there is something to resume."""
-    return _path(folder).exists()
-
-
-def drop_checkpoint(folder: Path) -> None:
-    """Forget the checkpoint: the run is finished, or is to be repeated."""
-    _path(folder).unlink(missing_ok=True)
-
-
 def load_state(module: nn.Module, state: Mapping[str, torch.Tensor]) -> None:
     """Load weights; buffers take the size they have in the file, since closed-form phases decide
     it.
@@ -122,7 +113,3 @@ def load_state(module: nn.Module, state: Mapping[str, torch.Tensor]) -> None:
         if leaf in owner._buffers:
             owner._buffers[leaf] = value.clone()
     module.load_state_dict(dict(state))
-
-
-def _path(folder: Path) -> Path:
-    return folder / "checkpoint.pt"

@@ -51,8 +51,8 @@ class Job:
     params: TrainParams
     seed: int
     folder: Path
-    on_epoch: Callable[[str, int, Mapping[str, float]], None]
-    on_step: Callable[[int, int, float], None]
+    on_epoch: Callable[[str, int, Mapping[str, float]], None] = lambda phase, epoch, scores: None
+    on_step: Callable[[int, int, float], None] = lambda step, total, best: None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from toy_samples import one_line
 
 import gsnobench as gb
 from gsnobench.datasets.store import open_file
-from gsnobench.home import Home
+from gsnobench.home import Home, RunFolder
 from gsnobench.runs.bundle import damaged, opened_run, predictions_of, unpack
 
 MEMBERS = {
@@ -95,15 +95,16 @@ def test_a_run_that_did_not_end_well_has_no_bundle(
 
 def test_a_changed_member_is_named(folder: Path, unsteady_file: Path, tmp_path: Path) -> None:
     unpack(folder / "bundle.zip", tmp_path)
-    assert damaged(tmp_path) == []
+    unpacked = RunFolder(tmp_path)
+    assert damaged(unpacked) == []
     (tmp_path / "task.json").write_text("{}")
     (tmp_path / "reference.safetensors").unlink()
-    assert damaged(tmp_path) == ["reference.safetensors", "task.json"]
+    assert damaged(unpacked) == ["reference.safetensors", "task.json"]
     with open_file(unsteady_file) as data, pytest.raises(gb.DataError) as caught:
-        predictions_of(tmp_path, data.split("test"), home=Home(tmp_path), device="cpu")
+        predictions_of(unpacked, data.split("test"), home=Home(tmp_path), device="cpu")
     one_line(caught, "reference.safetensors, task.json changed since it was packed")
     (tmp_path / "manifest.json").write_text("[]")
-    assert damaged(tmp_path) == ["manifest.json"]
+    assert damaged(unpacked) == ["manifest.json"]
 
 
 def test_what_is_no_bundle_is_one_line_and_writes_nothing_elsewhere(

@@ -14,7 +14,7 @@ from problems import square
 
 from gsnobench.data import Array, Field, Mesh, Task
 from gsnobench.runs.drawing import Scale, view_of
-from gsnobench.runs.gallery import Case, curve, gallery, panels
+from gsnobench.runs.gallery import Case, draw_curve, gallery, panels
 
 STEADY = Task(id="poisson", dataset="poisson", fields=(Field("head", "m"),), dim=2)
 FLOW = Task(
@@ -74,7 +74,7 @@ def saturation(image: Array) -> Array:
 
 def test_one_picture_for_each_scored_quantity(tmp_path: Path) -> None:
     cases = [make_case(square(), FLOW)]
-    written = gallery(tmp_path / "cases.png", FLOW, cases, model="gsno@plus")
+    written = gallery(tmp_path / "cases.png", FLOW, cases, title="gsno@plus on flow@1-7")
     assert sorted(path.name for path in written) == ["cases_p.png", "cases_velocity.png"]
     assert all(pixels(path).shape[0] > 300 for path in written)
     assert gallery(tmp_path / "one.png", STEADY, [make_case(square(), STEADY)]) == (
@@ -195,7 +195,7 @@ def test_a_curve_is_drawn_from_any_history(tmp_path: Path) -> None:
         ],
     }
     for name, history in histories.items():
-        curve(tmp_path / f"{name}.png", history)
+        draw_curve(tmp_path / f"{name}.png", history)
     shown = {name: (saturation(pixels(tmp_path / f"{name}.png")) > 60).sum() for name in histories}
     assert shown["none"] == 0 < shown["closed"] < shown["two"]
 

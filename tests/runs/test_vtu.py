@@ -19,15 +19,13 @@ from toy_samples import TASK, fixed, one_line, ragged
 
 import gsnobench as gb
 from gsnobench.data import Field, Mesh, Samples, Task
-from gsnobench.datasets.store import open_file
 from gsnobench.declare import Horizon
 from gsnobench.home import Home
 from gsnobench.runs.animation import animate, check_animable
-from gsnobench.runs.cases import case_of
-from gsnobench.runs.gallery import Case
+from gsnobench.runs.gallery import Case, case_of
 from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Request, make_plan
-from gsnobench.runs.stages import make_loader, prepare
+from gsnobench.runs.stages import Run
 from gsnobench.runs.vtu import export_vtu
 
 FLOW = replace(
@@ -191,13 +189,12 @@ def test_a_case_shows_the_frames_that_are_asked_for_also_of_a_model_that_sees_le
 ) -> None:
     plan = make_plan(Request("persistence", str(unsteady_file), track="smoke"))
     plan = replace(plan, horizon=Horizon(window=1, steps=1))  # two frames are given
-    machine = Machine(Home(tmp_path), torch.device("cpu"))
-    with open_file(unsteady_file, plan.task) as opened:
-        setup, test = prepare(plan, machine, opened.split("train")), opened.split("test")
-        case = case_of(
-            plan, setup.module, make_loader(plan, machine, setup, test), "median", 3, 0.1
-        )
-        frames = test.frames[3]
+    run = Run.at_home(plan, Machine(Home(tmp_path), torch.device("cpu")))
+    with run.open_data() as data:
+        setup = run.set_up(data.split("train"))
+        loader = run.loader(setup, data, "test")
+        case = case_of(plan.task, setup.module, loader, 3, label="median", score=0.1)
+        frames = data.split("test").frames[3]
     np.testing.assert_allclose(case.truth, frames[2:], rtol=1e-6)
     np.testing.assert_allclose(
         case.prediction, np.broadcast_to(frames[1], case.truth.shape), rtol=1e-6
@@ -210,7 +207,7 @@ def test_one_frame_is_not_animated_and_nothing_is_started(
 ) -> None:
     options = ("--track", "smoke", "--home", tmp_path, "--gif")
     ended = command(capsys, "run", "--model", "gsno", "--dataset", steady_file, *options)
-    assert "poisson has one frame to find; nothing to animate" in ended.mistake
+    assert "poisson has one frame to predict; nothing to animate" in ended.mistake
     assert not list(tmp_path.iterdir())
     # one frame a window
     check_animable(
