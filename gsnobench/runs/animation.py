@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 from torch import nn
 
-from gsnobench.data import Task
+from gsnobench.data import Array, Task
 from gsnobench.errors import ParamError
 from gsnobench.files import atomic
 from gsnobench.runs.drawing import FAINT, LARGE, SMALL, Page
@@ -26,7 +26,6 @@ from gsnobench.runs.gallery import (
     drawn_of,
     panel_size,
 )
-from gsnobench.training.evaluate import Evaluation
 from gsnobench.training.loader import Loader
 
 MOST_BYTES = 2_000_000
@@ -45,10 +44,9 @@ def check_animable(task: Task) -> None:
 
 
 def animate_median(
-    path: Path, task: Task, module: nn.Module, loader: Loader, test: Evaluation, *, title: str
+    path: Path, task: Task, module: nn.Module, loader: Loader, scores: Array, *, title: str
 ) -> Path:
-    """The median test sample by relative L2, as a GIF."""
-    scores = test.samples["headline"]["rel_l2"]
+    """The median sample by its score (S,), as a GIF."""
     index = int(np.argsort(scores)[len(scores) // 2])
     score, windows = float(scores[index]), len(task.starts)
     case = case_of(task, module, loader, index, label="median", score=score, windows=windows)

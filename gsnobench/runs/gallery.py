@@ -29,7 +29,6 @@ from gsnobench.runs.drawing import (
     View,
     view_of,
 )
-from gsnobench.training.evaluate import Evaluation
 from gsnobench.training.loader import Loader
 from gsnobench.training.rollout import rollout
 
@@ -71,16 +70,9 @@ class Drawn:
 
 
 def draw_cases(
-    path: Path,
-    task: Task,
-    module: nn.Module,
-    loader: Loader,
-    evaluation: Evaluation,
-    *,
-    title: str,
+    path: Path, task: Task, module: nn.Module, loader: Loader, scores: Array, *, title: str
 ) -> tuple[Path, ...]:
-    """Inputs, truth, prediction and error of three test samples, as pictures."""
-    scores = evaluation.samples["headline"]["rel_l2"]
+    """Inputs, truth, prediction and error of three samples, chosen by their scores (S,)."""
     order = np.argsort(scores)
     chosen = {"best": order[0], "median": order[len(order) // 2], "worst": order[-1]}
     cases = [

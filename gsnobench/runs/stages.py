@@ -224,9 +224,9 @@ class Run:
         """The pictures of the run; a picture that fails must not cost the run."""
         self.machine.report.stage("drawing")
         title, task = self.plan.title, self.plan.task
-        loader = self.loader(setup, data, "test")
+        loader, scores = self.loader(setup, data, "test"), test.headline
         try:
-            draw_cases(self.folder.picture, task, setup.module, loader, test, title=title)
+            draw_cases(self.folder.picture, task, setup.module, loader, scores, title=title)
             if self.machine.gif:
                 self.animate(setup, loader, test)
             draw_curve(self.folder.curve_picture, outcome.progress.curve, title=title)
@@ -235,8 +235,8 @@ class Run:
 
     def animate(self, setup: Setup, loader: Loader, test: Evaluation) -> None:
         """The median test sample as a GIF."""
-        task, title = self.plan.task, self.plan.title
-        animate_median(self.folder.gif, task, setup.module, loader, test, title=title)
+        gif, task, title = self.folder.gif, self.plan.task, self.plan.title
+        animate_median(gif, task, setup.module, loader, test.headline, title=title)
 
     def _warn(self, what: str, error: Exception) -> None:
         reason = f"{type(error).__name__}: {error}"

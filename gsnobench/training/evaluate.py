@@ -27,6 +27,11 @@ class Evaluation:
     frames: Mapping[str, Array]  # scored field -> (S, T)
     inference_s: float  # a sample, wall, warm
 
+    @property
+    def headline(self) -> Array:
+        """Relative L2 of each sample, (S,), averaged over the scored fields."""
+        return self.samples["headline"]["rel_l2"]
+
     def scores(self) -> dict[str, dict[str, float]]:
         """Means over samples; `max` is the largest."""
         return {

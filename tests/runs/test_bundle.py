@@ -1,6 +1,4 @@
-"""A bundle holds all that others need to check a run, is the same bytes whenever it is made, and
-brings nothing else along.
-"""
+"""A bundle holds all that others need to verify a run, in the same bytes whenever it is made."""
 
 from __future__ import annotations
 
@@ -62,17 +60,8 @@ def test_a_bundle_made_again_for_the_finished_run_is_the_same_bytes(
     bundle = folder / "bundle.zip"
     before, result = bundle.read_bytes(), (folder / "result.json").read_bytes()
     bundle.unlink()
-    options = (
-        "--track",
-        "smoke",
-        "--no-floors",
-        "--device",
-        "cpu",
-        "--train.steps",
-        "5",
-        "--home",
-        folder.parent.parent,
-    )
+    options = ("--track", "smoke", "--no-floors", "--device", "cpu", "--train.steps", "5")
+    options += ("--home", str(folder.parent.parent))
     ended = command(
         capsys, "run", "--model", "gsno", "--dataset", unsteady_file, *options, "--bundle", "--json"
     )

@@ -169,7 +169,7 @@ def test_other_kinds_of_mesh_are_drawn_in_colour(tmp_path: Path, kind: str) -> N
     if kind == "quadrilaterals":
         number = np.arange(121).reshape(11, 11)
         corners = (number[:-1, :-1], number[:-1, 1:], number[1:, 1:], number[1:, :-1])
-        mesh = Mesh(mesh.points, np.stack([one.ravel() for one in corners], axis=1))
+        mesh = Mesh(mesh.points, np.stack([corner.ravel() for corner in corners], axis=1))
     if kind == "space":
         mesh = Mesh(np.column_stack([mesh.points, mesh.points[:, 0] ** 2]))
     gallery(tmp_path / "cases.png", STEADY, [make_case(mesh, STEADY)])
@@ -184,14 +184,14 @@ def test_a_prediction_that_is_not_finite_is_drawn_as_a_gap(tmp_path: Path) -> No
 
 
 def test_a_curve_is_drawn_from_any_history(tmp_path: Path) -> None:
-    one = {"phase": "fit", "epoch": 1, "step": 4, "loss": 0.5, "lr": 1e-3}
+    point = {"phase": "fit", "epoch": 1, "step": 4, "loss": 0.5, "lr": 1e-3}
     histories = {
         "none": [],
         "closed": [{"phase": "fit", "epoch": 1, "step": 0, "valid": 0.3}],
         "two": [
-            one,
-            {**one, "phase": "tune", "valid": 0.1},
-            {**one, "phase": "tune", "step": 8, "loss": math.nan},
+            point,
+            {**point, "phase": "tune", "valid": 0.1},
+            {**point, "phase": "tune", "step": 8, "loss": math.nan},
         ],
     }
     for name, history in histories.items():

@@ -1,6 +1,4 @@
-"""Predictions of any framework get the scores that a run would get; what does not fit is refused in
-one line.
-"""
+"""Predictions of any framework get the scores that a run would get; misfits are one line."""
 
 from __future__ import annotations
 
@@ -24,11 +22,10 @@ def truth_of(folder: Path, splits: dict[str, Samples]) -> Samples:
     """The test split of a file, read back."""
     write(folder / "truth.nc", splits, provenance={"title": "toy", "source": "random"})
     with open_file(folder / "truth.nc") as opened:
-        samples = opened.split("test")
-        return samples.take(np.arange(len(samples)))
+        return opened.read("test")
 
 
-def asked(truth: Samples) -> np.ndarray:
+def true_frames(truth: Samples) -> np.ndarray:
     return np.asarray(truth.frames)[:, list(truth.task.asked_frames())]
 
 
@@ -64,9 +61,9 @@ def test_our_own_predictions_get_the_scores_of_the_run(
 
 def test_metrics_are_those_by_hand(tmp_path: Path) -> None:
     truth = truth_of(tmp_path, fixed())
-    wanted = asked(truth)  # (S, 2, N, 2): h around 5 m, u
-    scores = score_predictions(wanted + np.array([0.5, 0.0], dtype="f4"), truth).scores()
-    h = wanted[..., 0]
+    true = true_frames(truth)  # (S, 2, N, 2): h around 5 m, u
+    scores = score_predictions(true + np.array([0.5, 0.0], dtype="f4"), truth).scores()
+    h = true[..., 0]
     own = 0.5 * np.sqrt(h[0].size) / np.sqrt(np.square(h - 5).sum((1, 2)))
     raw = 0.5 * np.sqrt(h[0].size) / np.sqrt(np.square(h).sum((1, 2)))
     assert scores["h"]["rel_l2"] == pytest.approx(own.mean(), rel=1e-5)
@@ -79,22 +76,24 @@ def test_metrics_are_those_by_hand(tmp_path: Path) -> None:
 
 def test_a_trajectory_with_several_windows_is_one_sample(tmp_path: Path) -> None:
     truth = truth_of(tmp_path, fixed(task=replace(TASK, id="toy@1-1", t_out=1, starts=(0, 1))))
-    wanted = asked(truth)
-    assert wanted.shape == (3, 2, 16, 2)  # one frame of each window
-    wrong = wanted.copy()
+    true = true_frames(truth)
+    assert true.shape == (3, 2, 16, 2)  # one frame of each window
+    wrong = true.copy()
     wrong[:, 1, :, 0] += 0.5  # the second window only
     errors = score_predictions(wrong, truth).samples["h"]["rel_l2"]
-    second = 0.5 * 4 / np.linalg.norm(wanted[:, 1, :, 0] - 5, axis=1)
+    second = 0.5 * 4 / np.linalg.norm(true[:, 1, :, 0] - 5, axis=1)
     np.testing.assert_allclose(errors, second / 2, rtol=1e-5)
 
 
 def test_predictions_of_several_windows_survive_their_file(tmp_path: Path) -> None:
     truth = truth_of(tmp_path, fixed(task=replace(TASK, id="toy@1-1", t_out=1, starts=(0, 1))))
     plan = make_plan(Request("mean", str(tmp_path / "truth.nc"), track="smoke"))
-    # as a model gives them: one row a sample and window
-    windows = asked(truth).reshape(6, 1, 16, 2) + 1
+    # as a model gives them: one row per sample and window
+    windows = true_frames(truth).reshape(6, 1, 16, 2) + 1
     write_predictions(tmp_path / "p.nc", truth, windows, plan)
-    np.testing.assert_array_equal(read_predictions(tmp_path / "p.nc", truth), asked(truth) + 1)
+    np.testing.assert_array_equal(
+        read_predictions(tmp_path / "p.nc", truth), true_frames(truth) + 1
+    )
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz"])
@@ -106,15 +105,15 @@ def test_shapes_that_mean_only_one_thing_are_taken(
     results = []
     for shape in ((8, 1, 121, 1), (8, 121, 1), (8, 1, 121), (8, 121)):
         values = 1.1 * frames.reshape(shape).astype(float)
-        np.save(tmp_path / name, values) if name.endswith("npy") else np.savez(
-            tmp_path / name, predictions=values
-        )
-        ended = command(
-            capsys, "score", tmp_path / name, "--dataset", steady_file, "--json", "--home", tmp_path
-        )
+        if name.endswith("npy"):
+            np.save(tmp_path / name, values)
+        else:
+            np.savez(tmp_path / name, predictions=values)
+        options = ("--dataset", steady_file, "--json", "--home", tmp_path)
+        ended = command(capsys, "score", tmp_path / name, *options)
         results.append(ended.json["scores"])
     assert results[0]["head"]["rel_l2"] == pytest.approx(0.1, rel=1e-5)
-    assert all(one == results[0] for one in results)
+    assert all(result == results[0] for result in results)
 
 
 @pytest.mark.parametrize(
@@ -158,22 +157,11 @@ def test_files_that_are_no_predictions_are_one_line(
         (unsteady_file, "holds predictions for 'waves@2-7'; expected 'poisson'"),
         (steady_file, "expected predictions of one split"),
     ):
-        assert (
-            part
-            in command(capsys, "score", path, "--dataset", steady_file, "--home", tmp_path).mistake
-        )
-    odd = command(
-        capsys,
-        "score",
-        tmp_path / "two.npz",
-        "--dataset",
-        steady_file,
-        "--split",
-        "tset",
-        "--home",
-        tmp_path,
-    )
-    assert "did you mean 'test'?" in odd.mistake
+        ended = command(capsys, "score", path, "--dataset", steady_file, "--home", tmp_path)
+        assert part in ended.mistake
+    options = ("--dataset", steady_file, "--split", "tset", "--home", tmp_path)
+    ended = command(capsys, "score", tmp_path / "two.npz", *options)
+    assert "did you mean 'test'?" in ended.mistake
     for dataset, option, part in (
         ("darci", (), "did you mean 'darcy'?"),
         ("darcy", ("--model.k_s", "3"), "only --data.NAME"),
@@ -187,7 +175,7 @@ def test_files_that_are_no_predictions_are_one_line(
 def test_a_netcdf_of_other_frames_meshes_or_inputs_is_refused(tmp_path: Path) -> None:
     truth = truth_of(tmp_path, fixed())
     task = replace(truth.task, t_in=0, t_out=2, times=truth.task.times[1:], starts=(0,))
-    good = replace(truth, task=task, frames=asked(truth))
+    good = replace(truth, task=task, frames=true_frames(truth))
     moved = gb.Mesh(truth.meshes[0].points + 0.1, truth.meshes[0].cells, truth.meshes[0].tags)
     cases = {
         "": good,
@@ -212,9 +200,9 @@ def test_a_netcdf_of_other_frames_meshes_or_inputs_is_refused(tmp_path: Path) ->
 
 def test_padding_is_ignored_whatever_stands_there(tmp_path: Path) -> None:
     truth = truth_of(tmp_path, ragged())  # test meshes of 16 and 9 nodes, in a file padded to 25
-    wanted = asked(truth)
-    assert wanted.shape == (2, 2, 25, 2)
-    wrong = 1.1 * wanted
+    true = true_frames(truth)
+    assert true.shape == (2, 2, 25, 2)
+    wrong = 1.1 * true
     clean = score_predictions(wrong, truth).scores()
     for nodes in (25, 16):  # as the file is padded, or as the split alone would be
         dirty = wrong[:, :, :nodes].copy()
@@ -228,7 +216,7 @@ def test_padding_is_ignored_whatever_stands_there(tmp_path: Path) -> None:
 def test_nodes_where_a_field_does_not_live_do_not_count(tmp_path: Path) -> None:
     fields = (replace(TASK.fields[0], support="wall"), TASK.fields[1])
     truth = truth_of(tmp_path, fixed(task=replace(TASK, fields=fields)))
-    values = 1.1 * asked(truth)
+    values = 1.1 * true_frames(truth)
     clean = score_predictions(values, truth).scores()
     values[:, :, ~truth.meshes[0].tags["wall"], 0] = np.nan
     assert score_predictions(values, truth).scores() == clean

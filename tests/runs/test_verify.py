@@ -1,11 +1,10 @@
-"""A result that is what it says passes every tier; one that was changed by hand fails at the first
-tier that can know.
-"""
+"""An honest result passes every tier; an edited one fails at the first tier that can know."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,39 +38,29 @@ def darcy(home: Path) -> Path:
 
 
 def verified(capsys: Capture, subject: Path, tier: int, home: Path, *options: object) -> Ended:
-    ended = command(
-        capsys,
-        "verify",
-        subject,
-        "--tier",
-        tier,
-        "--device",
-        "cpu",
-        "--home",
-        home,
-        "--json",
-        *options,
-    )
+    common = ("--tier", tier, "--device", "cpu", "--home", home, "--json")
+    ended = command(capsys, "verify", subject, *common, *options)
     assert ended.err == ""
     return ended
 
 
 def failures(ended: Ended) -> dict[str, int]:
     """What failed, and at which tier."""
-    return {one["what"]: one["tier"] for one in ended.json["checks"] if one["state"] == "FAIL"}
+    checks = ended.json["checks"]
+    return {check["what"]: check["tier"] for check in checks if check["state"] == "FAIL"}
 
 
-def repacked(folder: Path, place: Path, change: Callable[[Path], None]) -> Path:
+def repacked(folder: Path, out: Path, change: Callable[[Path], None]) -> Path:
     """A bundle that somebody changed and gave a fitting manifest."""
-    inside = place / "inside"
+    inside = out / "inside"
     inside.mkdir()
     unpack(folder / "bundle.zip", inside)
     change(inside)
     pack(
-        place / "changed.zip",
+        out / "changed.zip",
         {path.name: path for path in inside.iterdir() if path.name != "manifest.json"},
     )
-    return place / "changed.zip"
+    return out / "changed.zip"
 
 
 def test_an_honest_run_passes_every_tier(
@@ -81,8 +70,8 @@ def test_an_honest_run_passes_every_tier(
         ended = verified(capsys, subject, tier, home, "--data", unsteady_file)
         assert ended.code == 0, ended.out
         assert ended.json["passed"]
-        assert {one["state"] for one in ended.json["checks"]} == {"pass"}
-        assert {one["tier"] for one in ended.json["checks"]} == set(range(tier + 1))
+        assert {check["state"] for check in ended.json["checks"]} == {"pass"}
+        assert {check["tier"] for check in ended.json["checks"]} == set(range(tier + 1))
 
 
 def test_an_almost_exact_model_is_not_failed_for_rounding(
@@ -100,7 +89,8 @@ def test_data_by_recipe_are_made_again_and_the_training_is_exact(
 ) -> None:
     evidence = next((home / "results").rglob(f"{darcy.name}.json"))
     ended = verified(capsys, evidence, 3, home, "--jobs", "1")
-    states = {(one["tier"], one["what"]): one["state"] for one in ended.json["checks"]}
+    checks = ended.json["checks"]
+    states = {(check["tier"], check["what"]): check["state"] for check in checks}
     # a result alone has neither predictions nor weights, yet it can be trained again
     assert ended.code == 0
     assert (
@@ -261,8 +251,6 @@ def test_a_bundle_that_fits_together_but_is_not_true_fails_at_the_tier_that_know
 def test_a_member_changed_without_its_checksum_fails_at_tier_0(
     folder: Path, home: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    import zipfile
-
     with (
         zipfile.ZipFile(folder / "bundle.zip") as whole,
         zipfile.ZipFile(tmp_path / "b.zip", "w") as copy,
@@ -273,7 +261,7 @@ def test_a_member_changed_without_its_checksum_fails_at_tier_0(
     assert (ended.code, failures(ended)) == (3, {"checksums": 0})
 
 
-def test_other_data_are_told_by_their_fingerprint(
+def test_other_data_are_recognised_by_their_fingerprint(
     darcy: Path, home: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     def elsewhere(folder: Path, **data: str) -> None:
@@ -305,25 +293,13 @@ def test_a_training_elsewhere_is_compared_within_a_tolerance(
         float(f"{0.8 * value:.4g}") for value in body["samples"]["head"]["rel_l2"]
     ]
     (tmp_path / "elsewhere.json").write_text(json.dumps(body))
-    assert failures(
-        verified(capsys, tmp_path / "elsewhere.json", 3, home, "--data", steady_file)
-    ) == {"headline": 3}
+    ended = verified(capsys, tmp_path / "elsewhere.json", 3, home, "--data", steady_file)
+    assert failures(ended) == {"headline": 3}
 
 
-def test_a_declined_run_is_asked_again(tmp_path: Path, capsys: Capture) -> None:
-    ended = command(
-        capsys,
-        "run",
-        "--model",
-        "persistence",
-        "--dataset",
-        "darcy",
-        "--track",
-        "smoke",
-        "--no-floors",
-        "--home",
-        tmp_path,
-    )
+def test_a_declined_run_is_declined_again(tmp_path: Path, capsys: Capture) -> None:
+    options = ("--track", "smoke", "--no-floors", "--home", tmp_path)
+    ended = command(capsys, "run", "--model", "persistence", "--dataset", "darcy", *options)
     assert ended.code == 0
     (path,) = (tmp_path / "results").rglob("*.json")
     assert verified(capsys, path, 3, tmp_path).code == 0

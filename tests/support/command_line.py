@@ -1,4 +1,4 @@
-"""Finished runs that tests of results share, and the command line called in this process."""
+"""The command line called in this process, and the folders of runs made with it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from gsnobench.cli.app import main
+from gsnobench.home import Home
+from gsnobench.records import RunResult
 
 
 class Ended(NamedTuple):
@@ -27,78 +29,61 @@ class Ended(NamedTuple):
     @property
     def mistake(self) -> str:
         """The one line of a user's mistake; lines of progress do not count."""
-        lines = [line for line in self.err.splitlines() if not line.startswith(("- ", "  "))]
+        lines = _without_progress(self.err)
         assert self.code == 2 and len(lines) == 1 and self.out == "", self
         return lines[0]
 
 
 def command(capsys: pytest.CaptureFixture[str], *arguments: object) -> Ended:
-    """`gsnobench ARGUMENTS`, here, untracked."""
+    """`gsnobench ARGUMENTS` in this process, untracked."""
     capsys.readouterr()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GSNOBENCH_TRACKING_URI", "none")
-        patch.setattr(sys, "argv", ["gsnobench", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
+        code = _exit_code(*arguments)
     printed = capsys.readouterr()
-    return Ended(int(stop.value.code or 0), printed.out, printed.err)
+    return Ended(code, printed.out, printed.err)
 
 
 def run_folder(model: str, dataset: Path | str, home: Path, *options: str) -> Path:
     """The folder of a short run with its bundle."""
-    arguments = [
-        "run",
-        "--model",
-        model,
-        "--dataset",
-        str(dataset),
-        "--track",
-        "smoke",
-        "--no-floors",
-        "--device",
-        "cpu",
-    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GSNOBENCH_TRACKING_URI", "none")
-        patch.setattr(
-            sys,
-            "argv",
-            ["gsnobench", *arguments, "--home", str(home), "--jobs", "1", "--bundle", *options],
+        code = _exit_code(
+            *("run", "--model", model, "--dataset", dataset, "--track", "smoke", "--no-floors"),
+            *("--device", "cpu", "--home", home, "--jobs", "1", "--bundle", *options),
         )
-        with pytest.raises(SystemExit) as stop:
-            main()
-    assert stop.value.code == 0
-    (bundle,) = [
-        path
-        for path in home.glob("runs/*/bundle.zip")
-        if f'"model":"{model}"' in _result(path.parent)
-    ]
-    return bundle.parent
-
-
-def _result(folder: Path) -> str:
-    return (folder / "result.json").read_text()
+    assert code == 0
+    bundled = [folder for folder in Home(home).run_folders() if folder.bundle.exists()]
+    (own,) = [folder for folder in bundled if RunResult.load(folder.result).spec.model == model]
+    return own.path
 
 
 def call_here(
     capsys: pytest.CaptureFixture[str], *arguments: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command in this process: an import of torch less for each mistake."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["gsnobench", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
+    """Run the command in this process: it saves the import of torch for each mistake."""
+    code = _exit_code(*arguments)
     printed = capsys.readouterr()
-    return subprocess.CompletedProcess(
-        list(arguments), int(stop.value.code or 0), printed.out, printed.err
-    )
+    return subprocess.CompletedProcess(list(arguments), code, printed.out, printed.err)
 
 
 def the_mistake(ended: subprocess.CompletedProcess[str]) -> str:
     """The one line a mistake must be."""
-    lines = [line for line in ended.stderr.splitlines() if not line.startswith(("- ", "  "))]
+    lines = _without_progress(ended.stderr)
     assert ended.returncode == 2, ended.stderr
     assert len(lines) == 1, ended.stderr
     assert lines[0].startswith("gsnobench: ")
     assert "Traceback" not in ended.stderr
     return lines[0]
+
+
+def _exit_code(*arguments: object) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["gsnobench", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+    return int(stop.value.code or 0)
+
+
+def _without_progress(text: str) -> list[str]:
+    return [line for line in text.splitlines() if not line.startswith(("- ", "  "))]

@@ -1,0 +1,145 @@
+"""A request, a spec and a stored run lead to the same plan; the key follows what was requested."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import gsnobench as gb
+from gsnobench.plugins import load
+from gsnobench.records import RunResult, RunSpec
+from gsnobench.registry import Registry, Track, read_registry
+from gsnobench.runs.plan import (
+    Plan,
+    Request,
+    configured,
+    make_plan,
+    plan_of_spec,
+    plan_of_stored,
+    with_seed,
+)
+
+RESULTS = Path(__file__).resolve().parents[2] / "leaderboards" / "results"
+FILES = sorted(RESULTS.rglob("*.json"))
+
+
+@cache
+def registry() -> Registry:
+    return read_registry()
+
+
+@cache
+def plan_of_text(spec: str) -> Plan:
+    """The plan of a spec in JSON; specs that differ by their seed alone share one."""
+    return plan_of_spec(RunSpec.from_json(spec), registry())
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(RESULTS)))
+def test_the_plan_of_a_committed_spec_made_anew_has_its_key(path: Path) -> None:
+    spec = RunResult.load(path).spec
+    model = configured(load("model", spec.model), spec.preset)
+    if model.revision != spec.revision:
+        pytest.skip(f"made with revision {spec.revision}, installed is {model.revision}")
+    plan = plan_of_text(json.dumps(replace(spec, seed=0).to_dict(), sort_keys=True))
+    assert with_seed(plan, spec.seed).spec.key == spec.key
+
+
+def test_the_key_follows_the_request_and_nothing_else(steady_file: Path) -> None:
+    base = Request("gsno", str(steady_file), track="smoke")
+    spec = make_plan(base).spec
+    stated = replace(base, knobs={"train.steps": str(spec.steps["fit"])})
+    assert make_plan(stated).spec.key == spec.key
+    knobs = ({"model.k_s": "16"}, {"train.lr": "0.5"}, {"train.epochs": "7"})
+    changed = [replace(base, seed=1), replace(base, track="laptop")]
+    changed += [replace(base, knobs=each) for each in knobs]
+    assert len({spec.key, *(make_plan(request).spec.key for request in changed)}) == 6
+
+
+def test_another_window_of_a_file_is_another_run(unsteady_file: Path) -> None:
+    base = Request("mean", str(unsteady_file), track="smoke")
+    own, other = make_plan(base), make_plan(replace(base, t_in=1))
+    assert own.task.t_in != 1
+    assert own.spec.key != other.spec.key and other.spec.task.endswith(f"@1-{other.task.t_out}")
+    stated = replace(base, t_in=own.task.t_in, t_out=own.task.t_out)
+    assert make_plan(stated).spec == own.spec
+
+
+def test_steps_are_requested_else_committed_else_the_tracks(steady_file: Path) -> None:
+    request = Request("gsno", str(steady_file), track="t")
+    task, row = "poisson", "gsno@plus"
+    plain = Registry(tracks={"t": Track("t", train_cpu_s=1.0, default_steps=77)})
+    committed = replace(plain, steps={"t": {task: {row: {"fit": 5}}}})
+    requested = replace(request, knobs={"train.steps": "9"})
+    plans = [make_plan(request, plain), make_plan(request, committed)]
+    plans += [make_plan(requested, committed)]
+    assert [plan.spec.row for plan in plans] == [row] * 3
+    assert [plan.spec.steps["fit"] for plan in plans] == [77, 5, 9]
+    assert [plan.is_calibrated for plan in plans] == [False, True, True]
+
+
+def test_settings_of_the_registry_are_above_the_preset_and_below_the_request(
+    steady_file: Path,
+) -> None:
+    request = Request("gsno", str(steady_file), track="smoke")
+    pairs = {"poisson": {"gsno@plus": {"model.k_s": 16, "train.batch": 3}}}
+    settled = replace(read_registry(), pairs=pairs)
+    plan = make_plan(request, settled)
+    assert (plan.spec.model_params["k_s"], plan.train.batch) == (16, 3)
+    plan = make_plan(replace(request, knobs={"model.k_s": "8"}), settled)
+    assert (plan.spec.model_params["k_s"], plan.train.batch) == (8, 3)
+
+
+def test_a_stored_run_has_the_plan_it_was_made_with(steady_file: Path) -> None:
+    plan = make_plan(Request("gsno", str(steady_file), track="smoke", preset="plus+features"))
+    stored = plan_of_stored(plan.spec, plan.task)
+    assert stored.spec == plan.spec and stored.params == plan.params
+    assert (stored.train, stored.horizon) == (plan.train, plan.horizon)
+    assert [phase.name for phase in stored.phases] == [phase.name for phase in plan.phases]
+    with pytest.raises(gb.RunError, match="installed is .*; repeat the run"):
+        plan_of_stored(replace(plan.spec, revision=99), plan.task)
+
+
+def test_a_spec_of_other_plugins_or_of_a_file_is_refused(steady_file: Path) -> None:
+    spec = make_plan(Request("mean", "darcy", track="smoke")).spec
+    assert plan_of_spec(spec).spec == spec
+    with pytest.raises(gb.RunError, match="revision differ here; install the versions"):
+        plan_of_spec(replace(spec, revision=99))
+    with pytest.raises(gb.RunError, match="stays where the file is"):
+        plan_of_spec(make_plan(Request("mean", str(steady_file), track="smoke")).spec)
+
+
+def test_a_plan_loads_its_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = []
+
+    def counting(kind: str, name: str) -> object:
+        loaded.append((kind, name))
+        return load(kind, name)  # type: ignore[call-overload]
+
+    monkeypatch.setattr("gsnobench.runs.plan.load", counting)
+    make_plan(Request("gsno", "darcy", track="smoke"))
+    assert loaded == [("model", "gsno")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"track": "smok"}, "did you mean 'smoke'?"),
+        ({"preset": "plu"}, "gsno: no preset 'plu'; did you mean 'plus'?"),
+        ({"knobs": {"mdel.k_s": "4"}}, "--mdel.k_s: unknown option"),
+        ({"knobs": {"train.steps": "few"}}, "train.steps: 'few' is not a whole number above 0"),
+        ({"knobs": {"data.psi": "exp"}}, "data.psi: a file has no data knobs"),
+        ({"t_in": 99}, "does not fit"),
+        ({"dataset": "absent.nc"}, "absent.nc: no such file"),
+    ],
+)
+def test_a_mistake_in_a_request_is_one_line(
+    changes: dict[str, object], part: str, unsteady_file: Path
+) -> None:
+    request = Request("gsno", str(unsteady_file), track="smoke")
+    with pytest.raises(gb.GsnobenchError) as caught:
+        make_plan(replace(request, **changes))  # type: ignore[arg-type]
+    assert part in str(caught.value) and "\n" not in str(caught.value)
