@@ -22,9 +22,9 @@ from gsnobench.check.toy_tasks import Case, box_mesh, make_cases
 from gsnobench.data import Samples
 from gsnobench.errors import RunError
 from gsnobench.files import Cache
+from gsnobench.registry import read_registry
 from gsnobench.training.loader import Loader
 
-MODEL = "gsno"
 CASES = ("steady", "unsteady")
 # largest relative difference from float64: single precision, bfloat16
 PARITY, HALF_PARITY = 1e-4, 5e-2
@@ -78,14 +78,14 @@ def measure(device_name: str, *, compiled: bool = True) -> dict[str, Any]:
     `amp_ok` sum it up.
     """
     device = _device(device_name)
-    model = plugins.load("model", MODEL)
+    model = plugins.load("model", read_registry().checked_model)
     cases = {case.name: case for case in make_cases()}
     parity = {}
     for name in CASES:
         for preset in model.presets:
             bout = _bout(make_trial(model, preset, cases[name], Cache()), cases[name].train, 2)
-            parity[f"{MODEL}@{preset} {name}"] = _parity(bout, device)
-    best = model.default_preset("laptop")
+            parity[f"{model.name}@{preset} {name}"] = _parity(bout, device)
+    best = model.default_preset()
     bout = _bout(make_trial(model, best, cases["unsteady"], Cache()), cases["unsteady"].train, 2)
     compilation = _compilation(bout, device) if compiled else {}
     trial = make_trial(model, best, _large(cases["unsteady"]), Cache())

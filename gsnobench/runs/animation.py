@@ -46,7 +46,7 @@ def gif_path(folder: Path) -> Path:
 
 def check_animable(task: Task) -> None:
     """Refuse a task whose answer is one frame."""
-    if len(task.asked_frames()) < 2:
+    if len(task.predicted_frames()) < 2:
         raise ParamError(
             f"gif: {task.id} has one frame to find; nothing to animate; leave --gif out"
         )

@@ -71,7 +71,7 @@ def case_of(
         inputs=inputs,
         truth=_physical(target, loader)[:, : mesh.size],
         prediction=_physical(prediction, loader)[:, : mesh.size],
-        times=tuple(task.times[frame] for frame in task.asked_frames(windows)),
+        times=tuple(task.times[frame] for frame in task.predicted_frames(windows)),
     )
 
 

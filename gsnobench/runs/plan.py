@@ -17,8 +17,8 @@ from gsnobench.errors import ParamError, RunError, did_you_mean
 from gsnobench.params import Params
 from gsnobench.plugins import dataset_named, load
 from gsnobench.records import FEATURES, RunSpec
-from gsnobench.registry import Registry, read_registry
-from gsnobench.training.features import offered_preset, with_features
+from gsnobench.registry import Registry, Track, read_registry
+from gsnobench.training.offered import offered_preset, with_features
 from gsnobench.training.optimisation import TrainParams, steps_per_epoch
 
 SECTIONS = ("model", "train", "data")
@@ -67,9 +67,9 @@ class Plan:
 def make_plan(request: Request, registry: Registry | None = None) -> Plan:
     """Resolve a request; every mistake in it is one clear line."""
     registry = registry or read_registry()
-    registry.track(request.track)
+    track = registry.track(request.track)
     given = _sections(request.knobs or {})
-    model, name = _model_and_preset(request)
+    model, name = _model_and_preset(request, track)
     dataset, file, task, source = _data(request, given["data"])
     base = name.removesuffix(FEATURES)  # with features or without: the same knobs, the same steps
     preset = model.presets[base] if base == name else offered_preset(model.presets[base], task)
@@ -197,9 +197,9 @@ def _sections(knobs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return table
 
 
-def _model_and_preset(request: Request) -> tuple[Model, str]:
+def _model_and_preset(request: Request, track: Track) -> tuple[Model, str]:
     """The model and the name of its preset."""
-    name = request.preset or load("model", request.model).default_preset(request.track)
+    name = request.preset or load("model", request.model).default_preset(track)
     model = configured(request.model, name)
     if name.removesuffix(FEATURES) not in model.presets:
         known = [*model.presets, *(f"{one}{FEATURES}" for one in model.presets)]

@@ -90,7 +90,7 @@ def write_predictions(path: Path, samples: Samples, predicted: Array, plan: Plan
     """Predicted frames (S, T, N, C) on the samples' own meshes beside their inputs, as NetCDF."""
     base, mark, _ = samples.task.id.partition("@")
     asked = samples.task.narrowed(plan.task.t_in, plan.task.t_out)
-    times = tuple(samples.task.times[frame] for frame in asked.asked_frames())
+    times = tuple(samples.task.times[frame] for frame in asked.predicted_frames())
     name = f"{base}@{asked.t_in}-{asked.t_out}" if mark else base
     task = replace(asked, id=name, t_in=0, t_out=len(times), times=times, starts=(0,))
     split: Split = "test"
@@ -133,7 +133,7 @@ def _from_netcdf(path: Path, truth: Samples) -> Array:
             raise DataError(
                 f"{path}: holds the splits {', '.join(splits)}; expected predictions of one split"
             )
-        times = [truth.task.times[frame] for frame in truth.task.asked_frames()]
+        times = [truth.task.times[frame] for frame in truth.task.predicted_frames()]
         if len(found.times) != len(times) or not np.allclose(found.times, times):
             raise DataError(
                 f"{path}: holds {len(found.times)} frames of {found.id!r}; expected {len(times)} "
@@ -200,7 +200,7 @@ def _shaped(path: Path, values: Array, truth: Samples) -> Array:
     mesh.
     """
     task, count, padded = truth.task, len(truth), int(truth.frames.shape[2])
-    frames, fields = len(task.asked_frames()), len(task.fields)
+    frames, fields = len(task.predicted_frames()), len(task.fields)
     if values.dtype.kind not in "fiu":
         raise DataError(f"{path}: holds values of type {values.dtype}; expected real numbers")
     if values.ndim and len(values) != count:

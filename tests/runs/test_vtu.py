@@ -41,7 +41,7 @@ FLOW = replace(
 
 
 def predicted_for(truth: Samples) -> np.ndarray:
-    wanted = np.asarray(truth.frames)[:, list(truth.task.asked_frames())]
+    wanted = np.asarray(truth.frames)[:, list(truth.task.predicted_frames())]
     return wanted + np.random.default_rng(1).normal(size=wanted.shape).astype("f4")
 
 
