@@ -37,7 +37,7 @@ from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, Request, make_plan
 from gsnobench.runs.predictions import in_memory
 from gsnobench.runs.stages import data_path, make_loader, prepare
-from gsnobench.training.fit import Job, _draw, _loss, fit_view
+from gsnobench.training.fit import Job, batch_loss, draw_batch, fit_view
 from gsnobench.training.optimisation import make_optimiser
 
 BARS = {
@@ -137,7 +137,8 @@ def make_step(job: Job) -> Callable[[], None]:
 
     def step() -> None:
         optimiser.zero_grad(set_to_none=True)
-        _loss(job, phase, job.module, *_draw(job, phase, 0, 0.0, draw), 0.0).backward()
+        drawn = draw_batch(job, phase, number=0, done=0.0, draw=draw)
+        batch_loss(job, phase, job.module, drawn).backward()
         optimiser.step()
 
     return step
