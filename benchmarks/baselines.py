@@ -36,7 +36,7 @@ from gsnobench.plugins import load
 from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, Request, make_plan
 from gsnobench.runs.stages import Run
-from gsnobench.training.fit import Job, _draw, _loss, fit_view
+from gsnobench.training.fit import Job, batch_loss, draw_batch, fit_view
 from gsnobench.training.optimisation import make_optimiser
 
 BARS = {
@@ -122,7 +122,8 @@ def make_step(job: Job) -> Callable[[], None]:
 
     def step() -> None:
         optimiser.zero_grad(set_to_none=True)
-        _loss(job, phase, job.module, *_draw(job, phase, 0, 0.0, draw), 0.0).backward()
+        drawn = draw_batch(job, phase, number=0, done=0.0, draw=draw)
+        batch_loss(job, phase, job.module, drawn).backward()
         optimiser.step()
 
     return step

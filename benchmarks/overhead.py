@@ -20,7 +20,7 @@ from gsnobench.home import RunFolder, open_home
 from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, Request, make_plan
 from gsnobench.runs.stages import Run
-from gsnobench.training.fit import Job, _draw, fit
+from gsnobench.training.fit import Job, draw_batch, fit
 from gsnobench.training.metrics import relative_l2
 from gsnobench.training.optimisation import make_optimiser, rate
 from gsnobench.training.rollout import rollout
@@ -68,15 +68,16 @@ def main() -> None:
             job = make_job(plan, machine, Path(folder))
             draw = torch.Generator().manual_seed(0)
             turns = [
-                _draw(job, plan.phases[0], turn, 0.0, draw) for turn in range(job.steps["fit"])
+                draw_batch(job, plan.phases[0], number=number, done=0.0, draw=draw)
+                for number in range(job.steps["fit"])
             ]
             batches = [
                 (
-                    indices,
-                    *job.train.batch(indices, starts, frames),
-                    job.train.scored_nodes(indices).support,
+                    turn.indices,
+                    *job.train.batch(turn.indices, turn.starts, turn.frames),
+                    job.train.scored_nodes(turn.indices).support,
                 )
-                for indices, starts, frames in turns
+                for turn in turns
             ]
             bare_loop(job, batches)  # warm up
             bare.append(bare_loop(job, batches))

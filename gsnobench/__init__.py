@@ -36,6 +36,13 @@ _NAMES = {  # module -> its public names; the block below says the same to type 
     ),
     "hookspecs": ("hookimpl",),
     "records": ("RunResult", "RunSpec"),
+    "training.computed_inputs": (
+        "ComputedInputs",
+        "computed_geometry",
+        "domain_length",
+        "fit_propagator",
+    ),
+    "training.metrics": ("relative_l2",),
     "runs.run": ("run",),
     "runs.trained": ("Trained", "load"),
 }
@@ -83,6 +90,11 @@ if TYPE_CHECKING:
     from gsnobench.runs.run import run as run
     from gsnobench.runs.trained import Trained as Trained
     from gsnobench.runs.trained import load as load
+    from gsnobench.training.computed_inputs import ComputedInputs as ComputedInputs
+    from gsnobench.training.computed_inputs import computed_geometry as computed_geometry
+    from gsnobench.training.computed_inputs import domain_length as domain_length
+    from gsnobench.training.computed_inputs import fit_propagator as fit_propagator
+    from gsnobench.training.metrics import relative_l2 as relative_l2
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What a model sees: one batch of normalised inputs, and sparse operators on its node values."""
+"""What a model sees: a batch of normalised inputs, and sparse operators on its node values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gsnobench.data import Task
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What a model sees: normalised inputs of B samples, never the target."""
+    """Normalised inputs of B samples on N nodes, never the target."""
 
     task: Task
     window: torch.Tensor  # (B, t_in, N, C)
@@ -21,31 +21,30 @@ class Batch:
     scalars: torch.Tensor  # (B, P)
     points: torch.Tensor  # (1 or B, N, d)
     tags: torch.Tensor  # (1 or B, N, K) bool, in the order of Task.tags
-    mask: torch.Tensor | None  # (B, N) bool, None where no node is padding
-    geometry: Mapping[
-        str, torch.Tensor
-    ]  # what Model.geometry returned, stacked: (1 or B, ...), or sparse CSR as `name` and `name^T`
+    mask: torch.Tensor | None  # (B, N) bool, False at padding; None where no node is padding
+    # what Model.geometry returned, stacked: (1 or B, ...), or sparse CSR as `name` and `name^T`
+    geometry: Mapping[str, torch.Tensor]
 
     @property
     def size(self) -> int:
+        """Number of samples, B."""
         return int(self.static.shape[0])
 
     @property
     def nodes(self) -> int:
+        """Number of nodes with padding, N."""
         return int(self.static.shape[1])
 
     @property
     def features(self) -> torch.Tensor:
-        """All inputs at each node, (B, N, in_channels): points, window (time-major), static,
-        scalars.
-        """
+        """All inputs of each node, (B, N, in_channels): points, window, static, scalars."""
         B, N = self.size, self.nodes
         window = self.window.permute(0, 2, 1, 3).reshape(B, N, -1)  # (B, N, t_in*C)
         scalars = self.scalars[:, None, :].expand(B, N, -1)  # (B, N, P)
         return torch.cat([self.points.expand(B, -1, -1), window, self.static, scalars], dim=-1)
 
     def frames(self, y: torch.Tensor) -> torch.Tensor:
-        """(B, N, steps*C) -> (B, steps, N, C)."""
+        """A flat prediction as frames: (B, N, steps*C) -> (B, steps, N, C)."""
         B, N, width = y.shape
         C = len(self.task.fields)
         return y.reshape(B, N, width // C, C).permute(0, 2, 1, 3)
@@ -61,14 +60,12 @@ class Batch:
         if matrix.shape[1] == N:  # one mesh for all samples: the batch is more columns, (N, B*C)
             y = _multiply(matrix, transposed, x.transpose(0, 1).reshape(N, B * C))
             return y.reshape(-1, B, C).transpose(0, 1)
-        # block-diagonal over the batch
-        return _multiply(matrix, transposed, self.flat(x)).reshape(B, -1, C)
+        y = _multiply(matrix, transposed, self.flat(x))  # block-diagonal over the batch
+        return y.reshape(B, -1, C)
 
 
 class _Multiply(torch.autograd.Function):
-    """y = A x with dL/dx = A^T dL/dy; torch would rebuild the transpose of a CSR matrix at every
-    step.
-    """
+    """y = A x with dL/dx = A^T dL/dy; torch would transpose a CSR matrix anew at every step."""
 
     @staticmethod
     def forward(
@@ -84,8 +81,7 @@ class _Multiply(torch.autograd.Function):
 
 def _multiply(matrix: torch.Tensor, transposed: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """(M, N) CSR times (N, C) dense."""
-    # CSR products have no meta kernel; shape and placement are what a meta run checks
-    if x.is_meta:
+    if x.is_meta:  # CSR products have no meta kernel; a meta run checks shapes and devices only
         return x.new_empty((matrix.shape[0], x.shape[1])) + 0 * x.sum()
     result: torch.Tensor = _Multiply.apply(matrix, transposed, x)
     return result

@@ -1,7 +1,10 @@
 """The one shape of data: a sample is a trajectory of T frames of C fields on the N nodes of a mesh.
 
-A steady problem is "no frame given, one to find" (t_in = 0, t_out = 1); a fixed geometry is "all
-samples hold the same mesh". There is no further case.
+A steady problem has no frame given and one to predict (t_in = 0, t_out = 1). A problem on a fixed
+geometry has samples that all hold the same mesh. There is no further case.
+
+Read from top to bottom: a Mesh carries Fields, a Task says which of them are given and which are to
+be predicted, and Samples are the numbers.
 """
 
 from __future__ import annotations
@@ -24,19 +27,20 @@ Boundary = Literal["dirichlet", "neumann", "none"]
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """Points, optional cells, and boundary tags; equal content has an equal key."""
+    """Points, cells if there are any, and named sets of nodes; equal content has an equal key."""
 
     points: Array  # (N, d) float64
-    cells: Array | None = None  # (M, k) int64: triangles, tetrahedra
-    # tag -> (N,) bool; a corner may carry two
-    tags: Mapping[str, Array] = field(default_factory=dict)
+    cells: Array | None = None  # (M, d+1) int64: triangles, tetrahedra
+    tags: Mapping[str, Array] = field(default_factory=dict)  # name -> (N,) bool; they may overlap
 
     @property
     def size(self) -> int:
+        """Number of nodes, N."""
         return int(self.points.shape[0])
 
     @property
     def dim(self) -> int:
+        """Number of coordinates, d."""
         return int(self.points.shape[1])
 
     @cached_property
@@ -52,65 +56,63 @@ class Mesh:
         return digest.hexdigest()
 
     def tag_matrix(self, tags: Sequence[str]) -> Array:
-        """Membership of each node in the given tags, (N, K) bool; a tag this mesh lacks is empty."""
+        """Which node has which of the K tags, (N, K) bool; a tag the mesh lacks has no node."""
         columns = [self.tags.get(tag, np.zeros(self.size, dtype=bool)) for tag in tags]
         return np.stack(columns, axis=1) if columns else np.zeros((self.size, 0), dtype=bool)
 
 
 @dataclass(frozen=True)
 class Field:
-    """One physical quantity on the nodes (or, as a scalar, one number a sample)."""
+    """One physical quantity: a value per node, or as a scalar input one number per sample."""
 
     name: str
     unit: str = "1"
-    # subtracted before scoring and before the model sees it: the 5.0 of swe's height
-    reference: float = 0.0
-    support: str = "all"  # "all", a tag, or "not TAG": where the field lives
-    # tag -> condition; dirichlet means the value 0
-    boundary: Mapping[str, Boundary] = field(default_factory=dict)
-    vector: str | None = None  # fields of one group are also scored as a vector
+    reference: float = 0.0  # subtracted before a model sees it and before scoring: a depth of 5 m
+    support: str = "all"  # the nodes that carry it: "all", a tag, or "not TAG"
+    boundary: Mapping[str, Boundary] = field(default_factory=dict)  # tag -> condition; dirichlet: 0
+    vector: str | None = None  # fields that name the same vector are scored together
     help: str = ""
 
     def nodes(self, mesh: Mesh) -> Array:
-        """Where the field lives on a mesh, (N,) bool: everywhere, on a tag, or off it ("not TAG")."""
+        """The nodes of a mesh that carry the field, (N,) bool."""
         if self.support == "all":
             return np.ones(mesh.size, dtype=bool)
         tag = self.support.removeprefix("not ")
         if tag not in mesh.tags:
-            known = sorted(mesh.tags)
             raise DataError(
                 f"{self.name}: its support {self.support!r} names a tag the mesh lacks; "
-                f"known: {known}"
+                f"known: {sorted(mesh.tags)}"
             )
-        inside = np.asarray(mesh.tags[tag], dtype=bool)
-        return ~inside if self.support.startswith("not ") else inside
+        tagged = np.asarray(mesh.tags[tag], dtype=bool)
+        return ~tagged if self.support.startswith("not ") else tagged
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked: fields, inputs, window, mesh resolution and sizes; its id is
-    `dataset[_variant][@t_in-t_out]`.
+    """A question to a model: from which inputs which frames are to be predicted, on which meshes.
+
+    Its id is `dataset[_variant][@t_in-t_out]`, such as `swe@5-46`.
     """
 
     id: str
     dataset: str
-    fields: tuple[Field, ...]
-    dim: int
-    static: tuple[Field, ...] = ()
-    scalars: tuple[Field, ...] = ()
-    tags: tuple[str, ...] = ()
-    t_in: int = 0
-    t_out: int = 1
-    times: tuple[float, ...] = (0.0,)  # of every frame of a trajectory
-    starts: tuple[int, ...] = (0,)  # first frames of the evaluated windows
-    corresponds: bool = True  # node i means the same place in every sample
+    fields: tuple[Field, ...]  # the C fields of every frame
+    dim: int  # coordinates of a node, d
+    static: tuple[Field, ...] = ()  # the F inputs per node that do not change in time
+    scalars: tuple[Field, ...] = ()  # the P inputs per sample
+    tags: tuple[str, ...] = ()  # the K tags that every mesh has
+    t_in: int = 0  # frames given
+    t_out: int = 1  # frames to predict
+    times: tuple[float, ...] = (0.0,)  # of all frames of a trajectory
+    starts: tuple[int, ...] = (0,)  # frames at which the scored windows begin
+    corresponds: bool = True  # node i is the same material point in every sample
     fixed_mesh: bool = True  # all samples hold the same mesh
-    resolution: int = 0  # nodes
-    sizes: Mapping[str, int] = field(default_factory=dict)  # split -> samples
+    resolution: int = 0  # number of nodes
+    sizes: Mapping[str, int] = field(default_factory=dict)  # split -> number of samples
     version: int = 1
-    data: Mapping[str, Any] = field(default_factory=dict)  # data knobs, resolved
+    data: Mapping[str, Any] = field(default_factory=dict)  # knobs of the dataset
     data_seed: int = 0
-    split_hashes: Mapping[str, str] = field(default_factory=dict)
+    split_hashes: Mapping[str, str] = field(default_factory=dict)  # split -> content hash
 
     @property
     def base(self) -> str:
@@ -119,7 +121,7 @@ class Task:
 
     @property
     def in_channels(self) -> int:
-        """Width of `Batch.features`: coordinates, window, static inputs, scalars."""
+        """Width of `Batch.features`: coordinates, given frames, static inputs, scalars."""
         return self.dim + self.t_in * len(self.fields) + len(self.static) + len(self.scalars)
 
     @property
@@ -129,25 +131,25 @@ class Task:
 
     @property
     def vectors(self) -> dict[str, tuple[int, ...]]:
-        """Vector groups: name -> positions of its components among the fields."""
+        """Vector -> positions of its components among the fields."""
         groups: dict[str, tuple[int, ...]] = {}
-        for position, one in enumerate(self.fields):
-            if one.vector is not None:
-                groups[one.vector] = (*groups.get(one.vector, ()), position)
+        for position, quantity in enumerate(self.fields):
+            if quantity.vector is not None:
+                groups[quantity.vector] = (*groups.get(quantity.vector, ()), position)
         return groups
 
     @property
     def scored(self) -> dict[str, tuple[int, ...]]:
-        """What the headline averages over: each vector group and each field outside a group."""
+        """What the headline score averages over: fields outside a vector, then whole vectors."""
         alone = {
-            one.name: (position,) for position, one in enumerate(self.fields) if one.vector is None
+            quantity.name: (position,)
+            for position, quantity in enumerate(self.fields)
+            if quantity.vector is None
         }
         return {**alone, **self.vectors}
 
-    def asked_frames(self, windows: int | None = None) -> tuple[int, ...]:
-        """Frames of a trajectory that are to be found: those of its first windows (else of all),
-        one window after the other.
-        """
+    def predicted_frames(self, windows: int | None = None) -> tuple[int, ...]:
+        """Frames to be predicted: of the first so many windows (None: of all), in their order."""
         return tuple(
             start + self.t_in + step
             for start in self.starts[:windows]
@@ -155,20 +157,20 @@ class Task:
         )
 
     def dirichlet_tags(self) -> tuple[str, ...]:
-        """Tags on which every field is known to be zero: there a Dirichlet basis is right."""
-        return tuple(
-            tag
-            for tag in self.tags
-            if all(one.boundary.get(tag) == "dirichlet" for one in self.fields)
-        )
+        """Tags on which every field is known to be zero: a basis may vanish there."""
+
+        def is_zero(tag: str) -> bool:
+            return all(quantity.boundary.get(tag) == "dirichlet" for quantity in self.fields)
+
+        return tuple(tag for tag in self.tags if is_zero(tag))
 
     def narrowed(self, t_in: int, t_out: int) -> Task:
-        """The same task with a shorter horizon, as a one-step model sees it."""
+        """The same task with a shorter window, as a model sees it that is called several times."""
         return replace(self, t_in=t_in, t_out=t_out)
 
 
 class ArrayLike(Protocol):
-    """What lazily read data must offer: a shape and numpy indexing along the sample axis."""
+    """What lazily read data offer: a shape, and numpy indexing along the first axis."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -177,12 +179,10 @@ class ArrayLike(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Trajectories of one split; arrays may be lazy, ragged meshes are padded to the largest node
-    count.
-    """
+    """The S trajectories of a split; arrays may be lazy, smaller meshes are padded to N nodes."""
 
     task: Task
-    meshes: tuple[Mesh, ...]  # one, or one a sample
+    meshes: tuple[Mesh, ...]  # one for all samples, or one per sample
     frames: ArrayLike  # (S, T, N, C)
     static: ArrayLike  # (S, N, F)
     scalars: ArrayLike  # (S, P)
@@ -191,19 +191,20 @@ class Samples:
         return int(self.frames.shape[0])
 
     def mesh(self, index: int) -> Mesh:
-        """The mesh of one sample."""
+        """The mesh of a sample."""
         return self.meshes[0] if len(self.meshes) == 1 else self.meshes[index]
 
     def take(self, indices: Sequence[int] | slice | Array) -> Samples:
         """Some of the samples, read into memory."""
-        where = np.arange(len(self))[indices] if isinstance(indices, slice) else np.asarray(indices)
-        meshes = self.meshes if len(self.meshes) == 1 else tuple(self.meshes[i] for i in where)
+        is_slice = isinstance(indices, slice)
+        chosen = np.arange(len(self))[indices] if is_slice else np.asarray(indices)
+        is_shared = len(self.meshes) == 1
         return replace(
             self,
-            meshes=meshes,
-            frames=self.frames[where],
-            static=self.static[where],
-            scalars=self.scalars[where],
+            meshes=self.meshes if is_shared else tuple(self.meshes[index] for index in chosen),
+            frames=self.frames[chosen],
+            static=self.static[chosen],
+            scalars=self.scalars[chosen],
         )
 
 

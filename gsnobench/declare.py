@@ -1,6 +1,4 @@
-"""What a plugin returns: Dataset, Model, Phase, Metric, Executor. Declarations only; the core does
-the work.
-"""
+"""What a plugin returns: Dataset, Model, Phase, Metric, Executor. Declarations only."""
 
 from __future__ import annotations
 
@@ -22,8 +20,9 @@ if TYPE_CHECKING:
 
     from gsnobench.batch import Batch
     from gsnobench.records import RunResult, RunSpec
+    from gsnobench.registry import Track
 
-# minmax: [0,1]; box: [-1,1]; scale: divide by the std only
+# minmax: to [0, 1]; box: to [-1, 1]; zscore: mean 0 and std 1; scale: divide by the std only
 Scaling = Literal["none", "minmax", "box", "zscore", "scale"]
 
 
@@ -32,13 +31,13 @@ Scaling = Literal["none", "minmax", "box", "zscore", "scale"]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of a dataset a track takes: samples per split and mesh nodes."""
+    """How much of a dataset a track uses: samples per split and mesh nodes."""
 
     train: int
     valid: int
     test: int
     test_ood: int = 0
-    resolution: int = 0
+    resolution: int = 0  # nodes
 
     def splits(self) -> dict[str, int]:
         """Samples per split, in the order of `data.SPLITS`."""
@@ -57,7 +56,7 @@ class Sample:
     frames: Array  # (T, N, C)
     static: Array  # (N, F)
     scalars: Array  # (P,)
-    mesh: Mesh | None = None  # None: the dataset's shared mesh
+    mesh: Mesh | None = None  # None: the mesh that all samples share
 
 
 def unchanged(task: Task, params: Any) -> Task:
@@ -67,39 +66,37 @@ def unchanged(task: Task, params: Any) -> Task:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A PDE problem: what it holds, and a solver that makes sample `index` of a split from the data
-    seed alone.
+    """A PDE problem, and a solver that computes each sample from the data seed alone.
 
-    `setup(params, resolution, cache)` does what all samples share (meshes, factorisations) and
-    returns anything; `mesh(setup)` gives the shared mesh (None: every Sample carries its own);
-    `generate(setup, seed, split, indices)` yields one Sample per index, in order: each a pure
-    function of (seed, split, index), whatever else is in the list.
+    `setup(params, resolution, cache)` computes what all samples share (meshes, factorisations) and
+    returns anything. `mesh(setup)` returns the shared mesh, or None if every Sample carries its
+    own. `generate(setup, seed, split, indices)` yields one Sample per index, in that order; each
+    depends on (seed, split, index) alone, not on the rest of the list.
     """
 
     name: str
     fields: tuple[Field, ...]
     dim: int
     sizes: Mapping[str, Sizes]  # track -> sizes
-    tiny: Sizes  # a few seconds in all, for checks
+    tiny: Sizes  # for checks: a few seconds in all
     setup: Callable[[Any, int, Cache], Any]
     generate: Callable[[Any, int, Split, Sequence[int]], Iterator[Sample]]
     mesh: Callable[[Any], Mesh | None]
     params: type[Params] = NoParams
-    variants: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    variants: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)  # name -> knobs
     static: tuple[Field, ...] = ()
     scalars: tuple[Field, ...] = ()
     tags: tuple[str, ...] = ()
-    times: tuple[float, ...] = (0.0,)  # of every frame, in the unit of `time_unit`
+    times: tuple[float, ...] = (0.0,)  # of every frame, in `time_unit`
     time_unit: str = "s"
     length_unit: str = "1"  # of the mesh coordinates
-    # what the knobs change in a task: times, references
-    adjust: Callable[[Task, Any], Task] = unchanged
-    t_in: int = 0  # default window; t_out is the rest
-    starts: tuple[int, ...] = (0,)
-    corresponds: bool = True
-    fixed_mesh: bool = True  # False: `mesh` gives None and every Sample carries its own
-    resolutions: tuple[int, ...] = ()  # node counts on offer, empty: any
-    chunk: int = 8  # samples a worker makes between two saves
+    adjust: Callable[[Task, Any], Task] = unchanged  # knobs that change times or references
+    t_in: int = 0  # frames given by default; all later frames are to be predicted
+    starts: tuple[int, ...] = (0,)  # frames at which the scored windows begin
+    corresponds: bool = True  # node i is the same material point in every sample
+    fixed_mesh: bool = True  # False: `mesh` returns None and every Sample carries its own
+    resolutions: tuple[int, ...] = ()  # node counts on offer; empty: any
+    chunk: int = 8  # samples that a process makes between two saves
     title: str = ""
     solver: str = ""
     licence: str = ""
@@ -112,9 +109,7 @@ class Dataset:
 
 
 class Capability(Enum):
-    """What a model can do, as in the comparison table; declared, and tested by `gsnobench check`
-    where it can be.
-    """
+    """What a model declares that it can do; `gsnobench check` tests it where that is possible."""
 
     STEADY = "steady"
     UNSTEADY = "unsteady"
@@ -127,13 +122,13 @@ class Capability(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One tensor of a mesh's preprocessing; its axes are the batching rule.
+    """One array that a model precomputes on a mesh; its axes say how meshes become a batch.
 
     A dense value with axes ("node", "mode") is padded to the largest node and mode counts of a
-    batch and stacked to (B, N, modes); shared by a fixed geometry it is held once, (1, N, modes). A
-    value that points into a node set (`index` names it: "node" or a set of the model's own) is
-    shifted by b times that set's padded size, as `Batch.flat` counts. A scipy sparse matrix with
-    axes (out_set, in_set) becomes block-diagonal; `Batch.apply` multiplies with it.
+    batch and stacked to (B, N, modes); on a fixed geometry it is stored once, (1, N, modes). A
+    value that points into a set of nodes (`index` names the set: "node", or one of the model's own)
+    is shifted by b times the padded size of that set, the numbering of `Batch.flat`. A scipy sparse
+    matrix with axes (out_set, in_set) becomes block-diagonal; `Batch.apply` multiplies with it.
     """
 
     value: Array | scipy.sparse.csr_array
@@ -141,30 +136,31 @@ class Part:
     index: str | None = None
 
 
-Geometry = dict[str, Part]
-Summary = dict[str, Array]
+Geometry = dict[str, Part]  # what a model precomputes on a mesh
+Summary = dict[str, Array]  # what a model remembers of the training split
 
 
 @dataclass(frozen=True)
 class Preset:
     """A named configuration of a model: its knobs, its training, its normalisation."""
 
-    model: Mapping[str, Value] = field(default_factory=dict)
-    train: Mapping[str, Value] = field(default_factory=dict)
-    # window, static, scalars: one pair of numbers a channel, from the training split
-    inputs: Scaling = "zscore"
+    model: Mapping[str, Value] = field(default_factory=dict)  # knobs of the model
+    train: Mapping[str, Value] = field(default_factory=dict)  # knobs of the training loop
+    inputs: Scaling = "zscore"  # window, static, scalars: per channel, from the training split
     outputs: Scaling = "zscore"
     points: Scaling = "box"
     impose_boundary: bool = True  # known Dirichlet values are set after decoding, in loss and score
+    is_default: bool = False  # used where no preset is named; the first preset if none is marked
+    is_paper: bool = False  # the paper's protocol: used where a track counts epochs
+    is_ours: bool = False  # tuned by the benchmark; `bench` runs the paper's preset beside it
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What a closed-form phase or a preparation may use: both splits it may see, in memory and in
-    encoded form.
+    """What a closed-form phase or a preparation may use: training and validation data.
 
-    `batches(split)` yields (batch, target): the batch as the model sees it and the target in the
-    same encoded units (B, t_out, N, C), in a fixed order. The test split is not here, so nothing
+    `batches(split)` yields (batch, target) in a fixed order: the batch as the model sees it, and
+    the target in the same encoded units, (B, t_out, N, C). The test split is not here, so nothing
     can be selected on it.
     """
 
@@ -176,17 +172,16 @@ class Fit:
 
 @dataclass(frozen=True, eq=False)
 class Phase:
-    """One stage of training, with its own loss, trained parameters, share of the budget and
-    validation score.
+    """One stage of training, with its own loss, parameters, share of the budget and score.
 
     `loss(module, batch, target, progress)` works in encoded units and returns a scalar; None: the
     core's loss in physical units. `solve(module, fit)` makes the phase closed-form: it sets the
-    module's buffers and takes no optimiser step. `prepare(module, fit)` runs before the first step.
-    `score(module, fit)` replaces the validation score (lower wins).
+    module's buffers, and no optimiser step follows. `prepare(module, fit)` runs before the first
+    step. `score(module, fit)` replaces the validation score (lower is better).
     """
 
     name: str = "fit"
-    share: float = 1.0
+    share: float = 1.0  # of the training budget
     loss: Callable[[nn.Module, Batch, torch.Tensor, float], torch.Tensor] | None = None
     solve: Callable[[nn.Module, Fit], None] | None = None
     prepare: Callable[[nn.Module, Fit], None] | None = None
@@ -198,46 +193,48 @@ class Phase:
 
 @dataclass(frozen=True)
 class Horizon:
-    """How a model walks through time: frames in, frames out per call, and how many calls one
-    training step unrolls.
-    """
+    """How a model goes through time: frames in and frames out of one call."""
 
-    window: int
-    steps: int
-    unroll: int = 1
+    window: int  # frames in
+    steps: int  # frames out
+    unroll: int = 1  # calls in a row that one training step may differentiate through
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """An operator: `build(task, params)` makes the module that maps a Batch to (B, steps, N, C) in
-    encoded units.
+    """An operator and everything the core must know of it.
+
+    `build(task, params)` makes the module that maps a Batch to (B, steps, N, C) in encoded units.
     """
 
     name: str
     params: type[Params]
     build: Callable[[Task, Any], nn.Module]
     presets: Mapping[str, Preset] = field(default_factory=lambda: {"default": Preset()})
+    # (mesh, task, params, summary) -> what to precompute on the mesh; cached on disk
     geometry: Callable[[Mesh, Task, Any, Summary], Geometry] | None = None
-    # from the training split; saved with the weights
+    # (train, params) -> what a model remembers of the training split; saved with its weights
     summary: Callable[[Samples, Any], Summary] | None = None
-    declines: Callable[[Task], str | None] = lambda task: None
+    declines: Callable[[Task], str | None] = lambda task: None  # a reason, or None to accept
     capabilities: frozenset[Capability] = frozenset()
     phases: Callable[[Task, Any], tuple[Phase, ...]] = lambda task, params: (Phase(),)
     horizon: Callable[[Task, Any], Horizon] = lambda task, params: Horizon(task.t_in, task.t_out)
     # task -> preset -> dotted knobs
     settings: Mapping[str, Mapping[str, Mapping[str, Value]]] = field(default_factory=dict)
-    # task -> headline score, with `cites`
-    published: Mapping[str, float] = field(default_factory=dict)
+    published: Mapping[str, float] = field(default_factory=dict)  # task -> headline in `cites`
     is_floor: bool = False
     revision: int = 1
     title: str = ""
     cites: str = ""
     differs: tuple[str, ...] = ()  # deviations from the paper or its code
 
-    def default_preset(self, track: str) -> str:
-        """`paper` on the track of that name; elsewhere our best own configuration."""
-        wanted = ("paper",) if track == "paper" else ("plus", "compact", "default")
-        return next((name for name in wanted if name in self.presets), next(iter(self.presets)))
+    def default_preset(self, track: Track | None = None) -> str:
+        """The preset of a run that names none; a track that counts epochs uses the paper's."""
+        names = list(self.presets)
+        papers = [name for name in names if self.presets[name].is_paper]
+        defaults = [name for name in names if self.presets[name].is_default]
+        counts_epochs = track is not None and track.epochs > 0
+        return [*(papers if counts_epochs else ()), *defaults, *names][0]
 
 
 # ----------------------------------------------------------------------------------------- the rest
@@ -255,25 +252,24 @@ class Metric:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a set of runs may take, and where it keeps its things; nothing here changes a question."""
+    """What a set of runs may use and where it keeps its files; no key depends on it."""
 
     home: Path
     device: str = "auto"
-    jobs: int = 0  # runs at once, 0: as many as the executor has room for
-    threads: int = 1  # a run
-    gpus: float = 0.0  # a run, where the executor shares them out
-    seconds: float = 0.0  # a run may take, 0: any time
-    memory_mb: float = 0.0  # a run may take, 0: any
+    jobs: int = 0  # runs at once; 0: as many as the executor has room for
+    threads: int = 1  # per run
+    gpus: float = 0.0  # per run, where the executor shares them out
+    seconds: float = 0.0  # per run at most; 0: no limit
+    memory_mb: float = 0.0  # per run at most; 0: no limit
     address: str = ""  # of an existing cluster
 
 
 @dataclass(frozen=True, eq=False)
 class Executor:
-    """Where a set of runs happens: `run(specs, limits)` yields a RunResult for each spec, in any
-    order.
+    """Where runs happen: `run(specs, limits)` yields a RunResult for each spec, in any order.
 
-    `check(limits)` raises a RunError before anything is started if the place cannot offer what the
-    limits ask for.
+    `check(limits)` raises a RunError before any run starts if the executor cannot offer what the
+    limits request.
     """
 
     name: str

@@ -1,5 +1,6 @@
-"""What can go wrong, in four kinds; every message reads `subject: what is wrong; what was expected;
-what to do`.
+"""What can go wrong, in four kinds.
+
+Every message is one line: `subject: what is wrong; what was expected; what to do`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Iterable
 
 
 class GsnobenchError(Exception):
-    """A mistake that the user can mend: the command line prints it as one line and exits with 2."""
+    """A mistake that the user can correct: the command line prints one line and exits with 2."""
 
 
 class PluginError(GsnobenchError):
@@ -33,7 +34,7 @@ class Prune(Exception):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The tail of a message about an unknown name: the nearest known one, then all of them, sorted."""
+    """The end of a message about an unknown name: the nearest known one, then all of them."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""

@@ -1,12 +1,13 @@
-"""The whole extension surface. A plugin module implements one hook with `@gb.hookimpl` and states
-GSNOBENCH_API = 1.
+"""The hooks of a plugin: all that can be added to the benchmark.
+
+A plugin module states `GSNOBENCH_API = 1` and implements one hook with `@gb.hookimpl`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pluggy
 
@@ -14,6 +15,7 @@ import pluggy
 
 if TYPE_CHECKING:
     from gsnobench.declare import Dataset, Executor, Metric, Model
+    from gsnobench.records import RunResult, RunSpec
 
 API_VERSION = 1
 
@@ -38,19 +40,21 @@ def gsnobench_metric() -> Metric:
 
 @hookspec
 def gsnobench_executor() -> Executor:
-    """Group `gsnobench.executors`: a place where runs happen."""
+    """Group `gsnobench.executors`: a way to run many runs, such as a cluster."""
 
 
 @hookspec
-def gsnobench_run_started(spec: Any, folder: Path, tags: Mapping[str, str]) -> None:
-    """Group `gsnobench.observers`: a run begins; tags are outside its key."""
+def gsnobench_run_started(spec: RunSpec, folder: Path, tags: Mapping[str, str]) -> None:
+    """Group `gsnobench.observers`: a run begins; tags are no part of its key."""
 
 
 @hookspec
-def gsnobench_epoch_ended(spec: Any, phase: str, epoch: int, scores: Mapping[str, float]) -> None:
-    """Group `gsnobench.observers`: once an epoch; raise `gb.Prune` to end the run."""
+def gsnobench_epoch_ended(
+    spec: RunSpec, phase: str, epoch: int, scores: Mapping[str, float]
+) -> None:
+    """Group `gsnobench.observers`: once per epoch; raise `gb.Prune` to end the run."""
 
 
 @hookspec
-def gsnobench_run_finished(result: Any, folder: Path) -> None:
+def gsnobench_run_finished(result: RunResult, folder: Path) -> None:
     """Group `gsnobench.observers`: the result is final and written."""

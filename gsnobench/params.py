@@ -1,6 +1,4 @@
-"""Hyperparameters: one declaration gives checks, command-line flags, search space, registry
-validation and docs.
-"""
+"""Hyperparameters: one declaration gives checks, flags, a search space and documentation."""
 
 from __future__ import annotations
 
@@ -25,25 +23,23 @@ class Knob:
     help: str
     low: float | None = None
     high: float | None = None
-    log: bool = False
+    log: bool = False  # searched on a logarithmic scale
     choices: tuple[Value, ...] = ()
     geometry: bool = False  # changes what `Model.geometry` returns, so it is part of the cache key
-    search: bool = True
-    # it matters only where these knobs have one of these values
+    search: bool = True  # False: the range is a limit, no sweep varies the knob
+    central: bool = False  # what a sweep or a study varies if nobody names knobs
+    # the knob has an effect only where these knobs have one of these values
     when: tuple[tuple[str, tuple[Value, ...]], ...] = ()
 
     def is_active(self, values: Mapping[str, Value]) -> bool:
-        """Whether the other knobs let this one matter: a search leaves it alone where they do not."""
+        """Whether the knob has an effect beside these values; a search skips it where not."""
         return all(values[name] in allowed for name, allowed in self.when)
 
     @property
     def is_searched(self) -> bool:
-        """A knob without a range is not searched."""
-        return self.search and (
-            bool(self.choices)
-            or self.type is bool
-            or (self.low is not None and self.high is not None)
-        )
+        """Whether a sweep may vary the knob: it must have choices or a range."""
+        has_range = self.low is not None and self.high is not None
+        return self.search and (bool(self.choices) or self.type is bool or has_range)
 
     @property
     def range(self) -> str:
@@ -65,48 +61,39 @@ class Knob:
         if isinstance(converted, float) and not math.isfinite(converted):
             raise ParamError(f"{label}: {value!r} is not a finite number; expected {self.range}")
         if not isinstance(converted, (bool, str)):
-            outside = (self.low is not None and converted < self.low) or (
-                self.high is not None and converted > self.high
-            )
-            if outside:
+            is_below = self.low is not None and converted < self.low
+            is_above = self.high is not None and converted > self.high
+            if is_below or is_above:
                 raise ParamError(f"{label}: {converted!r} is out of range; expected {self.range}")
         return converted
 
     def _convert(self, value: object, label: str) -> Value:
-        wanted = f"{label}: {value!r} is not {_ARTICLE[self.type]}; expected {self.range}"
+        message = f"{label}: {value!r} is not {_ARTICLE[self.type]}; expected {self.range}"
         if self.type is bool:
             if isinstance(value, bool):
                 return value
             if isinstance(value, str) and value.lower() in _BOOLEANS:
                 return _BOOLEANS[value.lower()]
-            raise ParamError(wanted)
+            raise ParamError(message)
         if self.type is str:
             if isinstance(value, str):
                 return value
-            raise ParamError(wanted)
+            raise ParamError(message)
         if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-            raise ParamError(wanted)
+            raise ParamError(message)
         try:
             number = float(value)
         except ValueError:
-            raise ParamError(wanted) from None
+            raise ParamError(message) from None
         if self.type is int:
             if not number.is_integer():
-                raise ParamError(wanted)
+                raise ParamError(message)
             return int(number)
         return number
 
 
-_BOOLEANS = {
-    "true": True,
-    "yes": True,
-    "on": True,
-    "1": True,
-    "false": False,
-    "no": False,
-    "off": False,
-    "0": False,
-}
+_BOOLEANS = dict.fromkeys(("true", "yes", "on", "1"), True)
+_BOOLEANS |= dict.fromkeys(("false", "no", "off", "0"), False)
 _ARTICLE = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
@@ -119,12 +106,15 @@ def knob(
     help: str = "",
     geometry: bool = False,
     search: bool = True,
+    central: bool = False,
     when: Mapping[str, Value | tuple[Value, ...]] | None = None,
 ) -> Any:
-    """Declare a hyperparameter of a `Params` class; `geometry=True` where it changes the
-    preprocessing, `search=False` where the range is only a limit and no sweep should vary it,
-    `when={"kernel": "hats"}` where it matters only with certain values of knobs that are declared
-    above it."""
+    """Declare a hyperparameter of a `Params` class.
+
+    `geometry=True`: it changes what the model precomputes on a mesh. `search=False`: the range is
+    only a limit, no sweep should vary the knob. `central=True`: a sweep varies it if nobody names
+    knobs. `when={"basis": "knn"}`: it has an effect only with these values of knobs declared above.
+    """
     if low is not None and high is not None and low > high:
         raise ParamError(f"knob: low {low!r} is above high {high!r}; swap them")
     if log and (low is None or low <= 0):
@@ -140,6 +130,7 @@ def knob(
         "help": help,
         "geometry": geometry,
         "search": search,
+        "central": central,
         "when": conditions,
     }
     return dataclasses.field(default=default, metadata=settings)
@@ -147,43 +138,37 @@ def knob(
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(knob,))
 class Params:
-    """Base of every hyperparameter class: subclasses become frozen dataclasses whose values are
-    checked when made.
-    """
+    """Base of hyperparameter classes: subclasses become frozen dataclasses of checked values."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
-        for declared in self.knobs():
-            value = getattr(self, declared.name)
-            object.__setattr__(self, declared.name, declared.check(value, type(self).__name__))
+        for knob in self.knobs():
+            value = getattr(self, knob.name)
+            object.__setattr__(self, knob.name, knob.check(value, type(self).__name__))
 
     @classmethod
     def knobs(cls) -> tuple[Knob, ...]:
-        """The declared knobs in their order; types are int, float, bool, str or a Literal of one of
-        them.
-        """
+        """The declared knobs in their order: int, float, bool, str, or a Literal of one of them."""
         if not dataclasses.is_dataclass(cls):
             return ()
-        hints = get_type_hints(cls)
-        found = tuple(_knob_of(field, hints[field.name]) for field in dataclasses.fields(cls))
-        for place, declared in enumerate(found):
-            above = {other.name for other in found[:place]}
-            if odd := [name for name, _ in declared.when if name not in above]:
+        types = get_type_hints(cls)
+        knobs = tuple(_knob_of(field, types[field.name]) for field in dataclasses.fields(cls))
+        for position, knob in enumerate(knobs):
+            above = {other.name for other in knobs[:position]}
+            if unknown := [name for name, _ in knob.when if name not in above]:
                 raise ParamError(
-                    f"{declared.name}: depends on {odd[0]!r}, which is no knob above it; declare "
-                    f"{odd[0]!r} first"
+                    f"{knob.name}: depends on {unknown[0]!r}, which is no knob above it; declare "
+                    f"{unknown[0]!r} first"
                 )
-        return found
+        return knobs
 
     @classmethod
     def make(cls, *layers: Mapping[str, object], label: str = "model") -> Self:
-        """Values from layers of rising precedence (preset, registry, command line) over the
-        declared defaults.
-        """
-        known = {declared.name: declared for declared in cls.knobs()}
+        """Defaults, overridden by layers of rising precedence (preset, registry, command line)."""
+        known = {knob.name: knob for knob in cls.knobs()}
         values: dict[str, Value] = {}
         for layer in layers:
             for name, value in layer.items():
@@ -194,15 +179,11 @@ class Params:
 
     def to_dict(self) -> dict[str, Value]:
         """All values by name, in declared order."""
-        return {declared.name: getattr(self, declared.name) for declared in self.knobs()}
+        return {knob.name: getattr(self, knob.name) for knob in self.knobs()}
 
     def geometry_dict(self) -> dict[str, Value]:
-        """The values that decide the preprocessing of a mesh."""
-        return {
-            declared.name: getattr(self, declared.name)
-            for declared in self.knobs()
-            if declared.geometry
-        }
+        """The values that change what a model precomputes on a mesh."""
+        return {knob.name: getattr(self, knob.name) for knob in self.knobs() if knob.geometry}
 
 
 def _knob_of(field: dataclasses.Field[Any], hint: Any) -> Knob:
@@ -214,13 +195,8 @@ def _knob_of(field: dataclasses.Field[Any], hint: Any) -> Knob:
         )
     if field.default is dataclasses.MISSING:
         raise ParamError(f"{field.name}: a knob needs a default; write gb.knob(default=...)")
-    return Knob(
-        name=field.name,
-        type=kind,
-        default=field.default,
-        choices=choices,
-        **{"help": "", **field.metadata},
-    )
+    settings = {"help": "", **field.metadata}
+    return Knob(name=field.name, type=kind, default=field.default, choices=choices, **settings)
 
 
 class NoParams(Params):

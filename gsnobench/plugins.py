@@ -1,13 +1,13 @@
-"""List and load plugins by entry point: every failure names the package, and a broken stranger
-hurts nobody.
+"""List and load plugins by entry point; every failure names the package and stops no other plugin.
 
-Loading a plugin runs its code. GSNOBENCH_PLUGINS_ALLOW and GSNOBENCH_PLUGINS_DENY (plugin or
-package names, separated by commas) say whose code may run; the plugins of gsnobench itself are
+Loading a plugin runs its code. GSNOBENCH_PLUGINS_ALLOW and GSNOBENCH_PLUGINS_DENY (names of plugins
+or packages, separated by commas) decide whose code may run. The plugins of gsnobench itself are
 allowed unless one is denied by its own name.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -29,6 +29,11 @@ ALLOW = "GSNOBENCH_PLUGINS_ALLOW"
 DENY = "GSNOBENCH_PLUGINS_DENY"
 _BUNDLED = "gsnobench"
 _OBSERVER_HOOKS = ("gsnobench_run_started", "gsnobench_epoch_ended", "gsnobench_run_finished")
+# (name, keyword) -> what the keyword is called now
+_RENAMED = {("Model", "reference"): "summary"}
+_UNKNOWN_KEYWORD = re.compile(
+    r"(\w+?)(?:\.__init__)?\(\) got an unexpected keyword argument '(\w+)'"
+)
 
 
 @dataclass(frozen=True)
@@ -95,28 +100,25 @@ def load(
     kind: Literal["executor"], name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()
 ) -> Executor: ...
 def load(kind: Kind, name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> Any:
-    """What the named plugin returns; only its module is imported, and what it returns is checked."""
+    """What the named plugin declares, checked; no other plugin is imported."""
     entry = _find(kind, name, allow, deny)
     hook = f"gsnobench_{kind}"
     manager = _isolated(entry)
     try:
         results = getattr(manager.hook, hook)()
     except Exception as error:
-        raise PluginError(
-            _blame(entry, f"{hook}() raised {_describe(error)}", "report it to its author")
-        ) from error
+        problem = f"{hook}() raised {_describe(error)}"
+        raise _failure(entry, error, problem, "report it to its author") from error
     if not results:
         remedy = (
-            f"define {hook}() in {entry.module} with @gb.hookimpl and return a {kind.capitalize()}"
+            f"define {hook}() in {entry.module} with @gb.hookimpl, return a {kind.capitalize()}"
         )
         raise PluginError(_blame(entry, f"{hook}() is missing or returned nothing", remedy))
     return _checked(entry, hook, results[0])
 
 
 def dataset_name(text: str, known_names: Iterable[str]) -> str:
-    """The dataset that a task id names: the longest known name that is the id, or is followed by
-    `_` or `@`.
-    """
+    """The dataset that a task id names: the longest known name before the end, a `_` or a `@`."""
     base, known = text.split("@")[0], sorted(known_names)
     matching = [name for name in known if base == name or base.startswith(f"{name}_")]
     if not matching:
@@ -146,36 +148,35 @@ def load_observers(
             problems.append(f"observer {entry.name} ({entry.origin}): {entry.problem}")
             continue
         try:
-            alone = _isolated(entry)
-            plugin = next(iter(alone.get_plugins()))
-            if not alone.get_hookcallers(plugin):
-                raise PluginError(
-                    _blame(
-                        entry,
-                        "it implements no observer hook",
-                        f"define {' or '.join(_OBSERVER_HOOKS)}",
-                    )
-                )
-            manager.register(plugin, name=f"{entry.name} ({entry.origin})")
+            manager.register(_observer(entry), name=f"{entry.name} ({entry.origin})")
         except (PluginError, ValueError) as error:
             problems.append(str(error))
     return manager, problems
 
 
-def notify(observers: pluggy.PluginManager, hook: str, **details: Any) -> list[str]:
-    """Tell every observer; one that fails gives a line in the answer and stops neither the others
-    nor the run.
+def _observer(entry: Listed) -> Any:
+    """The module of an observer, which must implement one of its hooks."""
+    alone = _isolated(entry)
+    plugin = next(iter(alone.get_plugins()))
+    if not alone.get_hookcallers(plugin):
+        remedy = f"define {' or '.join(_OBSERVER_HOOKS)}"
+        raise PluginError(_blame(entry, "it implements no observer hook", remedy))
+    return plugin
 
-    `Prune` is the exception that an observer may raise on purpose: it is raised again once all have
-    been told.
+
+def notify(observers: pluggy.PluginManager, hook: str, **details: Any) -> list[str]:
+    """Call a hook of every observer; an observer that fails gives one line of the result.
+
+    `Prune` is the exception that an observer may raise on purpose: it is raised again after all
+    observers were called.
     """
     problems = []
     prune: Prune | None = None
     for implementation in getattr(observers.hook, hook).get_hookimpls():
         try:
             implementation.function(*(details[argument] for argument in implementation.argnames))
-        except Prune as wish:
-            prune = wish
+        except Prune as request:
+            prune = request
         except Exception as error:
             problems.append(
                 f"observer {implementation.plugin_name}: {hook} raised {_describe(error)}; the run "
@@ -285,56 +286,69 @@ def _isolated(entry: Listed) -> pluggy.PluginManager:
     try:
         plugin = metadata.EntryPoint(entry.name, entry.module, f"gsnobench.{entry.kind}s").load()
     except (Exception, SystemExit) as error:
-        remedy = f"repair or uninstall {entry.package}"
-        raise PluginError(
-            _blame(entry, f"{entry.module} cannot be imported, {_describe(error)}", remedy)
-        ) from error
-    wanted = hookspecs.API_VERSION
-    stated = getattr(plugin, "GSNOBENCH_API", None)
-    if stated is None:
-        raise PluginError(
-            _blame(
-                entry,
-                "it states no API version",
-                f"write GSNOBENCH_API = {wanted} in {entry.module}",
-            )
-        )
-    if stated != wanted:
-        problem = f"it is written for API version {stated!r}, this gsnobench has {wanted}"
-        raise PluginError(
-            _blame(entry, problem, f"install a matching version of {entry.package} or of gsnobench")
-        )
+        problem = f"{entry.module} cannot be imported, {_describe(error)}"
+        raise _failure(entry, error, problem, f"repair or uninstall {entry.package}") from error
+    _check_version(entry, getattr(plugin, "GSNOBENCH_API", None))
     manager = _manager()
     known = [hook for hook in vars(hookspecs) if hook.startswith("gsnobench_")]
     try:
         manager.register(plugin, name=entry.name)
         manager.check_pending()
     except pluggy.PluginValidationError as error:
-        unknown = [
-            caller.name
-            for caller in manager.get_hookcallers(plugin) or ()
-            if caller.name not in known
-        ]
-        problem = (
-            f"{unknown[0]}() is not a hook; {did_you_mean(unknown[0], known)}"
-            if unknown
-            else _describe(error)
-        )
+        callers = manager.get_hookcallers(plugin) or ()
+        unknown = [caller.name for caller in callers if caller.name not in known]
+        problem = _describe(error)
+        if unknown:
+            problem = f"{unknown[0]}() is not a hook; {did_you_mean(unknown[0], known)}"
         raise PluginError(_blame(entry, problem, f"correct it in {entry.module}")) from error
     return manager
+
+
+def _check_version(entry: Listed, stated: object) -> None:
+    """Refuse a plugin that was written for another version of the hooks, or states none."""
+    ours = hookspecs.API_VERSION
+    if stated is None:
+        remedy = f"write GSNOBENCH_API = {ours} in {entry.module}"
+        raise PluginError(_blame(entry, "it states no API version", remedy))
+    if stated != ours:
+        problem = f"it is written for API version {stated!r}, this gsnobench has {ours}"
+        remedy = f"install a matching version of {entry.package} or of gsnobench"
+        raise PluginError(_blame(entry, problem, remedy))
 
 
 def _checked(entry: Listed, hook: str, result: Any) -> Any:
     from gsnobench import declare
 
-    wanted = getattr(declare, entry.kind.capitalize())
-    if not isinstance(result, wanted):
+    expected = getattr(declare, entry.kind.capitalize())
+    if not isinstance(result, expected):
         problem = f"{hook}() returned a {type(result).__name__}"
-        raise PluginError(_blame(entry, problem, f"return a gsnobench.{wanted.__name__}"))
+        raise PluginError(_blame(entry, problem, f"return a gsnobench.{expected.__name__}"))
     if result.name != entry.name:
         problem = f"{hook}() returned the name {result.name!r}, the entry point says {entry.name!r}"
         raise PluginError(_blame(entry, problem, "make both the same"))
     return result
+
+
+def _failure(entry: Listed, error: BaseException, problem: str, remedy: str) -> PluginError:
+    """An error of a plugin's own code as one line; an unknown keyword has a remedy of its own."""
+    return PluginError(_blame(entry, *(_unknown_keyword(error) or (problem, remedy))))
+
+
+def _unknown_keyword(error: BaseException) -> tuple[str, str] | None:
+    """Problem and remedy where one of our declarations was called with a keyword it lacks."""
+    match = _UNKNOWN_KEYWORD.match(str(error)) if isinstance(error, TypeError) else None
+    if match is None:
+        return None
+    from gsnobench import declare, params
+
+    name, keyword = match.groups()
+    declaration = getattr(declare, name, None) or getattr(params, name, None)
+    known = inspect.signature(declaration).parameters if callable(declaration) else ()
+    if not known or keyword in known:
+        return None
+    renamed = _RENAMED.get((name, keyword))
+    remedy = f"it is called {renamed!r} now" if renamed else did_you_mean(keyword, known)
+    return f"{name} has no {keyword!r}", remedy
 
 
 def _blame(entry: Listed, problem: str, remedy: str) -> str:

@@ -1,13 +1,11 @@
-"""registry.toml: tracks, per-pair settings, calibrated step counts; read beside the source tree,
-else from the install.
-"""
+"""registry.toml, the settled numbers of the benchmark: tracks, settings, calibrated steps."""
 
 from __future__ import annotations
 
 import re
 import sysconfig
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,23 +17,25 @@ from gsnobench.records import FEATURES
 
 @dataclass(frozen=True)
 class Track:
-    """An equal budget by name: CPU-seconds turned into steps, or epochs."""
+    """An equal budget by name: CPU-seconds that were turned into steps, or epochs."""
 
     name: str
     help: str = ""
     train_cpu_s: float = 0.0
-    default_steps: int = 0  # for pairs that nobody has calibrated yet
-    epochs: int = 0  # instead of steps
+    default_steps: int = 0  # of a pair (task, row) that has not been calibrated
+    epochs: int = 0  # a paper's protocol, instead of CPU-seconds
 
 
 @dataclass(frozen=True)
 class Registry:
-    """The settled numbers of the benchmark."""
+    """The content of registry.toml; a row is a model and a preset, such as `gnot@compact`."""
 
     tracks: Mapping[str, Track]
-    steps: Mapping[str, Any] = field(default_factory=dict)  # track -> task -> row -> phase -> n
+    steps: Mapping[str, Any] = field(default_factory=dict)  # track -> task -> row -> phase -> steps
     pairs: Mapping[str, Any] = field(default_factory=dict)  # task -> row -> dotted knob -> value
-    floors: tuple[str, ...] = ()  # models that every run is shown beside
+    floors: tuple[str, ...] = ()  # models that every run is compared with
+    reference_row: str = ""  # the row that run times on the boards are relative to
+    checked_model: str = ""  # the model that `doctor --gpu` runs
 
     def track(self, name: str) -> Track:
         """A track by name."""
@@ -44,14 +44,14 @@ class Registry:
         return self.tracks[name]
 
     def calibrated(self, track: str, task: str, row: str) -> dict[str, int] | None:
-        """Committed steps per phase of a pair, None if it was never calibrated."""
+        """Committed steps per phase of a pair; None if it was never calibrated."""
         counts = self.steps.get(track, {}).get(task, {}).get(row)
-        return (
-            None if counts is None else {str(phase): int(count) for phase, count in counts.items()}
-        )
+        if counts is None:
+            return None
+        return {str(phase): int(count) for phase, count in counts.items()}
 
     def settings(self, task: str, row: str) -> dict[str, Any]:
-        """Settings of one pair, as dotted knobs."""
+        """Settings of a pair, as dotted knobs."""
         return dict(self.pairs.get(task, {}).get(row, {}))
 
 
@@ -68,7 +68,7 @@ def registry_path() -> Path:
 
 
 def read_registry(path: Path | None = None) -> Registry:
-    """Parse and check the registry."""
+    """Read and check the registry."""
     path = path or registry_path()
     try:
         body = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -76,42 +76,44 @@ def read_registry(path: Path | None = None) -> Registry:
         raise DataError(
             f"{path}: not a readable TOML file ({error}); restore it from the repository"
         ) from error
-    tables = [
-        rows
-        for tasks in (*body.get("steps", {}).values(), body.get("pair", {}))
-        for rows in tasks.values()
-    ]
-    if odd := [row for rows in tables for row in rows if row.endswith(FEATURES)]:
-        raise DataError(
-            f"{path}: {odd[0]!r}: a row with features takes steps and settings of the one without; "
-            "remove the line"
-        )
-    tracks = {name: Track(name=name, **values) for name, values in body.get("track", {}).items()}
+    steps, pairs = body.get("steps", {}), body.get("pair", {})
+    _refuse_rows_with_features(path, (*steps.values(), pairs))
     return Registry(
-        tracks=tracks,
-        steps=body.get("steps", {}),
-        pairs=body.get("pair", {}),
+        tracks={name: Track(name=name, **track) for name, track in body.get("track", {}).items()},
+        steps=steps,
+        pairs=pairs,
         floors=tuple(body.get("floors", ())),
+        reference_row=body.get("reference_row", ""),
+        checked_model=body.get("checked_model", ""),
     )
+
+
+def _refuse_rows_with_features(path: Path, tables: Iterable[Mapping[str, Any]]) -> None:
+    """Tables of task -> row -> anything; a row with features uses what the row without has."""
+    rows = [row for tasks in tables for rows in tasks.values() for row in rows]
+    if wrong := [row for row in rows if row.endswith(FEATURES)]:
+        raise DataError(
+            f"{path}: {wrong[0]!r}: a row with features takes steps and settings of the one "
+            "without; remove the line"
+        )
 
 
 def write_steps(
     track: str, task: str, row: str, steps: Mapping[str, int], path: Path | None = None
 ) -> None:
-    """Commit calibrated step counts: replace or append one line, leave every other byte of the file
-    alone.
-    """
+    """Write calibrated step counts: one line is replaced or added, every other byte stays."""
     path = path or registry_path()
     text = path.read_text(encoding="utf-8")
     header = f'[steps.{track}."{task}"]'
-    line = f'"{row}" = {{ {", ".join(f"{phase} = {count}" for phase, count in steps.items())} }}'
+    counts = ", ".join(f"{phase} = {count}" for phase, count in steps.items())
+    line = f'"{row}" = {{ {counts} }}'
     if header not in text:
         text = f"{text.rstrip()}\n\n{header}\n{line}\n"
     else:
         before, after = text.split(header, 1)
         body, *rest = re.split(r"(?m)^(?=\[)", after, maxsplit=1)
-        old = re.compile(rf'(?m)^"{re.escape(row)}" = .*$')
-        body = old.sub(line, body) if old.search(body) else f"{body.rstrip()}\n{line}\n\n"
+        previous = re.compile(rf'(?m)^"{re.escape(row)}" = .*$')
+        body = previous.sub(line, body) if previous.search(body) else f"{body.rstrip()}\n{line}\n\n"
         text = before + header + body + "".join(rest)
-    tomllib.loads(text)  # never leave a registry that cannot be read
+    tomllib.loads(text)  # raises rather than leave a registry that cannot be read
     write_text(path, text.rstrip() + "\n")

@@ -17,7 +17,7 @@ from gsnobench.files import is_locked
 from gsnobench.home import Home
 from gsnobench.plugins import dataset_named, listed, load
 from gsnobench.records import RunResult, RunSpec, evidence_path
-from gsnobench.registry import read_registry
+from gsnobench.registry import Track, read_registry
 from gsnobench.runs.machine import Machine, Report, choose_device
 from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
 from gsnobench.runs.run import finished_result, is_interrupted, keep_result
@@ -77,10 +77,8 @@ class Choice:
 def matrix(choice: Choice) -> list[Plan]:
     """The plans of all cells; every unknown name is one line before anything runs."""
     registry = read_registry()
-    registry.track(choice.track)
-    rows = [
-        row for name in choice.models or _installed("model") for row in _rows(name, choice.track)
-    ]
+    track = registry.track(choice.track)
+    rows = [row for name in choice.models or _installed("model") for row in _rows(name, track)]
     plans: dict[str, Plan] = {}
     for text in choice.datasets or _installed("dataset"):
         if text.endswith(".nc"):
@@ -113,15 +111,16 @@ def _windows(task: str, wanted: Sequence[int]) -> Sequence[int | None]:
     return wanted if wanted and is_free else (None,)
 
 
-def _rows(name: str, track: str) -> list[tuple[str, str | None]]:
-    """(model, preset) of a name; a model with a configuration of ours is shown beside the paper's
-    letter.
-    """
+def _rows(name: str, track: Track) -> list[tuple[str, str | None]]:
+    """(model, preset) of a name; a model with a preset of ours is also run as its paper did."""
     model, _, preset = name.partition("@")
     if preset:
         return [(model, preset)]
-    default = load("model", model).default_preset(track)
-    return [(model, default), *([(model, "paper")] if default == "plus" else [])]
+    declared = load("model", model)
+    default = declared.default_preset(track)
+    papers = [name for name, preset in declared.presets.items() if preset.is_paper]
+    beside = papers if declared.presets[default].is_ours else []
+    return [(model, name) for name in (default, *beside)]
 
 
 def _seeds(plan: Plan, seeds: Sequence[int]) -> Sequence[int]:

@@ -1,7 +1,9 @@
-"""The contract for models, datasets, metrics and executors: for the bundled plugins and for
-anybody's.
+"""The contract that every plugin must keep, as rules with stable codes.
 
-An author writes one test: `gsnobench.check.assert_contract("model", "pointmlp")`.
+`gsnobench check NAME` runs it; an author writes one test,
+`gsnobench.check.assert_contract("model", "pointmlp")`. `models`, `datasets` and `metrics_executors`
+hold the rules, `findings` what a rule returns, `toy_tasks` the tiny tasks on which models and
+metrics are checked, `fixture` a model set up on one of them.
 """
 
 from __future__ import annotations
@@ -18,11 +20,9 @@ __all__ = ["Finding", "assert_contract", "check", "failed", "to_json"]
 
 
 def check(kind: Kind, name: str) -> list[Finding]:
-    """All rules of the plugin's kind; a plugin that does not load breaks P001, an unknown name is
-    an error.
-    """
+    """All rules of the plugin's kind; a plugin that does not load breaks P001."""
     if name not in {entry.name for entry in plugins.listed(kind)}:
-        plugins.provenance(kind, name)
+        plugins.provenance(kind, name)  # raises an error with the nearest known name
     rule = "it loads: module, API version, hook, name"
     try:
         findings = _findings(kind, name)
@@ -44,11 +44,9 @@ def _findings(kind: Kind, name: str) -> list[Finding]:
 
 
 def assert_contract(kind: Kind, name: str) -> None:
-    """For an author's test suite: fail with every broken rule."""
-    broken = [
-        f"{finding.code} {finding.rule}: {finding.detail}" for finding in failed(check(kind, name))
-    ]
-    if broken:
-        raise AssertionError(
-            f"{kind} {name} breaks {len(broken)} rules of the contract\n" + "\n".join(broken)
-        )
+    """For an author's test suite: fail with one line per broken rule."""
+    broken = failed(check(kind, name))
+    lines = [f"{finding.code} {finding.rule}: {finding.detail}" for finding in broken]
+    if lines:
+        head = f"{kind} {name} breaks {len(lines)} rules of the contract"
+        raise AssertionError("\n".join([head, *lines]))

@@ -1,6 +1,4 @@
-"""The contract of a dataset: a complete declaration, and a solver whose samples are what the
-declaration says.
-"""
+"""The contract of a dataset: a complete declaration, and a solver whose samples agree with it."""
 
 from __future__ import annotations
 
@@ -18,15 +16,15 @@ from gsnobench.data import SPLITS, Array, Field, Mesh, Split
 from gsnobench.declare import Dataset, Sample
 from gsnobench.files import Cache
 from gsnobench.meshes.operators import elements
+from gsnobench.registry import read_registry
 
-TRACKS = ("smoke", "laptop", "workstation", "paper")
 TINY_CPU_S = 20.0
 SEED = 0
 
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """The tiny version of a dataset."""
+    """The tiny version of a dataset, as its plugin made it."""
 
     dataset: Dataset
     setup: Any
@@ -35,23 +33,24 @@ class Made:
     cpu_s: float
 
     def mesh_of(self, sample: Sample) -> Mesh:
+        """The sample's own mesh, else the shared one."""
         mesh = sample.mesh if sample.mesh is not None else self.shared
         require(mesh is not None, "mesh(setup) gives None, so every sample must carry its mesh")
         assert mesh is not None
         return mesh
 
     def labelled(self) -> Iterator[tuple[str, Sample]]:
-        """Every sample with its place."""
+        """Every sample with its split and index."""
         for split, samples in self.samples.items():
             yield from ((f"{split} {index}", sample) for index, sample in enumerate(samples))
 
     def meshes(self) -> Iterator[tuple[str, Mesh]]:
-        """Every distinct mesh with the place of its first use."""
+        """The shared mesh, and every sample's own with its split and index."""
         if self.shared is not None:
             yield "shared mesh", self.shared
-        for place, sample in self.labelled():
+        for label, sample in self.labelled():
             if sample.mesh is not None:
-                yield place, sample.mesh
+                yield label, sample.mesh
 
 
 def check_dataset(dataset: Dataset) -> list[Finding]:
@@ -67,7 +66,7 @@ def check_dataset(dataset: Dataset) -> list[Finding]:
 
 
 def make_tiny(dataset: Dataset) -> Made:
-    """Generate the tiny version straight from the plugin."""
+    """Let the plugin make the tiny version, without a cache."""
     started = time.process_time()
     setup = dataset.setup(dataset.params.make(label="data"), dataset.tiny.resolution, Cache())
     counts = dataset.tiny.splits()
@@ -83,77 +82,62 @@ def make_tiny(dataset: Dataset) -> Made:
 
 
 def _is_complete(dataset: Dataset) -> None:
-    everything = (*dataset.fields, *dataset.static, *dataset.scalars)
-    names = [one.name for one in everything]
-    missing = [track for track in TRACKS if track not in dataset.sizes]
-    required = {
-        name: bool(getattr(dataset, name)) for name in ("title", "solver", "licence", "cites")
-    }
+    missing = [track for track in read_registry().tracks if track not in dataset.sizes]
+    empty = [name for name in ("title", "solver", "licence", "cites") if not getattr(dataset, name)]
+    smallest = min(dataset.tiny.train, dataset.tiny.valid, dataset.tiny.test)
     complaints(
         [
-            (
-                bool(re.fullmatch("[a-z][a-z0-9]*", dataset.name)),
-                f"name {dataset.name!r}; expected lower-case letters and digits",
-            ),
-            (bool(dataset.fields), "fields are empty"),
-            (
-                all(names) and len(set(names)) == len(names),
-                f"names of fields, static and scalars are not unique: {names}",
-            ),
-            (
-                all(one.unit for one in everything),
-                "a field has no unit; write '1' for a pure number",
-            ),
+            *_name_checks(dataset),
             (not missing, f"sizes lack the tracks {', '.join(missing)}"),
-            *((present, f"{name} is empty") for name, present in required.items()),
-            (
-                min(dataset.tiny.train, dataset.tiny.valid, dataset.tiny.test) >= 1,
-                "tiny needs a sample in train, valid and test",
-            ),
+            (not empty, "; ".join(f"{name} is empty" for name in empty)),
+            (smallest >= 1, "tiny needs a sample in train, valid and test"),
             (dataset.dim in (1, 2, 3), f"dim is {dataset.dim}"),
             (all(knob.help for knob in dataset.params.knobs()), "a knob has no help"),
             (dataset.revision >= 1, f"revision is {dataset.revision}; count from 1"),
         ]
     )
     for variant, values in dataset.variants.items():
-        require(
-            bool(re.fullmatch("[a-z0-9]+", variant)),
-            f"variant {variant!r}; expected lower-case letters and digits",
-        )
+        is_valid = bool(re.fullmatch("[a-z0-9]+", variant))
+        require(is_valid, f"variant {variant!r}; expected lower-case letters and digits")
         dataset.params.make(values, label=f"variant {variant}")
 
 
-def _tags_are_known(dataset: Dataset) -> None:
-    def unknown(one: Field) -> set[str]:
-        used = set(one.boundary) | ({one.support.removeprefix("not ")} - {"all"})
-        return used - set(dataset.tags)
+def _name_checks(dataset: Dataset) -> list[tuple[bool, str]]:
+    fields = (*dataset.fields, *dataset.static, *dataset.scalars)
+    names = [field.name for field in fields]
+    is_valid = bool(re.fullmatch("[a-z][a-z0-9]*", dataset.name))
+    are_unique = all(names) and len(set(names)) == len(names)
+    have_units = all(field.unit for field in fields)
+    return [
+        (is_valid, f"name {dataset.name!r}; expected lower-case letters and digits"),
+        (bool(dataset.fields), "fields are empty"),
+        (are_unique, f"names of fields, static and scalars are not unique: {names}"),
+        (have_units, "a field has no unit; write '1' for a pure number"),
+    ]
 
-    everything = (*dataset.fields, *dataset.static)
+
+def _tags_are_known(dataset: Dataset) -> None:
+    def unknown(field: Field) -> list[str]:
+        used = set(field.boundary) | ({field.support.removeprefix("not ")} - {"all"})
+        return sorted(used - set(dataset.tags))
+
+    fields = (*dataset.fields, *dataset.static)
     complaints(
-        [
-            (not unknown(one), f"{one.name} names unknown tags {sorted(unknown(one))}")
-            for one in everything
-        ]
+        (not unknown(field), f"{field.name} names unknown tags {unknown(field)}")
+        for field in fields
     )
 
 
 def _times_are_consistent(dataset: Dataset) -> None:
-    frames = len(dataset.times)
+    frames, t_in, starts = len(dataset.times), dataset.t_in, dataset.starts
+    increase = frames >= 1 and list(dataset.times) == sorted(set(dataset.times))
+    last = frames - 1
+    are_inside = bool(starts) and all(0 <= start < frames - t_in for start in starts)
     complaints(
         [
-            (
-                frames >= 1 and list(dataset.times) == sorted(set(dataset.times)),
-                "times are not strictly increasing",
-            ),
-            (
-                0 <= dataset.t_in < frames,
-                f"t_in is {dataset.t_in}; expected 0..{frames - 1} of {frames} frames",
-            ),
-            (
-                bool(dataset.starts)
-                and all(0 <= start < frames - dataset.t_in for start in dataset.starts),
-                "starts leave the frames",
-            ),
+            (increase, "times are not strictly increasing"),
+            (0 <= t_in <= last, f"t_in is {t_in}; expected 0..{last} of {frames} frames"),
+            (are_inside, "a start leaves no frame to predict"),
         ]
     )
 
@@ -162,39 +146,37 @@ def _times_are_consistent(dataset: Dataset) -> None:
 
 
 def _shapes_are_declared(made: Made) -> None:
-    one = made.dataset
-    counts = {split: count for split, count in one.tiny.splits().items() if count}
-    found = {split: len(samples) for split, samples in made.samples.items()}
-    require(found == counts, f"generate() gave {found} samples; asked for {counts}")
-    for place, sample in made.labelled():
+    dataset = made.dataset
+    requested = {split: count for split, count in dataset.tiny.splits().items() if count}
+    counts = {split: len(samples) for split, samples in made.samples.items()}
+    require(counts == requested, f"generate() gave {counts} samples; requested {requested}")
+    for label, sample in made.labelled():
         nodes = made.mesh_of(sample).size
         expected = {
-            "frames": (len(one.times), nodes, len(one.fields)),
-            "static": (nodes, len(one.static)),
-            "scalars": (len(one.scalars),),
+            "frames": (len(dataset.times), nodes, len(dataset.fields)),
+            "static": (nodes, len(dataset.static)),
+            "scalars": (len(dataset.scalars),),
         }
         for name, shape in expected.items():
             got = np.shape(getattr(sample, name))
-            require(got == shape, f"{place}: {name} is {got}; expected {shape}")
-    for place, mesh in made.meshes():
-        require(
-            mesh.dim == one.dim, f"{place}: the mesh has {mesh.dim} dimensions; declared {one.dim}"
-        )
+            require(got == shape, f"{label}: {name} is {got}; expected {shape}")
+    for label, mesh in made.meshes():
+        complaint = f"{label}: the mesh has {mesh.dim} dimensions; declared {dataset.dim}"
+        require(mesh.dim == dataset.dim, complaint)
 
 
 def _values_are_finite(made: Made) -> None:
-    for place, sample in made.labelled():
+    for label, sample in made.labelled():
         for name in ("frames", "static", "scalars"):
-            require(
-                bool(np.all(np.isfinite(getattr(sample, name)))), f"{place}: {name} are not finite"
-            )
+            are_finite = bool(np.all(np.isfinite(getattr(sample, name))))
+            require(are_finite, f"{label}: {name} are not finite")
 
 
 def _fields_vary(made: Made) -> None:
     frames = [np.asarray(sample.frames) for _, sample in made.labelled()]
-    for channel, one in enumerate(made.dataset.fields):
+    for channel, field in enumerate(made.dataset.fields):
         values = np.concatenate([frame[..., channel].ravel() for frame in frames])
-        require(float(values.std()) > 0, f"{one.name} is {values[0]:.3g} everywhere")
+        require(float(values.std()) > 0, f"{field.name} is {values[0]:.3g} everywhere")
 
 
 def _hash(sample: Sample) -> str:
@@ -206,11 +188,11 @@ def _hash(sample: Sample) -> str:
 
 
 def _splits_are_disjoint(made: Made) -> None:
-    seen: dict[str, str] = {}
-    for place, sample in made.labelled():
+    seen: dict[str, str] = {}  # hash -> label
+    for label, sample in made.labelled():
         key = _hash(sample)
-        require(key not in seen, f"{place} equals {seen.get(key)}")
-        seen[key] = place
+        require(key not in seen, f"{label} equals {seen.get(key)}")
+        seen[key] = label
 
 
 def _samples_are_pure(made: Made) -> None:
@@ -218,55 +200,46 @@ def _samples_are_pure(made: Made) -> None:
         last = len(samples) - 1
         backwards = list(made.dataset.generate(made.setup, SEED, split, [last, 0]))
         for index, sample in zip((last, 0), backwards, strict=True):
-            same = _hash(sample) == _hash(samples[index])
-            require(same, f"{split} {index} differs when it is made in another order or chunk")
+            is_same = _hash(sample) == _hash(samples[index])
+            require(is_same, f"{split} {index} differs when it is made in another order or chunk")
     (other,) = made.dataset.generate(made.setup, SEED + 1, "train", [0])
-    require(
-        _hash(other) != _hash(made.samples["train"][0]), "another data seed gives the same sample"
-    )
+    is_other = _hash(other) != _hash(made.samples["train"][0])
+    require(is_other, "another data seed gives the same sample")
 
 
 def _tags_exist(made: Made) -> None:
     for tag in made.dataset.tags:
-        for place, mesh in made.meshes():
-            require(
-                tag in mesh.tags,
-                f"{place}: the declared tag {tag!r} is missing; the mesh has {sorted(mesh.tags)}",
-            )
-            require(
-                np.shape(mesh.tags[tag]) == (mesh.size,),
-                f"{place}: tag {tag!r} has the shape {np.shape(mesh.tags[tag])}",
-            )
-        used = any(bool(np.any(mesh.tags[tag])) for _, mesh in made.meshes())
-        require(used, f"no node of any mesh carries the tag {tag!r}")
+        for label, mesh in made.meshes():
+            missing = f"the declared tag {tag!r} is missing; the mesh has {sorted(mesh.tags)}"
+            require(tag in mesh.tags, f"{label}: {missing}")
+            shape = np.shape(mesh.tags[tag])
+            require(shape == (mesh.size,), f"{label}: tag {tag!r} has the shape {shape}")
+        is_used = any(bool(np.any(mesh.tags[tag])) for _, mesh in made.meshes())
+        require(is_used, f"no node of any mesh has the tag {tag!r}")
 
 
 def _meshes_are_sound(made: Made) -> None:
-    for place, mesh in made.meshes():
+    for label, mesh in made.meshes():
         unique = len(np.unique(mesh.points, axis=0))
-        require(unique == mesh.size, f"{place}: {mesh.size - unique} nodes are duplicates")
+        require(unique == mesh.size, f"{label}: {mesh.size - unique} nodes are duplicates")
         if mesh.cells is not None:
             unused = mesh.size - len(np.unique(mesh.cells))
-            require(unused == 0, f"{place}: {unused} nodes belong to no cell")
+            require(unused == 0, f"{label}: {unused} nodes belong to no cell")
             elements(mesh)  # refuses flat cells and wrong numbers
 
 
 def _known_values_hold(made: Made) -> None:
     """The core imposes the value 0 where a field is declared `dirichlet`."""
-    for place, sample in made.labelled():
+    for label, sample in made.labelled():
         mesh = made.mesh_of(sample)
-        for channel, one in enumerate(made.dataset.fields):
+        for channel, field in enumerate(made.dataset.fields):
             values: Array = np.asarray(sample.frames)[made.dataset.t_in :, :, channel]  # (t_out, N)
-            for tag in (tag for tag, condition in one.boundary.items() if condition == "dirichlet"):
-                worst = float(
-                    np.abs(values[:, np.asarray(mesh.tags[tag], dtype=bool)]).max(initial=0.0)
-                )
-                limit = 1e-5 * float(np.abs(values).max(initial=0.0))
-                require(
-                    worst <= limit,
-                    f"{place}: {one.name} reaches {worst:.3g} on the dirichlet tag {tag!r}; "
-                    "expected 0",
-                )
+            limit = 1e-5 * float(np.abs(values).max(initial=0.0))
+            for tag in (tag for tag, kind in field.boundary.items() if kind == "dirichlet"):
+                on_tag = values[:, np.asarray(mesh.tags[tag], dtype=bool)]
+                worst = float(np.abs(on_tag).max(initial=0.0))
+                complaint = f"{field.name} reaches {worst:.3g} on the dirichlet tag {tag!r}"
+                require(worst <= limit, f"{label}: {complaint}; expected 0")
 
 
 DECLARATION = (

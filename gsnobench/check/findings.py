@@ -1,4 +1,4 @@
-"""What a check answers: one finding a rule, under a code that never changes its meaning."""
+"""The result of a check: one finding per rule, under a code that never changes its meaning."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Generic, TypeVar
 
 Subject = TypeVar("Subject")
-_LIBRARIES = {"gsnobench", "torch", "numpy", "scipy", "safetensors"}
+_LIBRARIES = {"gsnobench", "torch", "numpy", "scipy", "safetensors"}  # called by plugins
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The verdict on one rule; a skipped rule counts as passed and says why it was not applied."""
+    """Whether one rule holds; a skipped rule counts as passed and says why it was not applied."""
 
     code: str
     rule: str
@@ -42,7 +43,7 @@ class Rule(Generic[Subject]):
 
 
 def judge(rule: Rule[Subject], subjects: Mapping[str, Subject]) -> Finding:
-    """Apply a rule to every named subject; any exception of the plugin's own code breaks the rule."""
+    """Apply a rule to every named subject; an exception of the plugin's code breaks the rule."""
     broken: dict[str, list[str]] = {}  # text -> subjects
     skipped: dict[str, list[str]] = {}
     details: dict[str, list[str]] = {}
@@ -58,30 +59,29 @@ def judge(rule: Rule[Subject], subjects: Mapping[str, Subject]) -> Finding:
     if broken:
         return Finding(rule.code, rule.sentence, False, _grouped(broken))
     if not details:
-        return Finding(
-            rule.code, rule.sentence, True, skipped="; ".join(skipped) or "nothing to apply it to"
-        )
+        reasons = "; ".join(skipped) or "nothing to apply it to"
+        return Finding(rule.code, rule.sentence, True, skipped=reasons)
     return Finding(rule.code, rule.sentence, True, _grouped(details))
 
 
 def _grouped(texts: Mapping[str, Sequence[str]]) -> str:
-    """Each text once, after the subjects it was said of."""
+    """Each text once, after the subjects it is about."""
     named = {text: ", ".join(filter(None, names)) for text, names in texts.items() if text}
     return "; ".join(f"{names}: {text}" if names else text for text, names in named.items())
 
 
 def describe(error: BaseException) -> str:
-    """An exception in one line, with the innermost place outside the libraries that plugins use."""
+    """An exception in one line, with the file and line of the plugin's own code that raised it."""
     frames = list(traceback.walk_tb(error.__traceback__))
-    own = [
-        place
-        for place in frames
-        if str(place[0].f_globals.get("__name__")).partition(".")[0] not in _LIBRARIES
-    ]
-    where = "".join(
-        f" ({Path(frame.f_code.co_filename).name}:{line})" for frame, line in (own or frames)[-1:]
-    )
-    return " ".join(f"{type(error).__name__}: {error}".split()) + where
+    own = [(frame, line) for frame, line in frames if _package(frame) not in _LIBRARIES]
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    for frame, line in (own or frames)[-1:]:
+        return f"{text} ({Path(frame.f_code.co_filename).name}:{line})"
+    return text
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__")).partition(".")[0]
 
 
 def require(holds: bool, detail: str) -> None:
@@ -91,9 +91,9 @@ def require(holds: bool, detail: str) -> None:
 
 
 def complaints(checks: Iterable[tuple[bool, str]]) -> None:
-    """Break the rule with all complaints whose check fails."""
-    found = [text for holds, text in checks if not holds]
-    require(not found, "; ".join(found))
+    """Break the rule with the texts of all checks that fail."""
+    texts = [text for holds, text in checks if not holds]
+    require(not texts, "; ".join(texts))
 
 
 def failed(findings: Sequence[Finding]) -> list[Finding]:

@@ -1,6 +1,4 @@
-"""A model set up on one case the way a run sets it up: summary, normalisation, geometry, module,
-closed-form phases.
-"""
+"""A model set up on a toy task as a run does it: summary, normaliser, geometry, module, phases."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ import torch
 from torch import nn
 
 from gsnobench.batch import Batch
-from gsnobench.check.toy_tasks import Case
+from gsnobench.check.toy_tasks import ToyTask
 from gsnobench.data import Array, Mesh, Samples, Task
 from gsnobench.declare import Geometry, Horizon, Model, Part, Phase, Preset, Summary
 from gsnobench.files import Cache
@@ -30,12 +28,12 @@ BATCH = (0, 1)  # samples of the batch
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
-    """One model, one preset, one case."""
+class ModelOnTask:
+    """One model with one preset on one toy task."""
 
     model: Model
     preset: Preset
-    case: Case
+    toy: ToyTask
     params: Any
     horizon: Horizon
     task: Task  # narrowed to the horizon
@@ -44,20 +42,20 @@ class Trial:
     cache: Cache
 
     def geometry(self, mesh: Mesh) -> Geometry:
-        """The preprocessing of one mesh."""
+        """What the model precomputes on a mesh."""
         return compute_geometry(
             self.model, self.params, self.task, mesh, summary=self.summary, cache=self.cache
         )
 
     def loader(self, samples: Samples, geometries: Sequence[Geometry] | None = None) -> Loader:
-        """Batches of these samples."""
+        """Batches of these samples, with these geometries or those of their meshes."""
+        if geometries is None:
+            geometries = [self.geometry(mesh) for mesh in samples.meshes]
         return Loader(
             samples,
             task=self.task,
             normaliser=self.normaliser,
-            geometries=[self.geometry(mesh) for mesh in samples.meshes]
-            if geometries is None
-            else geometries,
+            geometries=geometries,
             device="cpu",
             impose_boundary=self.preset.impose_boundary,
         )
@@ -67,15 +65,15 @@ class Trial:
     ) -> Batch:
         """The inputs of some samples, windows at frame 0."""
         chosen = torch.tensor(indices)
-        return self.loader(samples, geometries).batch(
-            chosen, torch.zeros_like(chosen), self.horizon.steps
-        )[0]
+        loader = self.loader(samples, geometries)
+        return loader.batch(chosen, torch.zeros_like(chosen), self.horizon.steps)[0]
 
     def phases(self) -> tuple[Phase, ...]:
+        """The phases of its training."""
         return self.model.phases(self.task, self.params)
 
     def build(self, seed: int) -> nn.Module:
-        """A fresh module; the caller's random state is left as it was."""
+        """A new module; the caller's random state stays as it is."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return self.model.build(self.task, self.params)
@@ -84,38 +82,34 @@ class Trial:
         """What the training loop works on."""
         return Job(
             module=module,
-            train=self.loader(self.case.train),
-            valid=self.loader(self.case.valid),
+            train=self.loader(self.toy.train),
+            valid=self.loader(self.toy.valid),
             phases=self.phases(),
             steps={phase.name: steps for phase in self.phases()},
             horizon=self.horizon,
-            frames=self.case.task.t_out,
+            frames=self.toy.task.t_out,
             params=TrainParams.make(self.preset.train, {"batch": 4}, label="train"),
             seed=0,
             folder=folder,
-            on_epoch=lambda phase, epoch, scores: None,
-            on_step=lambda step, total, best: None,
         )
 
     @cached_property
     def module(self) -> nn.Module:
-        """The module that all rules share which only ask it."""
+        """The module of all rules that do not train it."""
         return self.solved(0)
 
     @cached_property
     def inputs(self) -> Batch:
-        """The batch that most rules ask about."""
-        return self.batch(self.case.train, BATCH)
+        """The batch of most rules."""
+        return self.batch(self.toy.train, BATCH)
 
     @cached_property
     def output(self) -> torch.Tensor:
-        """What the shared module answers to it, (B, steps, N, C)."""
-        return answer(self.module, self.inputs)
+        """The prediction of `module` for `inputs`, (B, steps, N, C)."""
+        return predict(self.module, self.inputs)
 
     def solved(self, seed: int) -> nn.Module:
-        """A fresh module in evaluation mode, its closed-form phases solved and its preparations
-        done.
-        """
+        """A new module in evaluation mode; closed-form phases and preparations have run."""
         module = self.build(seed)
         fit = fit_view(self.job(module, folder=Path(), steps=1))
         with torch.random.fork_rng(devices=[]):
@@ -129,25 +123,25 @@ class Trial:
         return module.eval()
 
 
-def make_trial(model: Model, preset_name: str, case: Case, cache: Cache) -> Trial:
+def set_up(model: Model, preset_name: str, toy: ToyTask, cache: Cache) -> ModelOnTask:
     """Everything that comes before the module is built."""
     preset = model.presets[preset_name]
     params = model.params.make(preset.model, label=f"{model.name}@{preset_name}")
-    horizon = model.horizon(case.task, params)
-    return Trial(
+    horizon = model.horizon(toy.task, params)
+    return ModelOnTask(
         model=model,
         preset=preset,
-        case=case,
+        toy=toy,
         params=params,
         horizon=horizon,
-        task=case.task.narrowed(horizon.window, horizon.steps),
-        summary=model.summary(case.train, params) if model.summary is not None else {},
-        normaliser=fit_normaliser(case.train, preset),
+        task=toy.task.narrowed(horizon.window, horizon.steps),
+        summary=model.summary(toy.train, params) if model.summary is not None else {},
+        normaliser=fit_normaliser(toy.train, preset),
         cache=cache,
     )
 
 
-def answer(module: nn.Module, batch: Batch) -> torch.Tensor:
+def predict(module: nn.Module, batch: Batch) -> torch.Tensor:
     """The module's output without gradients, (B, steps, N, C)."""
     with torch.no_grad():
         return module(batch)
@@ -157,12 +151,9 @@ def answer(module: nn.Module, batch: Batch) -> torch.Tensor:
 
 
 def permuted(samples: Samples, orders: Sequence[Array]) -> Samples:
-    """The same samples with nodes renumbered: new node i is old node order[i]; padding stays at the
-    end.
-    """
-    meshes = tuple(
-        _permuted_mesh(mesh, order) for mesh, order in zip(samples.meshes, orders, strict=True)
-    )
+    """The same samples with renumbered nodes: new node i is old node order[i]; padding stays."""
+    pairs = zip(samples.meshes, orders, strict=True)
+    meshes = tuple(_permuted_mesh(mesh, order) for mesh, order in pairs)
     frames, static = np.array(samples.frames[:]), np.array(samples.static[:])
     for index in range(len(samples)):
         order = orders[index % len(orders)]
@@ -173,17 +164,12 @@ def permuted(samples: Samples, orders: Sequence[Array]) -> Samples:
 
 def _permuted_mesh(mesh: Mesh, order: Array) -> Mesh:
     cells = None if mesh.cells is None else np.argsort(order)[mesh.cells]
-    return Mesh(
-        mesh.points[order],
-        cells,
-        {tag: np.asarray(value)[order] for tag, value in mesh.tags.items()},
-    )
+    tags = {tag: np.asarray(value)[order] for tag, value in mesh.tags.items()}
+    return Mesh(mesh.points[order], cells, tags)
 
 
 def permuted_geometry(geometry: Geometry, order: Array) -> Geometry:
-    """The preprocessing carried along with the nodes instead of computed anew: a basis is only
-    unique up to sign.
-    """
+    """The geometry with renumbered nodes; computed anew, a basis could change its signs."""
     return {name: _permuted_part(part, order) for name, part in geometry.items()}
 
 
@@ -203,13 +189,7 @@ def _permuted_part(part: Part, order: Array) -> Part:
 def placed(batch: Batch, device: torch.device | str) -> Batch:
     """The batch on another device."""
     mask = None if batch.mask is None else batch.mask.to(device)
-    moved = {
-        name: getattr(batch, name).to(device)
-        for name in ("window", "static", "scalars", "points", "tags")
-    }
-    return replace(
-        batch,
-        mask=mask,
-        geometry={name: value.to(device) for name, value in batch.geometry.items()},
-        **moved,
-    )
+    geometry = {name: value.to(device) for name, value in batch.geometry.items()}
+    names = ("window", "static", "scalars", "points", "tags")
+    moved = {name: getattr(batch, name).to(device) for name in names}
+    return replace(batch, mask=mask, geometry=geometry, **moved)

@@ -1,6 +1,4 @@
-"""The contract of a model: what it declares is true, and its module treats every sample and every
-node fairly.
-"""
+"""The contract of a model: its declaration is true, and it treats all samples and nodes alike."""
 
 from __future__ import annotations
 
@@ -13,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import safetensors.torch
 import torch
+from torch import nn
 
 from gsnobench.check.findings import (
     Broken,
@@ -26,23 +25,24 @@ from gsnobench.check.findings import (
 )
 from gsnobench.check.fixture import (
     BATCH,
-    Trial,
-    answer,
-    make_trial,
+    ModelOnTask,
     permuted,
     permuted_geometry,
     placed,
+    predict,
+    set_up,
 )
-from gsnobench.check.toy_tasks import Case, make_cases
-from gsnobench.declare import Capability, Model, Part
+from gsnobench.check.toy_tasks import ToyTask, make_toy_tasks
+from gsnobench.data import Array
+from gsnobench.declare import Capability, Model, Part, Phase
 from gsnobench.files import Cache
 from gsnobench.training.checkpoint import load_state
-from gsnobench.training.fit import fit, fit_view
+from gsnobench.training.fit import Job, fit, fit_view
 from gsnobench.training.metrics import relative_l2
-from gsnobench.training.optimisation import TrainParams
+from gsnobench.training.optimisation import TrainParams, trained_parameters
 from gsnobench.training.rollout import rollout
 
-TOLERANCE = 1e-4  # of the largest output: float32 sums in another order
+TOLERANCE = 1e-4  # relative to the largest output: float32 sums in another order
 
 
 def check_model(model: Model) -> list[Finding]:
@@ -52,55 +52,43 @@ def check_model(model: Model) -> list[Finding]:
 
 
 def _findings(model: Model, cache: Cache) -> list[Finding]:
-    cases = {case.name: case for case in make_cases()}
-    declared = judge(
-        Rule("M001", "the declaration is complete and its presets are valid", _is_complete),
-        {"": model},
+    toys = {toy.name: toy for toy in make_toy_tasks()}
+    declared = [judge(rule, {"": model}) for rule in DECLARATION]
+    accepted = _accepted(model, toys)
+    subjects, broken = _subjects(model, accepted, cache)
+    sentence = "geometry, summary and module can be made on every accepted task"
+    built = Finding("M003", sentence, not broken, "; ".join(broken))
+    others = {name: name for name in model.presets if name != model.default_preset()}
+    every_preset = Rule[str](
+        "M017",
+        "every preset builds and predicts",
+        lambda name: _preset_works(model, name, accepted, cache),
     )
-    agreed = judge(
-        Rule("M002", "it declines with reasons, and every capability is borne out", _capabilities),
-        {"": model},
-    )
-    accepted = _accepted(model, cases)
-    trials, broken = _trials(model, accepted, cache)
-    built = Finding(
-        "M003",
-        "geometry, summary and module can be made on every accepted task",
-        not broken,
-        "; ".join(broken),
-    )
-    others = {name: name for name in model.presets if name != model.default_preset("smoke")}
-    presets = judge(
-        Rule(
-            "M017",
-            "every preset builds and answers",
-            lambda name: _preset(model, name, accepted, cache),
-        ),
-        others,
-    )
-    return [declared, agreed, built, *(judge(rule, trials) for rule in BEHAVIOUR), presets]
+    behaviour = [judge(rule, subjects) for rule in BEHAVIOUR]
+    return [*declared, built, *behaviour, judge(every_preset, others)]
 
 
-def _accepted(model: Model, cases: Mapping[str, Case]) -> dict[str, Case]:
+def _accepted(model: Model, toys: Mapping[str, ToyTask]) -> dict[str, ToyTask]:
     try:
-        return {name: case for name, case in cases.items() if model.declines(case.task) is None}
+        return {name: toy for name, toy in toys.items() if model.declines(toy.task) is None}
     except Exception:  # M002 calls declines() too and reports what it raised
         return {}
 
 
-def _trials(
-    model: Model, cases: Mapping[str, Case], cache: Cache
-) -> tuple[dict[str, Trial], list[str]]:
-    trials, broken = {}, []
-    for name, case in cases.items():
+def _subjects(
+    model: Model, toys: Mapping[str, ToyTask], cache: Cache
+) -> tuple[dict[str, ModelOnTask], list[str]]:
+    """The model set up on every toy task where that is possible, and why it is not elsewhere."""
+    subjects, broken = {}, []
+    for name, toy in toys.items():
         try:
-            trial = make_trial(model, model.default_preset("smoke"), case, cache)
-            trial.build(seed=0)
-            trial.loader(case.train)
-            trials[name] = trial
+            subject = set_up(model, model.default_preset(), toy, cache)
+            subject.build(seed=0)
+            subject.loader(toy.train)
+            subjects[name] = subject
         except Exception as error:
             broken.append(f"{name}: {describe(error)}")
-    return trials, broken
+    return subjects, broken
 
 
 # -------------------------------------------------------------------------------------- declaration
@@ -124,67 +112,67 @@ def _is_complete(model: Model) -> None:
     for task, presets in model.settings.items():
         for name, values in presets.items():
             require(name in model.presets, f"settings of {task} name the unknown preset {name!r}")
-            for kind, params in (("model", model.params), ("train", TrainParams)):
-                chosen = {
-                    key.partition(".")[2]: value
-                    for key, value in values.items()
-                    if key.startswith(f"{kind}.")
+            for section, params in (("model", model.params), ("train", TrainParams)):
+                own = {
+                    knob.removeprefix(f"{section}."): value
+                    for knob, value in values.items()
+                    if knob.startswith(f"{section}.")
                 }
-                params.make(chosen, label=f"settings of {task}: {kind}")
+                params.make(own, label=f"settings of {task}: {section}")
 
 
 def _capabilities(model: Model) -> str:
-    cases = {case.name: case for case in make_cases()}
-    reasons = {name: model.declines(case.task) for name, case in cases.items()}
-    accepted = [case for name, case in cases.items() if reasons[name] is None]
+    toys = make_toy_tasks()
+    reasons = {toy.name: model.declines(toy.task) for toy in toys}
+    accepted = [toy for toy in toys if reasons[toy.name] is None]
     declined = "; ".join(
         f"declines {name}: {reason}" for name, reason in reasons.items() if reason is not None
     )
     require(bool(accepted), f"it declines every task; {declined}")
-    shown = frozenset[Capability]().union(*(case.needs for case in accepted))
-    testable = frozenset[Capability]().union(*(case.needs for case in cases.values()))
-    unproven = sorted(one.value for one in model.capabilities & testable - shown)
-    undeclared = sorted(one.value for one in shown - model.capabilities)
+    shown = frozenset[Capability]().union(*(toy.needs for toy in accepted))
+    testable = frozenset[Capability]().union(*(toy.needs for toy in toys))
+    unproven = _listed(model.capabilities & testable - shown)
+    undeclared = _listed(shown - model.capabilities)
+    empty = "declines() returned an empty reason; return None to accept"
     complaints(
         [
-            (not unproven, f"declared, but every such task is declined: {', '.join(unproven)}"),
-            (not undeclared, f"accepted, but not declared: {', '.join(undeclared)}"),
-            (
-                all(reasons[name] != "" for name in cases),
-                "declines() returned an empty reason; return None to accept",
-            ),
+            (not unproven, f"declared, but every such task is declined: {unproven}"),
+            (not undeclared, f"accepted, but not declared: {undeclared}"),
+            (all(reason != "" for reason in reasons.values()), empty),
         ]
     )
     return declined
 
 
+def _listed(capabilities: frozenset[Capability]) -> str:
+    return ", ".join(sorted(capability.value for capability in capabilities))
+
+
 # ---------------------------------------------------------------------------------------- behaviour
 
 
-def _has_the_declared_shape(trial: Trial) -> None:
-    y = trial.output
-    expected = (len(BATCH), trial.horizon.steps, trial.inputs.nodes, len(trial.task.fields))
-    require(
-        tuple(y.shape) == expected,
-        f"output is {tuple(y.shape)}; expected (B, steps, N, C) = {expected}",
-    )
+def _has_the_declared_shape(subject: ModelOnTask) -> None:
+    y = subject.output
+    shape, expected = tuple(y.shape), _expected_shape(subject, subject.inputs.nodes)
+    require(shape == expected, f"output is {shape}; expected (B, steps, N, C) = {expected}")
     require(y.dtype == torch.float32, f"output is {y.dtype}; expected torch.float32")
 
 
-def _is_finite(trial: Trial) -> None:
-    y = trial.output
-    require(
-        bool(torch.isfinite(y).all()),
-        f"{int((~torch.isfinite(y)).sum())} of {y.numel()} outputs are not finite",
-    )
+def _expected_shape(subject: ModelOnTask, nodes: int) -> tuple[int, ...]:
+    return (len(BATCH), subject.horizon.steps, nodes, len(subject.task.fields))
 
 
-def _every_parameter_gets_a_gradient(trial: Trial) -> str | None:
-    module = trial.build(seed=0)
-    job = trial.job(module, folder=Path(), steps=1)
+def _is_finite(subject: ModelOnTask) -> None:
+    y = subject.output
+    count = int((~torch.isfinite(y)).sum())
+    require(count == 0, f"{count} of {y.numel()} outputs are not finite")
+
+
+def _all_get_a_gradient(subject: ModelOnTask) -> None:
+    module = subject.build(seed=0)
+    job = subject.job(module, folder=Path(), steps=1)
     view = fit_view(job)
-    indices = torch.tensor(BATCH)
-    for phase in trial.phases():
+    for phase in subject.phases():
         if phase.solve is not None:
             with torch.no_grad():
                 phase.solve(module, view)
@@ -192,174 +180,154 @@ def _every_parameter_gets_a_gradient(trial: Trial) -> str | None:
         if phase.prepare is not None:
             phase.prepare(module, view)
         module.train().zero_grad(set_to_none=True)
-        batch, target = job.train.batch(indices, torch.zeros_like(indices), trial.horizon.steps)
-        if phase.loss is not None:
-            loss = phase.loss(module, batch, job.train.normaliser.output.encode(target), 0.5)
-        else:
-            prediction = rollout(module, job.train, batch, indices, trial.horizon.steps)
-            loss = relative_l2(
-                prediction, target, job.train.scored_nodes(indices).support, trial.task
-            ).mean()
-        loss.backward()
-        trained = {
-            id(one)
-            for one in (phase.parameters or torch.nn.Module.parameters)(module)
-            if one.requires_grad
-        }
-        named = [(name, one) for name, one in module.named_parameters() if id(one) in trained]
-        without = [name for name, one in named if one.grad is None]
-        infinite = [
-            name
-            for name, one in named
-            if one.grad is not None and not bool(torch.isfinite(one.grad).all())
-        ]
-        require(not without, f"phase {phase.name}: no gradient for {', '.join(without)}")
-        require(not infinite, f"phase {phase.name}: gradient not finite for {', '.join(infinite)}")
-    return None
+        _loss(subject, job, phase).backward()
+        _require_gradients(phase, module)
 
 
-def _samples_do_not_see_one_another(trial: Trial) -> None:
+def _loss(subject: ModelOnTask, job: Job, phase: Phase) -> torch.Tensor:
+    """The loss of the shared batch in the middle of a phase."""
+    indices, steps, train = torch.tensor(BATCH), subject.horizon.steps, job.train
+    batch, target = train.batch(indices, torch.zeros_like(indices), steps)
+    if phase.loss is not None:
+        return phase.loss(job.module, batch, train.normaliser.output.encode(target), 0.5)
+    prediction = rollout(job.module, train, batch, indices, steps)
+    support = train.scored_nodes(indices).support
+    return relative_l2(prediction, target, support, subject.task).mean()
+
+
+def _require_gradients(phase: Phase, module: nn.Module) -> None:
+    trained = {id(weight) for weight in trained_parameters(phase, module)}
+    gradients = {
+        name: weight.grad for name, weight in module.named_parameters() if id(weight) in trained
+    }
+    without = [name for name, grad in gradients.items() if grad is None]
+    infinite = [
+        name
+        for name, grad in gradients.items()
+        if grad is not None and not bool(torch.isfinite(grad).all())
+    ]
+    require(not without, f"phase {phase.name}: no gradient for {', '.join(without)}")
+    require(not infinite, f"phase {phase.name}: gradient not finite for {', '.join(infinite)}")
+
+
+def _samples_are_independent(subject: ModelOnTask) -> None:
     for position, companions in ((0, (0, 2)), (1, (2, 1))):
-        other = answer(trial.module, trial.batch(trial.case.train, companions))
-        _require_close(
-            trial.output[position],
-            other[position],
-            f"sample {position} of a batch changes with its companion",
-        )
+        other = predict(subject.module, subject.batch(subject.toy.train, companions))
+        complaint = f"sample {position} of a batch changes with the other sample"
+        _require_close(subject.output[position], other[position], complaint)
 
 
-def _follows_a_permutation(trial: Trial) -> None:
-    if Capability.PERMUTATION_EQUIVARIANT not in trial.model.capabilities:
+def _follows_a_permutation(subject: ModelOnTask) -> None:
+    if Capability.PERMUTATION_EQUIVARIANT not in subject.model.capabilities:
         raise Skip("not declared node-permutation equivariant")
-    samples = trial.case.train
+    samples = subject.toy.train
     draw = np.random.default_rng(0)
     orders = [draw.permutation(mesh.size) for mesh in samples.meshes]
-    geometries = [trial.geometry(mesh) for mesh in samples.meshes]
     moved = [
-        permuted_geometry(geometry, order)
-        for geometry, order in zip(geometries, orders, strict=True)
+        permuted_geometry(subject.geometry(mesh), order)
+        for mesh, order in zip(samples.meshes, orders, strict=True)
     ]
-    turned = answer(trial.module, trial.batch(permuted(samples, orders), BATCH, moved))
+    renumbered = predict(subject.module, subject.batch(permuted(samples, orders), BATCH, moved))
     for index in BATCH:
         order = torch.from_numpy(orders[index % len(orders)])
-        _require_close(
-            trial.output[index][:, order],
-            turned[index][:, : len(order)],
-            "outputs do not follow the nodes",
-        )
+        expected, output = subject.output[index][:, order], renumbered[index][:, : len(order)]
+        _require_close(expected, output, "outputs do not follow the nodes")
 
 
-def _same_seed_gives_the_same_answer(trial: Trial) -> None:
-    again, anew = answer(trial.module, trial.inputs), answer(trial.solved(0), trial.inputs)
-    require(torch.equal(trial.output, again), "two calls of one module differ")
-    require(torch.equal(trial.output, anew), "two modules built with one seed differ")
+def _same_seed_gives_the_same_output(subject: ModelOnTask) -> None:
+    again = predict(subject.module, subject.inputs)
+    anew = predict(subject.solved(0), subject.inputs)
+    require(torch.equal(subject.output, again), "two calls of one module differ")
+    require(torch.equal(subject.output, anew), "two modules built with one seed differ")
 
 
-def _state_survives_a_round_trip(trial: Trial) -> None:
-    state = {name: value.contiguous() for name, value in trial.module.state_dict().items()}
-    other = trial.build(seed=1)
+def _state_can_be_saved(subject: ModelOnTask) -> None:
+    state = {name: value.contiguous() for name, value in subject.module.state_dict().items()}
+    other = subject.build(seed=1)
     load_state(other, safetensors.torch.load(safetensors.torch.save(state)))
-    same = torch.equal(trial.output, answer(other.eval(), trial.inputs))
-    require(same, "a module loaded from its state answers otherwise")
+    same = torch.equal(subject.output, predict(other.eval(), subject.inputs))
+    require(same, "a module loaded from its state predicts something else")
 
 
-def _can_be_placed_on_any_device(trial: Trial) -> None:
-    module = trial.solved(0).to("meta")
-    y = answer(module, placed(trial.inputs, "meta"))
-    require(
-        y.device.type == "meta", f"inputs are on the meta device, the output on {y.device.type}"
-    )
+def _can_be_placed_on_any_device(subject: ModelOnTask) -> None:
+    module = subject.solved(0).to("meta")
+    y = predict(module, placed(subject.inputs, "meta"))
+    kind = y.device.type
+    require(kind == "meta", f"inputs are on the meta device, the output on {kind}")
 
 
-def _works_on_another_mesh(trial: Trial) -> None:
-    if Capability.OTHER_MESH not in trial.model.capabilities:
-        raise Skip("not declared fit for another mesh")
-    batch = trial.batch(trial.case.elsewhere, BATCH)
-    y = answer(trial.module, batch)
-    expected = (len(BATCH), trial.horizon.steps, batch.nodes, len(trial.task.fields))
-    require(tuple(y.shape) == expected, f"output is {tuple(y.shape)}; expected {expected}")
+def _works_on_another_mesh(subject: ModelOnTask) -> None:
+    if Capability.OTHER_MESH not in subject.model.capabilities:
+        raise Skip("evaluation on another mesh is not declared")
+    batch = subject.batch(subject.toy.other_meshes, BATCH)
+    y = predict(subject.module, batch)
+    shape, expected = tuple(y.shape), _expected_shape(subject, batch.nodes)
+    require(shape == expected, f"output is {shape}; expected {expected}")
     require(bool(torch.isfinite(y).all()), "outputs are not finite")
 
 
-def _padding_does_not_leak(trial: Trial) -> None:
-    samples = trial.case.train
+def _padding_does_not_leak(subject: ModelOnTask) -> None:
+    samples = subject.toy.train
     sizes = [mesh.size for mesh in samples.meshes]
     if len(set(sizes)) == 1:
         raise Skip("no node is padding")
-    module = trial.module
-    index = int(np.argmin(sizes))
-    alone = samples.take([index])
-    trimmed = replace(
-        alone, frames=alone.frames[:, :, : sizes[index]], static=alone.static[:, : sizes[index]]
-    )
-    padded = answer(module, trial.batch(samples, (index, int(np.argmax(sizes)))))[
-        0, :, : sizes[index]
-    ]
-    _require_close(
-        padded, answer(module, trial.batch(trimmed, (0,)))[0], "a sample changes when it is padded"
-    )
+    smallest, largest = int(np.argmin(sizes)), int(np.argmax(sizes))
+    nodes = sizes[smallest]
+    alone = samples.take([smallest])
+    trimmed = replace(alone, frames=alone.frames[:, :, :nodes], static=alone.static[:, :nodes])
+    padded = predict(subject.module, subject.batch(samples, (smallest, largest)))
+    bare = predict(subject.module, subject.batch(trimmed, (0,)))
+    _require_close(padded[0, :, :nodes], bare[0], "a sample changes when it is padded")
 
 
-def _geometry_is_pure(trial: Trial) -> None:
-    if trial.model.geometry is None:
+def _geometry_is_pure(subject: ModelOnTask) -> None:
+    if subject.model.geometry is None:
         raise Skip("it precomputes nothing")
-    mesh = trial.case.train.mesh(0)
+    mesh = subject.toy.train.mesh(0)
     before = mesh.key
-    anew = replace(trial, cache=Cache())
-    first, second = anew.geometry(mesh), anew.geometry(mesh)
+    uncached = replace(subject, cache=Cache())
+    first, second = uncached.geometry(mesh), uncached.geometry(mesh)
     fresh = type(mesh)(mesh.points, mesh.cells, mesh.tags)
     require(fresh.key == before, "geometry() changes the mesh")
     for name, part in first.items():
-        require(
-            len(part.axes) == len(part.value.shape),
-            f"{name}: axes {part.axes} for the shape {part.value.shape}",
-        )
-        require(
-            np.array_equal(_dense(part), _dense(second[name]), equal_nan=True),
-            f"{name}: two calls differ",
-        )
+        axes, shape = part.axes, part.value.shape
+        require(len(axes) == len(shape), f"{name}: axes {axes} for the shape {shape}")
+        is_same = np.array_equal(_dense(part), _dense(second[name]), equal_nan=True)
+        require(is_same, f"{name}: two calls differ")
 
 
-def _dense(part: Part) -> np.ndarray:
+def _dense(part: Part) -> Array:
     return np.asarray(part.value if isinstance(part.value, np.ndarray) else part.value.todense())
 
 
-def _inputs_are_left_alone(trial: Trial) -> None:
-    batch = trial.batch(trial.case.train, BATCH)
+def _inputs_are_left_alone(subject: ModelOnTask) -> None:
+    batch = subject.batch(subject.toy.train, BATCH)
     names = ("window", "static", "scalars", "points", "tags")
-    before = {name: getattr(batch, name).clone() for name in names}
-    dense = {
-        name: value.clone()
-        for name, value in batch.geometry.items()
-        if value.layout == torch.strided
-    }
-    answer(trial.module, batch)
-    changed = [name for name in names if not torch.equal(before[name], getattr(batch, name))]
-    changed += [
-        f"geometry {name}"
-        for name, value in dense.items()
-        if not torch.equal(value, batch.geometry[name])
-    ]
+    values: dict[str, torch.Tensor] = {name: getattr(batch, name) for name in names}
+    for name, value in batch.geometry.items():
+        if value.layout == torch.strided:
+            values[f"geometry {name}"] = value
+    before = {name: value.clone() for name, value in values.items()}
+    predict(subject.module, batch)
+    changed = [name for name, value in values.items() if not torch.equal(before[name], value)]
     require(not changed, f"the module writes into its batch: {', '.join(changed)}")
 
 
-def _the_core_can_train_it(trial: Trial) -> None:
+def _the_core_can_train_it(subject: ModelOnTask) -> None:
     with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
-        outcome = fit(trial.job(trial.build(seed=0), folder=Path(folder), steps=1))
+        outcome = fit(subject.job(subject.build(seed=0), folder=Path(folder), steps=1))
     require(not outcome.reason, outcome.reason)
     scores = [row["valid"] for row in outcome.progress.curve if "valid" in row]
-    require(
-        bool(scores) and all(math.isfinite(score) for score in scores),
-        f"validation scores {scores}",
-    )
+    are_finite = bool(scores) and all(math.isfinite(score) for score in scores)
+    require(are_finite, f"validation scores {scores}")
 
 
-def _preset(model: Model, name: str, accepted: Mapping[str, Case], cache: Cache) -> None:
+def _preset_works(model: Model, name: str, accepted: Mapping[str, ToyTask], cache: Cache) -> None:
     if not accepted:
         raise Skip("it declines every task")
-    trial = make_trial(model, name, next(iter(accepted.values())), cache)
-    _has_the_declared_shape(trial)
-    _is_finite(trial)
+    subject = set_up(model, name, next(iter(accepted.values())), cache)
+    _has_the_declared_shape(subject)
+    _is_finite(subject)
 
 
 def _require_close(a: torch.Tensor, b: torch.Tensor, complaint: str) -> None:
@@ -368,28 +336,22 @@ def _require_close(a: torch.Tensor, b: torch.Tensor, complaint: str) -> None:
         raise Broken(f"{complaint}: by {gap:.2g} where outputs reach {size:.2g}")
 
 
-BEHAVIOUR = (
+DECLARATION = (
+    Rule("M001", "the declaration is complete and its presets are valid", _is_complete),
+    Rule("M002", "it declines with reasons, and every capability is borne out", _capabilities),
+)
+BEHAVIOUR: tuple[Rule[ModelOnTask], ...] = (
     Rule("M004", "the output has the declared shape and type", _has_the_declared_shape),
     Rule("M005", "the output is finite", _is_finite),
-    Rule(
-        "M006",
-        "every parameter of a phase gets a finite gradient",
-        _every_parameter_gets_a_gradient,
-    ),
-    Rule("M007", "samples of a batch do not see one another", _samples_do_not_see_one_another),
-    Rule("M008", "renumbered nodes give renumbered answers", _follows_a_permutation),
-    Rule("M009", "same seed, same answer", _same_seed_gives_the_same_answer),
-    Rule(
-        "M010", "the state survives a round trip through safetensors", _state_survives_a_round_trip
-    ),
+    Rule("M006", "every parameter of a phase gets a finite gradient", _all_get_a_gradient),
+    Rule("M007", "samples of a batch do not see one another", _samples_are_independent),
+    Rule("M008", "renumbered nodes give renumbered outputs", _follows_a_permutation),
+    Rule("M009", "same seed, same output", _same_seed_gives_the_same_output),
+    Rule("M010", "the state survives a round trip through safetensors", _state_can_be_saved),
     Rule("M011", "the module can be placed on any device", _can_be_placed_on_any_device),
-    Rule("M012", "it answers on another mesh", _works_on_another_mesh),
+    Rule("M012", "it predicts on another mesh", _works_on_another_mesh),
     Rule("M013", "padding does not leak", _padding_does_not_leak),
     Rule("M014", "geometry is a pure function with declared axes", _geometry_is_pure),
     Rule("M015", "the batch is left as it was", _inputs_are_left_alone),
-    Rule(
-        "M016",
-        "one step of the training loop ends in a finite validation score",
-        _the_core_can_train_it,
-    ),
+    Rule("M016", "one step of training ends in a finite validation score", _the_core_can_train_it),
 )

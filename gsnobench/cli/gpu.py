@@ -17,14 +17,14 @@ from torch import nn
 
 from gsnobench import plugins
 from gsnobench.batch import Batch
-from gsnobench.check.fixture import Trial, make_trial
-from gsnobench.check.toy_tasks import Case, box_mesh, make_cases
+from gsnobench.check.fixture import ModelOnTask, set_up
+from gsnobench.check.toy_tasks import ToyTask, box_mesh, make_toy_tasks
 from gsnobench.data import Samples
 from gsnobench.errors import RunError
 from gsnobench.files import Cache
+from gsnobench.registry import read_registry
 from gsnobench.training.loader import Loader
 
-MODEL = "gsno"
 CASES = ("steady", "unsteady")
 # largest relative difference from float64: single precision, bfloat16
 PARITY, HALF_PARITY = 1e-4, 5e-2
@@ -78,19 +78,19 @@ def measure(device_name: str, *, compiled: bool = True) -> dict[str, Any]:
     `amp_ok` sum it up.
     """
     device = _device(device_name)
-    model = plugins.load("model", MODEL)
-    cases = {case.name: case for case in make_cases()}
+    model = plugins.load("model", read_registry().checked_model)
+    cases = {toy.name: toy for toy in make_toy_tasks()}
     parity = {}
     for name in CASES:
         for preset in model.presets:
-            bout = _bout(make_trial(model, preset, cases[name], Cache()), cases[name].train, 2)
-            parity[f"{MODEL}@{preset} {name}"] = _parity(bout, device)
-    best = model.default_preset("laptop")
-    bout = _bout(make_trial(model, best, cases["unsteady"], Cache()), cases["unsteady"].train, 2)
+            bout = _bout(set_up(model, preset, cases[name], Cache()), cases[name].train, 2)
+            parity[f"{model.name}@{preset} {name}"] = _parity(bout, device)
+    best = model.default_preset()
+    bout = _bout(set_up(model, best, cases["unsteady"], Cache()), cases["unsteady"].train, 2)
     compilation = _compilation(bout, device) if compiled else {}
-    trial = make_trial(model, best, _large(cases["unsteady"]), Cache())
+    trial = set_up(model, best, _large(cases["unsteady"]), Cache())
     speed = _throughput(
-        _bout(trial, trial.case.train, SAMPLES).placed(device, torch.float32), device
+        _bout(trial, trial.toy.train, SAMPLES).placed(device, torch.float32), device
     )
     return {
         "ok": all(one["single"] < PARITY for one in parity.values()),
@@ -121,7 +121,7 @@ def _device(name: str) -> torch.device:
         ) from error
 
 
-def _bout(trial: Trial, samples: Samples, size: int) -> Bout:
+def _bout(trial: ModelOnTask, samples: Samples, size: int) -> Bout:
     loader: Loader = trial.loader(samples)
     chosen = torch.arange(size)
     batch, target = loader.batch(chosen, torch.zeros_like(chosen), trial.horizon.steps)
@@ -168,7 +168,7 @@ def _difference(found: Answer, exact: Answer) -> float:
     return float(f"{max(ratios):.3g}")
 
 
-def _large(case: Case) -> Case:
+def _large(case: ToyTask) -> ToyTask:
     """The case on a mesh of the size that the workstation track uses; its fields are noise, only
     their cost counts.
     """

@@ -37,7 +37,7 @@ PANEL = 1.7  # inches
 
 def check_animable(task: Task) -> None:
     """Refuse a task with one predicted frame."""
-    if len(task.asked_frames()) < 2:
+    if len(task.predicted_frames()) < 2:
         raise ParamError(
             f"gif: {task.id} has one frame to predict; nothing to animate; leave --gif out"
         )

@@ -107,7 +107,7 @@ def case_of(
         inputs=_inputs(task, loader, index),
         truth=_physical(target, loader)[:, : mesh.size],
         prediction=_physical(prediction, loader)[:, : mesh.size],
-        times=tuple(task.times[frame] for frame in task.asked_frames(windows)),
+        times=tuple(task.times[frame] for frame in task.predicted_frames(windows)),
     )
 
 

@@ -20,7 +20,7 @@ from gsnobench.params import Params
 from gsnobench.plugins import dataset_named, load
 from gsnobench.records import FEATURES, RunSpec
 from gsnobench.registry import Registry, Track, read_registry
-from gsnobench.training.features import offered_preset, with_features
+from gsnobench.training.offered import offered_preset, with_features
 from gsnobench.training.optimisation import TrainParams, steps_per_epoch
 
 SECTIONS = ("model", "train", "data")
@@ -79,7 +79,7 @@ def make_plan(request: Request, registry: Registry | None = None) -> Plan:
     track = registry.track(request.track)
     knobs = _sections(request.knobs or {})
     budget = {name: knobs["train"].pop(name) for name in BUDGETS if name in knobs["train"]}
-    model, preset = _model_and_preset(request)
+    model, preset = _model_and_preset(request, track)
     data = _data(request, knobs["data"])
     task = data.task
     settings = _settings(model, preset, task, registry=registry, knobs=knobs)
@@ -204,10 +204,10 @@ def _sections(knobs: Mapping[str, Any]) -> Sections:
 # ------------------------------------------------------------------------- step 1: model and preset
 
 
-def _model_and_preset(request: Request) -> tuple[Model, str]:
+def _model_and_preset(request: Request, track: Track) -> tuple[Model, str]:
     """The model and the name of its preset."""
     declared: Model = load("model", request.model)
-    name = request.preset or declared.default_preset(request.track)
+    name = request.preset or declared.default_preset(track)
     model = configured(declared, name)
     if name.removesuffix(FEATURES) not in model.presets:
         known = [*model.presets, *(f"{preset}{FEATURES}" for preset in model.presets)]

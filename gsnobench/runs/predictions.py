@@ -73,7 +73,7 @@ def write_predictions(path: Path, samples: Samples, predicted: Array, plan: Plan
     """Predicted frames (S, T, N, C) on the samples' own meshes beside their inputs, as NetCDF."""
     base, mark, _ = samples.task.id.partition("@")
     windowed = samples.task.narrowed(plan.task.t_in, plan.task.t_out)
-    times = tuple(samples.task.times[frame] for frame in windowed.asked_frames())
+    times = tuple(samples.task.times[frame] for frame in windowed.predicted_frames())
     name = f"{base}@{windowed.t_in}-{windowed.t_out}" if mark else base
     task = replace(windowed, id=name, t_in=0, t_out=len(times), times=times, starts=(0,))
     provenance = {"title": plan.title, "source": f"gsnobench run {plan.spec.short}"}
@@ -110,7 +110,7 @@ def _from_netcdf(path: Path, truth: Samples) -> Array:
             raise DataError(
                 f"{path}: holds the splits {', '.join(splits)}; expected predictions of one split"
             )
-        times = [truth.task.times[frame] for frame in truth.task.asked_frames()]
+        times = [truth.task.times[frame] for frame in truth.task.predicted_frames()]
         if len(task.times) != len(times) or not np.allclose(task.times, times):
             raise DataError(
                 f"{path}: holds {len(task.times)} frames of {task.id!r}; expected {len(times)} "
@@ -170,7 +170,7 @@ def _shaped(path: Path, values: Array, truth: Samples) -> Array:
     A file may be padded to its own largest mesh.
     """
     task, count, padded = truth.task, len(truth), int(truth.frames.shape[2])
-    frames, fields = len(task.asked_frames()), len(task.fields)
+    frames, fields = len(task.predicted_frames()), len(task.fields)
     if values.dtype.kind not in "fiu":
         raise DataError(f"{path}: holds values of type {values.dtype}; expected real numbers")
     if values.ndim and len(values) != count:

@@ -29,7 +29,7 @@ def _export_sample(out: Path, truth: Samples, predicted: Array, index: int) -> P
     task, mesh = truth.task, truth.mesh(index)
     trajectory = np.asarray(truth.frames[index])[:, : mesh.size]  # (all frames, N, C)
     entries = []
-    for number, frame in enumerate(task.asked_frames()):
+    for number, frame in enumerate(task.predicted_frames()):
         last_given = frame - number % task.t_out - 1
         columns = dict(_inputs(truth, index))
         if task.t_in:

@@ -1,0 +1,9 @@
+"""From samples to errors: `fit` trains a module, `rollout` predicts with it, `evaluate` scores it.
+
+`normaliser` scales inputs and outputs, `geometry` computes and stacks what a model precomputes on
+meshes, `loader` makes batches of both. `fit` is the only training loop; `optimisation` holds its
+knobs and optimisers, `muon` one of these, `checkpoint` what a resumed run needs. `rollout` is the
+only way to predict. `metrics` are errors in physical units, `evaluate` collects them over a split,
+`bands` splits them by Laplacian modes. `computed_inputs` are inputs that are not learned, `offered`
+offers them to any model. Nothing here knows files of runs, plugins or the command line.
+"""

@@ -1,11 +1,9 @@
-"""Where in the spectrum an error lives: truth and error of test predictions in bands of a mesh's
-Laplacian modes.
-"""
+"""Errors by band: truth and error of predictions in octaves of a mesh's Laplacian modes."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -18,58 +16,61 @@ from gsnobench.training.rollout import Step
 
 OCTAVES = 7  # modes 1, 2-3, 4-7, ... 64-127; a last band holds all that is left
 MODES = 2**OCTAVES - 1
-# eigenbases are not free: where every sample has its own mesh, so many samples must do
-MOST_MESHES = 32
+MOST_MESHES = 32  # eigenbases are expensive: further meshes are left out
 
 
 def band_table(
     steps: Iterable[Step], loader: Loader, cache: Cache
 ) -> dict[str, dict[str, list[float]]]:
-    """Scored field -> "truth" and "error" -> norm in each band over the norm of the whole truth,
-    root mean square over samples.
+    """Scored field -> "truth" and "error" -> norm in each band, relative to the whole truth.
 
-    Norms are weighted by area, as the modes are orthonormal: the squares of a table add up to the
-    square of the whole. A field that lives on part of a mesh has no entry: the modes of the mesh
-    are not its own.
+    The table holds root mean squares over samples. Norms are weighted by area, for which the modes
+    are orthonormal: the squares of a table add up to the square of the whole. A field on part of a
+    mesh has no entry: the modes of the whole mesh are not orthonormal there.
     """
     task = loader.task
     scored = {
         name: list(group)
         for name, group in task.scored.items()
-        if {task.fields[one].support for one in group} == {"all"}
+        if {task.fields[position].support for position in group} == {"all"}
     }
-    energies: dict[str, list[Array]] = defaultdict(list)  # field -> (2, bands) a window
+    energies: dict[str, list[Array]] = defaultdict(list)  # field -> (2, bands) per window
+    for basis, truth, error in _decomposable(steps if scored else (), loader, cache):
+        for name, group in scored.items():
+            pair = np.stack([band_energies(basis, values[..., group]) for values in (truth, error)])
+            energies[name].append(pair / max(pair[0].sum(), 1e-30))
+    means = {name: np.sqrt(np.mean(pairs, axis=0)) for name, pairs in energies.items()}
+    return {
+        name: {"truth": _digits(truth), "error": _digits(error)}
+        for name, (truth, error) in means.items()
+    }
+
+
+def _decomposable(
+    steps: Iterable[Step], loader: Loader, cache: Cache
+) -> Iterator[tuple[Basis, Array, Array]]:
+    """Modes, truth and error of each window, (T, N, C) both; of the first meshes if there are many.
+
+    Windows of a mesh that has no basis are left out.
+    """
     bases: dict[str, Basis] = {}
-    for step in steps if scored else ():
-        for place, index in enumerate(step.indices.tolist()):
+    for step in steps:
+        for position, index in enumerate(step.indices.tolist()):
             mesh = loader.samples.mesh(index)
             if mesh.key not in bases and len(bases) < MOST_MESHES:
                 bases[mesh.key] = _basis(mesh, cache)
             if mesh.key in bases:
-                truth = step.target[place, :, : mesh.size].double().cpu().numpy()  # (T, N, C)
-                error = step.prediction[place, :, : mesh.size].double().cpu().numpy() - truth
-                for name, group in scored.items():
-                    pair = np.stack(
-                        [
-                            band_energies(bases[mesh.key], values[..., group])
-                            for values in (truth, error)
-                        ]
-                    )
-                    energies[name].append(pair / max(pair[0].sum(), 1e-30))
-    means = {name: np.sqrt(np.mean(pairs, axis=0)) for name, pairs in energies.items()}
-    return {
-        name: {
-            part: [rounded(one) for one in norms.tolist()]
-            for part, norms in zip(("truth", "error"), pair, strict=True)
-        }
-        for name, pair in means.items()
-    }
+                truth = step.target[position, :, : mesh.size].double().cpu().numpy()
+                error = step.prediction[position, :, : mesh.size].double().cpu().numpy() - truth
+                yield bases[mesh.key], truth, error
+
+
+def _digits(norms: Array) -> list[float]:
+    return [rounded(norm) for norm in norms.tolist()]
 
 
 def band_energies(basis: Basis, values: Array) -> Array:
-    """Squared norm of (T, N, c) in each band, (OCTAVES + 1,); a small mesh leaves the last bands
-    empty.
-    """
+    """Squared norm of (T, N, c) in each band, (OCTAVES + 1,); small meshes lack the last bands."""
     coefficients = np.einsum("kn,tnc->ktc", basis.analysis, values, optimize=True)
     by_mode = np.square(coefficients).sum(axis=(1, 2))  # (k,)
     octave = np.log2(np.arange(1, len(by_mode) + 1)).astype(int)  # exact at powers of two

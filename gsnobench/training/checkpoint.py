@@ -1,10 +1,9 @@
-"""What a run needs to go on exactly where it was cut: progress, weights, optimiser, best weights;
-written atomically.
-"""
+"""What a run needs to resume exactly: progress, weights, optimiser, best and averaged weights."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,11 +20,26 @@ from gsnobench.home import RunFolder
 
 @dataclass
 class Clock:
-    """CPU and wall seconds of training; validation is kept apart."""
+    """CPU and wall seconds of training; validation is counted apart."""
 
     train_cpu_s: float = 0.0
     train_s: float = 0.0
     validate_cpu_s: float = 0.0
+
+    @contextmanager
+    def training(self) -> Iterator[None]:
+        """Count the time of this block as training."""
+        cpu, wall = time.process_time(), time.perf_counter()
+        yield
+        self.train_cpu_s += time.process_time() - cpu
+        self.train_s += time.perf_counter() - wall
+
+    @contextmanager
+    def validation(self) -> Iterator[None]:
+        """Count the time of this block as validation."""
+        cpu = time.process_time()
+        yield
+        self.validate_cpu_s += time.process_time() - cpu
 
 
 @dataclass
@@ -33,13 +47,28 @@ class Progress:
     """How far training has come."""
 
     phase: int = 0
-    step: int = 0
-    loss_sum: float = 0.0
+    step: int = 0  # of the phase
+    loss_sum: float = 0.0  # of the epoch
     loss_count: int = 0
-    best: float = math.inf
+    best: float = math.inf  # validation score of the phase
     best_step: int = -1
-    curve: list[dict[str, Any]] = field(default_factory=list)
+    curve: list[dict[str, Any]] = field(default_factory=list)  # one entry per epoch
     clock: Clock = field(default_factory=Clock)
+
+    def add_loss(self, loss: float) -> None:
+        """Add the loss of a step to the epoch's mean."""
+        self.loss_sum, self.loss_count = self.loss_sum + loss, self.loss_count + 1
+
+    def take_mean_loss(self) -> float:
+        """The mean loss of the epoch; the next epoch begins at zero."""
+        mean = self.loss_sum / max(self.loss_count, 1)
+        self.loss_sum, self.loss_count = 0.0, 0
+        return mean
+
+    def start_next_phase(self) -> None:
+        """Begin the next phase at step 0 without a best score."""
+        self.phase, self.step = self.phase + 1, 0
+        self.best, self.best_step = math.inf, -1
 
 
 @dataclass
@@ -47,12 +76,12 @@ class Checkpoint:
     """Everything beside the module that a resumed run needs."""
 
     progress: Progress = field(default_factory=Progress)
-    optimiser: dict[str, Any] | None = None
-    best: dict[str, torch.Tensor] | None = None
-    average: dict[str, torch.Tensor] | None = None
+    optimiser: dict[str, Any] | None = None  # state of the phase's optimiser
+    best: dict[str, torch.Tensor] | None = None  # weights with the best validation score
+    average: dict[str, torch.Tensor] | None = None  # exponential moving average of the weights
 
     def write(self, folder: Path, module: nn.Module) -> None:
-        """Save atomically: a kill leaves the previous checkpoint."""
+        """Save atomically: a killed process leaves the previous checkpoint."""
         body = {
             "progress": {**vars(self.progress), "clock": vars(self.progress.clock)},
             "module": module.state_dict(),
@@ -64,21 +93,22 @@ class Checkpoint:
             torch.save(body, part)
 
     def follow(self, module: nn.Module, decay: float, step: int) -> None:
-        """Let the averaged weights follow the live ones, with a short memory at the start."""
-        now = min(decay, (1 + step) / (10 + step))
+        """Move the averaged weights towards the trained ones, faster in the first steps."""
+        slow = min(decay, (1 + step) / (10 + step))
+        weights = {name: value.detach() for name, value in module.named_parameters()}
         if self.average is None:
-            self.average = {
-                name: value.detach().clone() for name, value in module.named_parameters()
-            }
-        for name, value in module.named_parameters():
-            self.average[name].lerp_(value.detach(), 1 - now)
+            self.average = {name: value.clone() for name, value in weights.items()}
+        for name, value in weights.items():
+            self.average[name].lerp_(value, 1 - slow)
 
     @contextmanager
     def averaged(self, module: nn.Module) -> Iterator[None]:
         """The module holds the averaged weights inside this block, if there are any."""
         self._swap(module)
-        yield
-        self._swap(module)
+        try:
+            yield
+        finally:
+            self._swap(module)
 
     def _swap(self, module: nn.Module) -> None:
         if self.average is not None:
@@ -97,16 +127,14 @@ def read_checkpoint(folder: Path, module: nn.Module, device: torch.device) -> Ch
         raise DataError(
             f"{path}: unreadable checkpoint ({error}); repeat the run with --force"
         ) from error
-    values = body["progress"]
     load_state(module, body["module"])
-    progress = Progress(**{**values, "clock": Clock(**values["clock"])})
+    progress = Progress(**body["progress"])
+    progress.clock = Clock(**body["progress"]["clock"])
     return Checkpoint(progress, body["optimiser"], body["best"], body["average"])
 
 
 def load_state(module: nn.Module, state: Mapping[str, torch.Tensor]) -> None:
-    """Load weights; buffers take the size they have in the file, since closed-form phases decide
-    it.
-    """
+    """Load weights; buffers get the size they have in the file, as closed-form phases decide it."""
     for name, value in state.items():
         owner_name, _, leaf = name.rpartition(".")
         owner = module.get_submodule(owner_name)

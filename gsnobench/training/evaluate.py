@@ -1,10 +1,9 @@
-"""Scores of a trained module on a split: per sample first, in physical units, with the figures that
-a board needs.
-"""
+"""Scores of a trained module on a split: per sample first, in physical units."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +24,7 @@ class Evaluation:
 
     samples: Mapping[str, Mapping[str, Array]]  # field -> metric -> (S,)
     frames: Mapping[str, Array]  # scored field -> (S, T)
-    inference_s: float  # a sample, wall, warm
+    inference_s: float  # wall seconds per sample, after a warm-up
 
     @property
     def headline(self) -> Array:
@@ -33,33 +32,33 @@ class Evaluation:
         return self.samples["headline"]["rel_l2"]
 
     def scores(self) -> dict[str, dict[str, float]]:
-        """Means over samples; `max` is the largest."""
+        """Means over samples; the metric `max` is the largest over samples."""
+
+        def score(metric: str, values: Array) -> float:
+            return float(values.max() if metric == "max" else values.mean())
+
         return {
-            name: {
-                metric: float(values.max() if metric == "max" else values.mean())
-                for metric, values in table.items()
-            }
+            name: {metric: score(metric, values) for metric, values in table.items()}
             for name, table in self.samples.items()
         }
 
     def sample_table(self, task: Task) -> dict[str, dict[str, list[float]]]:
-        """Per-sample errors of the scored fields with four digits: enough to recompute every table."""
-        wanted = ("rel_l2", "rel_l2_raw")
-        return {
-            name: {
-                metric: [rounded(value) for value in self.samples[name][metric].tolist()]
-                for metric in wanted
-            }
-            for name in task.scored
-        }
+        """Errors per sample of the scored fields, four digits: every board can be recomputed."""
+
+        def column(name: str, metric: str) -> list[float]:
+            return [rounded(value) for value in self.samples[name][metric].tolist()]
+
+        metrics = ("rel_l2", "rel_l2_raw")
+        return {name: {metric: column(name, metric) for metric in metrics} for name in task.scored}
 
     def frame_table(self) -> dict[str, dict[str, list[float]]]:
         """Quantiles over samples of the error of each frame."""
+
+        def curve(table: Array, percent: int) -> list[float]:
+            return [rounded(value) for value in np.quantile(table, percent / 100, axis=0).tolist()]
+
         return {
-            name: {
-                f"q{q}": [rounded(value) for value in np.quantile(table, q / 100, axis=0).tolist()]
-                for q in (10, 50, 90)
-            }
+            name: {f"q{percent}": curve(table, percent) for percent in (10, 50, 90)}
             for name, table in self.frames.items()
         }
 
@@ -72,33 +71,34 @@ def evaluate_split(
     metrics: tuple[Metric, ...] = (),
 ) -> Evaluation:
     """All metrics on all samples."""
-    # warm up, so that the timing below is of a warm model
-    next(walk(module, loader, frames, batch_size))
+    with closing(walk(module, loader, frames, batch_size)) as warm_up:
+        next(warm_up)  # the first call is slow and must not be in the timing below
     return collect(walk(module, loader, frames, batch_size), loader, metrics)
 
 
 def collect(steps: Iterable[Step], loader: Loader, metrics: tuple[Metric, ...] = ()) -> Evaluation:
-    """All metrics of evaluated batches, wherever their predictions come from."""
+    """All metrics of evaluated batches, whatever made their predictions."""
     starts = len(loader.samples.task.starts)
-    collected: dict[str, dict[str, list[torch.Tensor]]] = {}
-    by_frame: dict[str, list[torch.Tensor]] = {}
+    by_metric: dict[str, dict[str, list[torch.Tensor]]] = {}  # field -> metric -> batches of (B,)
+    by_frame: dict[str, list[torch.Tensor]] = {}  # scored field -> batches of (B, T)
     seconds = 0.0
     for step in steps:
         seconds += step.seconds
         scored = loader.scored_nodes(step.indices)
         errors = sample_errors(step.prediction, step.target, scored, loader.task)
         errors["headline"] |= {
-            one.name: one.compute(step.prediction, step.target, step.batch) for one in metrics
+            metric.name: metric.compute(step.prediction, step.target, step.batch)
+            for metric in metrics
         }
         for name, table in errors.items():
-            for metric, values in table.items():
-                collected.setdefault(name, {}).setdefault(metric, []).append(values.cpu())
+            for metric_name, values in table.items():
+                by_metric.setdefault(name, {}).setdefault(metric_name, []).append(values.cpu())
         for name, values in frame_errors(step.prediction, step.target, scored, loader.task).items():
             by_frame.setdefault(name, []).append(values.cpu())
     return Evaluation(
         samples={
             name: {metric: _per_sample(values, starts) for metric, values in table.items()}
-            for name, table in collected.items()
+            for name, table in by_metric.items()
         },
         frames={name: _per_sample(values, starts) for name, values in by_frame.items()},
         inference_s=seconds / (len(loader) * starts),
@@ -106,7 +106,7 @@ def collect(steps: Iterable[Step], loader: Loader, metrics: tuple[Metric, ...] =
 
 
 def _per_sample(values: list[torch.Tensor], starts: int) -> Array:
-    """Mean over the starts of a trajectory: it is the statistical unit."""
+    """Mean over the starts of a trajectory, which is the statistical unit: (S, ...)."""
     joined = torch.cat(values).double().numpy()
     return joined.reshape(-1, starts, *joined.shape[1:]).mean(axis=1)
 

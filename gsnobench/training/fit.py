@@ -1,5 +1,8 @@
-"""rollout() and fit(): the only training loop. A step depends on (seed, phase, step) alone, so a
-resumed run is the same run.
+"""fit(), the only training loop.
+
+A step depends on (seed, phase, step) alone, so an interrupted and resumed run gives the same
+weights as a run without interruption. Read from top to bottom: a Job, its phases, one step of a
+phase, what a step draws, its loss, and the validation that selects weights.
 """
 
 from __future__ import annotations
@@ -29,12 +32,17 @@ from gsnobench.training.optimisation import (
     rate,
     rate_groups,
     steps_per_epoch,
+    trained_parameters,
 )
 from gsnobench.training.rollout import headline, rollout, windows
 
-MOST_VALIDATIONS = 60  # a run: enough to select weights, cheap beside the training
-CHECKPOINT_S = 20.0  # seconds between two checkpoints; GSNOBENCH_CHECKPOINT_S overrides
-EXPLODED = 1e4  # a relative error beyond this does not come back
+MOST_VALIDATIONS = 60  # per phase: enough to select weights, cheap beside the training
+CHECKPOINT_S = 20.0  # seconds between two checkpoints; GSNOBENCH_CHECKPOINT_S overrides it
+EXPLODED = 1e4  # a model with a larger relative error does not recover
+
+
+def _ignore(*_: object) -> None:
+    """The default of both callbacks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,21 +53,21 @@ class Job:
     train: Loader
     valid: Loader
     phases: tuple[Phase, ...]
-    steps: Mapping[str, int]
+    steps: Mapping[str, int]  # phase -> optimiser steps
     horizon: Horizon
-    frames: int  # to predict in all
+    frames: int  # to predict in all, by as many calls of the module as it takes
     params: TrainParams
     seed: int
-    folder: Path
-    on_epoch: Callable[[str, int, Mapping[str, float]], None] = lambda phase, epoch, scores: None
-    on_step: Callable[[int, int, float], None] = lambda step, total, best: None
+    folder: Path  # of the checkpoint
+    on_epoch: Callable[[str, int, Mapping[str, float]], None] = _ignore  # phase, epoch, scores
+    on_step: Callable[[int, int, float], None] = _ignore  # step, steps in all, best score
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How training ended: the module holds the best weights on validation."""
+    """How training ended; the module then holds the weights with the best validation score."""
 
-    reason: str  # empty: well
+    reason: str  # why it diverged; empty if it did not
     progress: Progress
 
 
@@ -69,101 +77,81 @@ def fit(job: Job) -> Outcome:
     progress = state.progress
     while progress.phase < len(job.phases):
         phase = job.phases[progress.phase]
-        reason = (
-            _solve(job, phase, progress) if phase.solve is not None else _descend(job, phase, state)
-        )
+        is_closed_form = phase.solve is not None
+        reason = _solve(job, phase, progress) if is_closed_form else _descend(job, phase, state)
         if reason:
             return Outcome(reason, progress)
-        progress.phase, progress.step, progress.best, progress.best_step = (
-            progress.phase + 1,
-            0,
-            math.inf,
-            -1,
-        )
+        progress.start_next_phase()
         state.optimiser, state.best = None, None
         state.write(job.folder, job.module)
     return Outcome("", progress)
 
 
-def fit_view(job: Job) -> Fit:
-    """What closed-form phases and preparations see: training and validation, never test."""
-    loaders = {"train": job.train, "valid": job.valid}
-
-    def batches(split: Split) -> Iterator[tuple[Batch, torch.Tensor]]:
-        loader = loaders[split]
-        for indices, starts in windows(loader, job.params.batch, _starts_to_learn_from(job)):
-            batch, target = loader.batch(indices, starts, job.horizon.steps)
-            yield batch, loader.normaliser.output.encode(target)
-
-    return Fit(
-        task=job.train.task, train=job.train.samples, valid=job.valid.samples, batches=batches
-    )
-
-
-def _starts_to_learn_from(job: Job) -> Sequence[int]:
-    """The evaluated starts; for a model that is called several times also later ones, where its
-    later calls begin.
-    """
-    starts = job.train.starts
-    if job.horizon.steps >= job.frames:
-        return starts
-    last = int(job.train.samples.frames.shape[1]) - job.horizon.window - job.horizon.steps
-    return sorted({*starts, *range(0, last + 1, max(1, job.horizon.steps // 4))})
+# ---------------------------------------------------------------------------- two kinds of phases
 
 
 def _solve(job: Job, phase: Phase, progress: Progress) -> str:
+    """A closed-form phase; returns why it failed, or nothing."""
     assert phase.solve is not None
-    cpu, wall = time.process_time(), time.perf_counter()
-    with torch.no_grad():
+    with progress.clock.training(), torch.no_grad():
         phase.solve(job.module, fit_view(job))
-    progress.clock.train_cpu_s += time.process_time() - cpu
-    progress.clock.train_s += time.perf_counter() - wall
     score = _validation_score(job, phase, progress)
     progress.curve.append({"phase": phase.name, "epoch": 1, "step": 0, "valid": score})
     job.on_epoch(phase.name, 1, {"valid": score})
     return "" if math.isfinite(score) else f"{phase.name}: the validation error is not finite"
 
 
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """A phase of gradient descent: what its steps share."""
+
+    job: Job
+    phase: Phase
+    state: Checkpoint
+    module: nn.Module  # the job's, compiled if requested
+    trained: list[nn.Parameter]
+    optimiser: torch.optim.Optimizer
+
+    @property
+    def progress(self) -> Progress:
+        return self.state.progress
+
+    @property
+    def total(self) -> int:
+        """Steps of the phase."""
+        return self.job.steps[self.phase.name]
+
+    @property
+    def done(self) -> float:
+        """Share of the steps that have been made."""
+        return self.progress.step / self.total
+
+    @property
+    def epoch_steps(self) -> int:
+        """Steps per epoch."""
+        train = self.job.train
+        return steps_per_epoch(len(train), len(train.starts), self.job.params)
+
+
 def _descend(job: Job, phase: Phase, state: Checkpoint) -> str:
-    """One phase of gradient descent; returns why it diverged, or nothing."""
-    params, progress, total = job.params, state.progress, job.steps[phase.name]
-    if phase.prepare is not None and progress.step == 0:
-        phase.prepare(job.module, fit_view(job))
-    module: nn.Module = torch.compile(job.module) if params.compile else job.module  # type: ignore[assignment]
-    trained = [
-        one for one in (phase.parameters or nn.Module.parameters)(job.module) if one.requires_grad
-    ]
-    optimiser = make_optimiser(
-        rate_groups(job.module, trained, phase.rates), params, job.train.device
-    )
-    if state.optimiser is not None:
-        optimiser.load_state_dict(state.optimiser)
-    an_epoch = steps_per_epoch(len(job.train), len(job.train.starts), params)
-    every = max(1, math.ceil(total / an_epoch / MOST_VALIDATIONS))  # epochs between validations
+    """A phase of gradient descent; returns why it diverged, or nothing."""
+    descent = _begin(job, phase, state)
+    progress, total, epoch_steps = descent.progress, descent.total, descent.epoch_steps
     patience = float(os.environ.get("GSNOBENCH_CHECKPOINT_S", CHECKPOINT_S))
     saved = time.perf_counter()
-    module.train()
+    descent.module.train()
     while progress.step < total:
-        cpu, wall = time.process_time(), time.perf_counter()
-        loss = _step(job, phase, module, trained, optimiser, progress, state)
-        progress.step += 1
-        progress.loss_sum, progress.loss_count = progress.loss_sum + loss, progress.loss_count + 1
-        progress.clock.train_cpu_s += time.process_time() - cpu
-        progress.clock.train_s += time.perf_counter() - wall
+        with progress.clock.training():
+            progress.add_loss(_step(descent))
+            progress.step += 1
         job.on_step(progress.step, total, progress.best)
         is_last = progress.step == total
-        if progress.step % an_epoch == 0 or is_last:
-            reason = _end_epoch(
-                job,
-                phase,
-                state,
-                an_epoch,
-                validate=is_last or progress.step // an_epoch % every == 0,
-            )
+        if progress.step % epoch_steps == 0 or is_last:
+            reason = _end_epoch(descent)
             if reason:
                 return reason
         if time.perf_counter() - saved > patience and not is_last:
-            state.optimiser = optimiser.state_dict()
+            state.optimiser = descent.optimiser.state_dict()
             state.write(job.folder, job.module)
             saved = time.perf_counter()
     if state.best is None:
@@ -172,139 +160,186 @@ def _descend(job: Job, phase: Phase, state: Checkpoint) -> str:
     return ""
 
 
-def _step(
-    job: Job,
-    phase: Phase,
-    module: nn.Module,
-    trained: list[nn.Parameter],
-    optimiser: torch.optim.Optimizer,
-    progress: Progress,
-    state: Checkpoint,
-) -> float:
+def _begin(job: Job, phase: Phase, state: Checkpoint) -> Descent:
+    """Prepare the module and its optimiser, in the state of the checkpoint."""
+    if phase.prepare is not None and state.progress.step == 0:
+        phase.prepare(job.module, fit_view(job))
+    module: nn.Module = job.module
+    if job.params.compile:
+        module = torch.compile(job.module)  # type: ignore[assignment]
+    trained = trained_parameters(phase, job.module)
+    groups = rate_groups(job.module, trained, phase.rates)
+    optimiser = make_optimiser(groups, job.params, job.train.device)
+    if state.optimiser is not None:
+        optimiser.load_state_dict(state.optimiser)
+    return Descent(job, phase, state, module, trained, optimiser)
+
+
+def fit_view(job: Job) -> Fit:
+    """What closed-form phases and preparations see: training and validation data, never test."""
+    loaders = {"train": job.train, "valid": job.valid}
+
+    def batches(split: Split) -> Iterator[tuple[Batch, torch.Tensor]]:
+        loader = loaders[split]
+        for indices, starts in windows(loader, job.params.batch, _starts_to_learn_from(job)):
+            batch, target = loader.batch(indices, starts, job.horizon.steps)
+            yield batch, loader.normaliser.output.encode(target)
+
+    train, valid = job.train.samples, job.valid.samples
+    return Fit(task=job.train.task, train=train, valid=valid, batches=batches)
+
+
+def _starts_to_learn_from(job: Job) -> Sequence[int]:
+    """The scored starts; for a model that is called several times also where later calls begin."""
+    starts, horizon = job.train.starts, job.horizon
+    if horizon.steps >= job.frames:
+        return starts
+    last = int(job.train.samples.frames.shape[1]) - horizon.window - horizon.steps
+    return sorted({*starts, *range(0, last + 1, max(1, horizon.steps // 4))})
+
+
+# --------------------------------------------------------------------------------------- one step
+
+
+def _step(descent: Descent) -> float:
     """One optimiser step; returns its loss."""
-    params, done = job.params, progress.step / job.steps[phase.name]
-    # dropout and the like follow the step, not the history
-    torch.manual_seed(mix(job.seed, phase.name, progress.step))
-    draw = torch.Generator().manual_seed(mix(job.seed, phase.name, progress.step, "draw"))
+    job, params, optimiser = descent.job, descent.job.params, descent.optimiser
+    step, name, done = descent.progress.step, descent.phase.name, descent.done
+    torch.manual_seed(mix(job.seed, name, step))  # dropout must not depend on earlier steps
+    draw = torch.Generator().manual_seed(mix(job.seed, name, step, "draw"))
     for group in optimiser.param_groups:
         group["lr"] = params.lr * group.get("share", 1.0) * rate(params, done)
     optimiser.zero_grad(set_to_none=True)
-    value = 0.0
+    total = 0.0
     for part in range(params.accumulate):
-        indices, starts, frames = _draw(
-            job, phase, progress.step * params.accumulate + part, done, draw
-        )
+        number = step * params.accumulate + part
+        drawn = draw_batch(job, descent.phase, number=number, done=done, draw=draw)
         with _precision(job.train.device, params.amp):
-            loss = _loss(job, phase, module, indices, starts, frames, done) / params.accumulate
+            loss = batch_loss(job, descent.phase, descent.module, drawn) / params.accumulate
             loss.backward()
-        value += float(loss.detach())
+        total += float(loss.detach())
     if params.clip > 0:
-        nn.utils.clip_grad_norm_(trained, params.clip)
+        nn.utils.clip_grad_norm_(descent.trained, params.clip)
     optimiser.step()
     if params.average > 0:
-        state.follow(job.module, params.average, progress.step)
-    return value
+        descent.state.follow(job.module, params.average, step)
+    return total
 
 
 @contextmanager
 def _precision(device: torch.device, amp: bool) -> Iterator[None]:
-    """Autocast to bfloat16 on request. On a CPU without oneDNN: it crashes where a virtual machine
-    names AMX but bars it.
+    """Autocast to bfloat16 if requested.
+
+    On a CPU without oneDNN, which crashes on a virtual machine that announces AMX but forbids it.
     """
-    without = (
-        torch.backends.mkldnn.flags(enabled=False)
-        if amp and device.type == "cpu"
-        else nullcontext()
-    )
+    is_risky = amp and device.type == "cpu"
+    without = torch.backends.mkldnn.flags(enabled=False) if is_risky else nullcontext()
     with without, torch.autocast(device.type, dtype=torch.bfloat16, enabled=amp):
         yield
 
 
-def _draw(
-    job: Job, phase: Phase, turn: int, done: float, draw: torch.Generator
-) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """Samples and windows of one batch: epoch permutations; a one-shot model sees the task's
-    starts, others random windows.
+# ----------------------------------------------------------------------------- what a step draws
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """The samples and windows of one batch."""
+
+    indices: torch.Tensor  # (B,)
+    starts: torch.Tensor  # (B,)
+    frames: int  # to predict
+    done: float  # share of the phase's steps that have been made
+
+
+def draw_batch(job: Job, phase: Phase, *, number: int, done: float, draw: torch.Generator) -> Drawn:
+    """The batch of this number: the next part of all training items in the epoch's random order.
+
+    A model that predicts all frames at once sees the scored windows, other models random windows.
     """
-    starts_on_offer = job.train.starts
-    count = len(job.train) * len(starts_on_offer)
-    per_epoch = math.ceil(count / job.params.batch)
-    order = torch.Generator().manual_seed(mix(job.seed, phase.name, turn // per_epoch, "order"))
-    first = (turn % per_epoch) * job.params.batch
-    items = torch.randperm(count, generator=order)[first : first + job.params.batch]
-    indices = items // len(starts_on_offer)
-    starts = torch.tensor(starts_on_offer)[items % len(starts_on_offer)]
-    horizon, steps = job.horizon, job.horizon.steps
-    if steps >= job.frames:
-        return indices, starts, job.frames
+    scored_starts, batch = job.train.starts, job.params.batch
+    count = len(job.train) * len(scored_starts)
+    per_epoch = math.ceil(count / batch)
+    epoch, position = divmod(number, per_epoch)
+    order = torch.Generator().manual_seed(mix(job.seed, phase.name, epoch, "order"))
+    items = torch.randperm(count, generator=order)[position * batch : (position + 1) * batch]
+    indices = items // len(scored_starts)
+    starts = torch.tensor(scored_starts)[items % len(scored_starts)]
+    if job.horizon.steps >= job.frames:
+        return Drawn(indices, starts, job.frames, done)
+    return _random_windows(job, Drawn(indices, starts, job.horizon.steps, done), draw)
+
+
+def _random_windows(job: Job, drawn: Drawn, draw: torch.Generator) -> Drawn:
+    """The same samples; a share of the windows stays at the scored starts, the rest is random."""
+    params, horizon = job.params, job.horizon
     unrolls = (
-        done >= job.params.unroll_after
-        and float(torch.rand((), generator=draw)) < job.params.unroll_share
+        drawn.done >= params.unroll_after
+        and float(torch.rand((), generator=draw)) < params.unroll_share
     )
-    frames = min(job.frames, steps * horizon.unroll if unrolls else steps)
+    frames = min(job.frames, horizon.steps * horizon.unroll if unrolls else horizon.steps)
     last = int(job.train.samples.frames.shape[1]) - horizon.window - frames
-    anywhere = torch.randint(0, last + 1, (len(indices),), generator=draw)
-    stays = torch.rand(len(indices), generator=draw) < job.params.start_share
-    return indices, torch.where(stays, starts.clamp_max(last), anywhere), frames
+    anywhere = torch.randint(0, last + 1, (len(drawn.indices),), generator=draw)
+    stays = torch.rand(len(drawn.indices), generator=draw) < params.start_share
+    starts = torch.where(stays, drawn.starts.clamp_max(last), anywhere)
+    return Drawn(drawn.indices, starts, frames, drawn.done)
 
 
-def _loss(
-    job: Job,
-    phase: Phase,
-    module: nn.Module,
-    indices: torch.Tensor,
-    starts: torch.Tensor,
-    frames: int,
-    done: float,
-) -> torch.Tensor:
-    loader = job.train
-    batch, target = loader.batch(indices, starts, frames)
-    if phase.loss is not None:
-        # it knows the class, compiled or not
-        return phase.loss(job.module, batch, loader.normaliser.output.encode(target), done)
+# --------------------------------------------------------------------------------------- its loss
+
+
+def batch_loss(job: Job, phase: Phase, module: nn.Module, drawn: Drawn) -> torch.Tensor:
+    """The loss of a batch: the phase's own in encoded units, else the core's in physical units."""
+    loader, indices, frames = job.train, drawn.indices, drawn.frames
+    batch, target = loader.batch(indices, drawn.starts, frames)
+    if phase.loss is not None:  # it knows the module's class, so it gets the one not compiled
+        encoded = loader.normaliser.output.encode(target)
+        return phase.loss(job.module, batch, encoded, drawn.done)
     prediction = rollout(module, loader, batch, indices, frames).float()
-    support = loader.scored_nodes(indices).support
+    support = loader.scored_nodes(indices).support  # (1 or B, N, C)
     if job.params.loss == "mse":
         error = (prediction - target) / loader.normaliser.output.scale
-        return (error.square() * support[:, None]).sum() / (
-            support.sum() * frames * len(indices) / support.shape[0]
-        )
+        count = support.sum() * frames * len(indices) / support.shape[0]
+        return (error.square() * support[:, None]).sum() / count
     return relative_l2(prediction, target, support, loader.task).mean()
 
 
-def _end_epoch(job: Job, phase: Phase, state: Checkpoint, an_epoch: int, *, validate: bool) -> str:
-    progress = state.progress
-    loss = progress.loss_sum / max(progress.loss_count, 1)
-    progress.loss_sum, progress.loss_count = 0.0, 0
-    epoch = math.ceil(progress.step / an_epoch)
-    scores = {
-        "loss": loss,
-        "lr": job.params.lr * rate(job.params, progress.step / job.steps[phase.name]),
-    }
+# -------------------------------------------------------------------------- epochs and validation
+
+
+def _end_epoch(descent: Descent) -> str:
+    """Validate if it is time, keep the best weights; returns why the phase diverged, or nothing."""
+    job, phase, progress = descent.job, descent.phase, descent.progress
+    loss = progress.take_mean_loss()
     if not math.isfinite(loss) or loss > EXPLODED:
         return f"{phase.name}: the training loss was {loss:.3g} at step {progress.step}"
-    if validate:
-        with state.averaged(job.module):
+    scores = {"loss": loss, "lr": job.params.lr * rate(job.params, descent.done)}
+    if _is_validated(descent):
+        with descent.state.averaged(job.module):
             scores["valid"] = _validation_score(job, phase, progress)
             if scores["valid"] < progress.best:
                 progress.best, progress.best_step = scores["valid"], progress.step
-                state.best = copy.deepcopy(job.module.state_dict())
+                descent.state.best = copy.deepcopy(job.module.state_dict())
+    epoch = math.ceil(progress.step / descent.epoch_steps)
     progress.curve.append({"phase": phase.name, "epoch": epoch, "step": progress.step, **scores})
     job.on_epoch(phase.name, epoch, scores)
     return ""
 
 
+def _is_validated(descent: Descent) -> bool:
+    """Whether this epoch ends with a validation: the last one does, and at most so many others."""
+    step, total, epoch_steps = descent.progress.step, descent.total, descent.epoch_steps
+    every = max(1, math.ceil(total / epoch_steps / MOST_VALIDATIONS))  # epochs
+    return step == total or step // epoch_steps % every == 0
+
+
 def _validation_score(job: Job, phase: Phase, progress: Progress) -> float:
-    cpu = time.process_time()
-    if phase.score is not None:
-        score = phase.score(job.module, fit_view(job))
-    else:
-        score = headline(job.module, job.valid, job.frames, job.params.batch)
-    progress.clock.validate_cpu_s += time.process_time() - cpu
-    return score
+    with progress.clock.validation():
+        if phase.score is not None:
+            return phase.score(job.module, fit_view(job))
+        return headline(job.module, job.valid, job.frames, job.params.batch)
 
 
-# ------------------------------------------------------------------------------------- small pieces
+# ------------------------------------------------------------------------------------------- seeds
 
 
 def mix(*parts: object) -> int:

@@ -1,9 +1,8 @@
-"""What a model precomputes on meshes: computed once, cached, and stacked into batches by declared
-axes.
-"""
+"""What a model precomputes on meshes: computed once, cached, stacked by its declared axes."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import warnings
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ from gsnobench.params import Params
 def compute_geometry(
     model: Model, params: Params, task: Task, mesh: Mesh, *, summary: Summary, cache: Cache
 ) -> Geometry:
-    """What the model precomputes on a mesh, from the cache if it was computed before."""
+    """What a model precomputes on a mesh, from the cache if it was computed before."""
     if model.geometry is None:
         return {}
     compute = model.geometry
@@ -44,12 +43,11 @@ def compute_geometry(
 
 
 def _array_key(value: Array) -> str:
-    import hashlib
-
     return hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:16]
 
 
 def _to_arrays(geometry: Geometry) -> dict[str, Array]:
+    """A geometry as plain arrays; the array `about` holds axes and shapes as JSON."""
     arrays: dict[str, Array] = {}
     about: dict[str, Any] = {}
     for name, part in geometry.items():
@@ -70,44 +68,41 @@ def _to_arrays(geometry: Geometry) -> dict[str, Array]:
 
 def _from_arrays(arrays: Mapping[str, Array]) -> Geometry:
     geometry: Geometry = {}
-    for name, one in json.loads(arrays["about"].tobytes()).items():
+    for name, entry in json.loads(arrays["about"].tobytes()).items():
         value: Any
-        if one["shape"] is None:
+        if entry["shape"] is None:
             value = arrays[name]
         else:
             triple = (arrays[f"{name}/data"], arrays[f"{name}/indices"], arrays[f"{name}/indptr"])
-            value = scipy.sparse.csr_array(triple, shape=tuple(one["shape"]))
-        geometry[name] = Part(value=value, axes=tuple(one["axes"]), index=one["index"])
+            value = scipy.sparse.csr_array(triple, shape=tuple(entry["shape"]))
+        geometry[name] = Part(value=value, axes=tuple(entry["axes"]), index=entry["index"])
     return geometry
 
 
-# ------------------------------------------------------------------------ geometry of many, stacked
+# ------------------------------------------------------------------------- geometry of all meshes
 
 
 @dataclass(frozen=True, eq=False)
 class GeometryStack:
-    """The geometry of all meshes of a split: shared ones held once, others padded by axis and
-    picked per batch.
-    """
+    """The geometry of all meshes of a split, padded by axis; a shared mesh is stored once."""
 
-    dense: Mapping[str, torch.Tensor]  # (1 or S, ...)
-    sparse: Mapping[str, tuple[torch.Tensor, ...]]  # one CSR matrix a mesh, padded shape
-    shift: Mapping[str, int]  # index tensors: size of the node set they point into
-    shared: bool
+    dense: dict[str, torch.Tensor]  # (1 or S, ...)
+    sparse: Mapping[str, tuple[torch.Tensor, ...]]  # one CSR matrix per mesh, padded shape
+    shift: Mapping[str, int]  # index tensor -> size of the node set it points into
+    shared: bool  # all samples hold the same mesh
 
     def pick(self, indices: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Geometry of a batch; index tensors are shifted to count as `Batch.flat` does."""
+        """Geometry of a batch; index tensors are shifted to the numbering of `Batch.flat`."""
         if self.shared:
-            return {**self.dense, **{name: matrices[0] for name, matrices in self.sparse.items()}}
+            return self.dense | {name: matrices[0] for name, matrices in self.sparse.items()}
         picked = {name: value[indices] for name, value in self.dense.items()}
         for name, size in self.shift.items():
             offset = torch.arange(len(indices), device=indices.device) * size
             picked[name] = picked[name] + offset.reshape(-1, *[1] * (picked[name].dim() - 1))
-        chosen = indices.tolist()
-        return picked | {
-            name: _block_diagonal([matrices[i] for i in chosen])
-            for name, matrices in self.sparse.items()
-        }
+        samples = indices.tolist()
+        for name, matrices in self.sparse.items():
+            picked[name] = _block_diagonal([matrices[index] for index in samples])
+        return picked
 
 
 def stack_geometry(
@@ -136,31 +131,25 @@ def stack_geometry(
 
 
 def padded(value: Array, shape: tuple[int, ...]) -> torch.Tensor:
-    kind = (
-        torch.float32
-        if np.issubdtype(value.dtype, np.floating)
-        else torch.bool
-        if value.dtype == bool
-        else torch.int64
-    )
+    """The value in the first corner of a tensor of zeros: float32, bool or int64."""
+    kind = torch.bool if value.dtype == bool else torch.int64
+    if np.issubdtype(value.dtype, np.floating):
+        kind = torch.float32
     full = torch.zeros(shape, dtype=kind)
-    full[tuple(slice(size) for size in value.shape)] = torch.from_numpy(
-        np.ascontiguousarray(value)
-    ).to(kind)
+    corner = tuple(slice(size) for size in value.shape)
+    full[corner] = torch.from_numpy(np.ascontiguousarray(value)).to(kind)
     return full
 
 
 def _csr(
     value: scipy.sparse.csr_array, shape: tuple[int, ...], device: torch.device | str
 ) -> torch.Tensor:
+    """A sparse matrix as a torch tensor of this shape; rows and columns of padding are empty."""
     value = value.copy()
-    # a product of two matrices leaves its columns unsorted, which torch refuses
-    value.sum_duplicates()
-    # padding rows are empty
-    rows = np.concatenate([value.indptr, np.full(shape[0] - value.shape[0], value.indptr[-1])])
-    starts, columns = (
-        torch.from_numpy(np.asarray(array, dtype=np.int64)) for array in (rows, value.indices)
-    )
+    value.sum_duplicates()  # sorts, too: torch refuses the unsorted columns of a product
+    padding = np.full(shape[0] - value.shape[0], value.indptr[-1])
+    starts = torch.from_numpy(np.concatenate([value.indptr, padding]).astype(np.int64))
+    columns = torch.from_numpy(value.indices.astype(np.int64))
     data = torch.from_numpy(np.asarray(value.data, dtype=np.float32))
     with torch.sparse.check_sparse_tensor_invariants(True), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
@@ -168,15 +157,13 @@ def _csr(
 
 
 def _block_diagonal(matrices: Sequence[torch.Tensor]) -> torch.Tensor:
+    """One CSR matrix with these blocks of equal shape."""
     height, width = matrices[0].shape
-    filled = (
-        torch.tensor([0, *[matrix.values().shape[0] for matrix in matrices]]).cumsum(0).tolist()
-    )
+    counts = [matrix.values().shape[0] for matrix in matrices]
+    filled = torch.tensor([0, *counts]).cumsum(0).tolist()  # entries above each block
     rows = torch.cat([m.crow_indices()[int(b > 0) :] + filled[b] for b, m in enumerate(matrices)])
     columns = torch.cat([m.col_indices() + b * width for b, m in enumerate(matrices)])
     values = torch.cat([m.values() for m in matrices])
-    # the blocks were checked when they were made
-    with torch.sparse.check_sparse_tensor_invariants(False):
-        return torch.sparse_csr_tensor(
-            rows, columns, values, size=(height * len(matrices), width * len(matrices))
-        )
+    size = (height * len(matrices), width * len(matrices))
+    with torch.sparse.check_sparse_tensor_invariants(False):  # the blocks were checked when made
+        return torch.sparse_csr_tensor(rows, columns, values, size=size)

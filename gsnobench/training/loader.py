@@ -1,6 +1,4 @@
-"""Samples -> batches on a device: encoding, padding, and the geometry of every mesh stacked by its
-declared axes.
-"""
+"""Samples -> batches on a device: encoded, padded, with the stacked geometry of their meshes."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ import psutil
 import torch
 
 from gsnobench.batch import Batch
-from gsnobench.data import Array, ArrayLike, Mesh, Samples, Task
+from gsnobench.data import Array, ArrayLike, Field, Mesh, Samples, Task
 from gsnobench.declare import Geometry
 from gsnobench.meshes.operators import lumped_mass
 from gsnobench.training.geometry import padded, stack_geometry
@@ -20,9 +18,7 @@ from gsnobench.training.normaliser import Normaliser
 
 
 class Loader:
-    """Batches of one split. Data lie on the device once when they fit; targets are centred physical
-    values.
-    """
+    """Batches of a split; data stay on the device if they fit, targets are centred and physical."""
 
     def __init__(
         self,
@@ -37,28 +33,24 @@ class Loader:
         self.samples, self.task, self.device = samples, task, torch.device(device)
         self.normaliser = normaliser.to(device)
         self.shared = len(samples.meshes) == 1
-        self.reference = torch.tensor([one.reference for one in task.fields], device=device)  # (C,)
-        self._static_reference = torch.tensor([one.reference for one in task.static], device=device)
-        nodes = int(samples.frames.shape[2])
+        self.reference = _references(task.fields).to(device)  # (C,)
+        self._static_reference = _references(task.static).to(device)  # (F,)
+        nodes, meshes = int(samples.frames.shape[2]), samples.meshes
+
+        def stacked(values: list[Array]) -> torch.Tensor:
+            """One value per mesh, (n, ...) each, padded to all nodes: (1 or S, N, ...)."""
+            shape = (nodes, *values[0].shape[1:])
+            return torch.stack([padded(value, shape) for value in values]).to(device)
+
         self.geometry = stack_geometry(geometries, nodes, device)
-        meshes = samples.meshes
-        points = torch.stack([padded(mesh.points, (nodes, mesh.dim)) for mesh in meshes]).to(device)
+        points = stacked([mesh.points for mesh in meshes])
         self.points = self.normaliser.points.encode(points)  # (1 or S, N, d)
-        self.tags = torch.stack(
-            [padded(mesh.tag_matrix(task.tags), (nodes, len(task.tags))) for mesh in meshes]
-        ).to(device)
-        supports = [np.stack([one.nodes(mesh) for one in task.fields], axis=1) for mesh in meshes]
-        shape = (nodes, len(task.fields))
-        # (1 or S, N, C)
-        self.support = torch.stack([padded(value, shape) for value in supports]).to(
-            device, torch.float32
-        )
-        # (1 or S, N)
-        self.area = torch.stack([padded(_area(mesh), (nodes,)) for mesh in meshes]).to(device)
-        real = torch.stack(
-            [padded(np.ones(mesh.size, dtype=bool), (nodes,)) for mesh in meshes]
-        ).to(device)
-        self.mask = None if bool(real.all()) else real  # (S, N)
+        self.tags = stacked([mesh.tag_matrix(task.tags) for mesh in meshes])  # (1 or S, N, K)
+        supports = [_support(mesh, task) for mesh in meshes]
+        self.support = stacked(supports).to(torch.float32)  # (1 or S, N, C)
+        self.area = stacked([_area(mesh) for mesh in meshes])  # (1 or S, N)
+        is_node = stacked([np.ones(mesh.size, dtype=bool) for mesh in meshes])
+        self.mask = None if bool(is_node.all()) else is_node  # (S, N)
         self.known = self._known_nodes(impose_boundary)  # (1 or S, N, C) bool or None
         self.frames = self._resident(samples.frames, samples)
         self.static = self._resident(samples.static, samples)
@@ -69,71 +61,68 @@ class Loader:
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """First frames of the evaluated windows: a model that sees less than the task gives sees
-        the end of it.
-        """
+        """Frames at which scored windows begin; a model with a shorter window sees its end."""
         unseen = self.samples.task.t_in - self.task.t_in
         return tuple(start + unseen for start in self.samples.task.starts)
 
     def _known_nodes(self, impose: bool) -> torch.Tensor | None:
-        if not impose or not self.task.tags:
+        """Nodes with a known boundary value, per field."""
+        task = self.task
+        if not impose or not task.tags:
             return None
         conditions = [
-            [one.boundary.get(tag) == "dirichlet" for one in self.task.fields]
-            for tag in self.task.tags
+            [field.boundary.get(tag) == "dirichlet" for field in task.fields] for tag in task.tags
         ]
         table = torch.tensor(conditions, device=self.device)  # (K, C)
         known = (self.tags[..., None] & table).any(-2)  # (1 or S, N, C)
         return known if bool(known.any()) else None
 
     def _resident(self, values: ArrayLike, samples: Samples) -> torch.Tensor | ArrayLike:
-        """The whole array on the device if it takes at most a quarter of the free memory, else as
-        it is (lazy).
-        """
-        size = 4 * int(np.prod(values.shape, dtype=np.int64))
-        free = (
-            torch.cuda.mem_get_info(self.device)[0]
-            if self.device.type == "cuda"
-            else psutil.virtual_memory().available
-        )
-        if size > free / 4:
+        """The array on the device if it needs at most a quarter of the free memory, else lazy."""
+        bytes_needed = 4 * int(np.prod(values.shape, dtype=np.int64))
+        if self.device.type == "cuda":
+            bytes_free = torch.cuda.mem_get_info(self.device)[0]
+        else:
+            bytes_free = psutil.virtual_memory().available
+        if bytes_needed > bytes_free / 4:
             return values
-        return torch.from_numpy(np.asarray(values[np.arange(len(samples))], dtype=np.float32)).to(
-            self.device
-        )
+        return self._read(values, np.arange(len(samples)))
+
+    def _read(self, values: ArrayLike, indices: Array) -> torch.Tensor:
+        rows = np.asarray(values[indices], dtype=np.float32)
+        return torch.from_numpy(rows).to(self.device)
 
     def _rows(self, values: torch.Tensor | ArrayLike, indices: torch.Tensor) -> torch.Tensor:
+        """The rows of some samples, from the device or read now."""
         if isinstance(values, torch.Tensor):
             return values[indices]
-        return torch.from_numpy(np.asarray(values[indices.cpu().numpy()], dtype=np.float32)).to(
-            self.device
-        )
+        return self._read(values, indices.cpu().numpy())
 
     def _of(self, values: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+        """What belongs to the meshes of some samples: (1 or B, ...)."""
         return values if self.shared else values[indices]
 
     def batch(
         self, indices: torch.Tensor, starts: torch.Tensor, horizon: int
     ) -> tuple[Batch, torch.Tensor]:
-        """Inputs of some samples whose windows begin at `starts`, and the next `horizon` frames,
-        centred: (B, horizon, N, C).
+        """Inputs of some samples whose windows begin at `starts`, and the next `horizon` frames.
+
+        These are the target, (B, horizon, N, C), centred and physical.
         """
         indices = indices.to(self.device)
         span = starts[:, None] + torch.arange(self.task.t_in + horizon)  # (B, t_in + horizon)
         if isinstance(self.frames, torch.Tensor):
-            # (B, t_in + horizon, N, C)
             frames = self.frames[indices[:, None], span.to(self.device)]
         else:
-            rows = self._rows(self.frames, indices)
+            rows = self._rows(self.frames, indices)  # (B, T, N, C)
             frames = rows[torch.arange(len(indices))[:, None], span]
-        frames = frames - self.reference
+        frames = frames - self.reference  # (B, t_in + horizon, N, C)
         window, target = frames[:, : self.task.t_in], frames[:, self.task.t_in :]
+        static = self._rows(self.static, indices) - self._static_reference
         batch = Batch(
             task=self.task,
             window=self.normaliser.window.encode(window),
-            static=self.normaliser.static.encode(
-                self._rows(self.static, indices) - self._static_reference
-            ),
+            static=self.normaliser.static.encode(static),
             scalars=self.normaliser.scalars.encode(self._rows(self.scalars, indices)),
             points=self._of(self.points, indices),
             tags=self._of(self.tags, indices),
@@ -152,17 +141,23 @@ class Loader:
         )
 
     def finish(self, encoded: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-        """Encoded prediction -> centred physical values, known boundary values set: (B, steps, N,
-        C).
-        """
+        """An encoded prediction (B, steps, N, C) as centred physical values, known ones imposed."""
         centred = self.normaliser.output.decode(encoded)
         if self.known is None:
             return centred
-        return torch.where(
-            self._of(self.known, indices.to(self.device))[:, None], -self.reference, centred
-        )
+        known = self._of(self.known, indices.to(self.device))[:, None]  # (1 or B, 1, N, C)
+        return torch.where(known, -self.reference, centred)
+
+
+def _references(fields: Sequence[Field]) -> torch.Tensor:
+    return torch.tensor([field.reference for field in fields])
+
+
+def _support(mesh: Mesh, task: Task) -> Array:
+    """Which nodes carry which field, (n, C) bool."""
+    return np.stack([field.nodes(mesh) for field in task.fields], axis=1)
 
 
 def _area(mesh: Mesh) -> Array:
-    """Lumped mass where there are cells; every node alike in a bare point cloud."""
+    """Area or volume per node, (n,); all nodes of a point cloud without cells count the same."""
     return np.ones(mesh.size) if mesh.cells is None else lumped_mass(mesh)

@@ -1,8 +1,8 @@
-"""Errors in physical units, per sample first; the mean over samples is always taken last.
+"""Errors in physical units, per sample first; the mean over samples always comes last.
 
-Headline (= loss = selection score): mean over samples and scored fields of ||p - u|| / ||u -
-reference||, frames flattened, support nodes only, unweighted. All tensors here are centred:
-physical value minus the field's reference.
+The headline, which is also the loss and the score that selects weights, is the mean over samples
+and scored fields of ||p - u|| / ||u - reference||, over all frames and the nodes that carry the
+field, not weighted by area. All tensors here are centred: physical value minus the reference.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import torch
 
 from gsnobench.data import Task
 
-TINY = 1e-30  # an exactly zero field has no relative error; this keeps it finite
+TINY = 1e-30  # keeps the relative error of a field that is exactly zero finite
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredNodes:
     """Which nodes count and how much, for one batch."""
 
-    support: torch.Tensor  # (1 or B, N, C) 0/1: support nodes that are not padding
-    area: torch.Tensor  # (1 or B, N) lumped mass: the area or volume a node stands for
+    support: torch.Tensor  # (1 or B, N, C) 0/1: nodes that carry a field, without padding
+    area: torch.Tensor  # (1 or B, N) lumped mass: area or volume per node
     tags: torch.Tensor  # (1 or B, N, K) bool
 
 
@@ -43,17 +43,15 @@ def relative_l2(
 def sample_errors(
     prediction: torch.Tensor, target: torch.Tensor, scored: ScoredNodes, task: Task
 ) -> dict[str, dict[str, torch.Tensor]]:
-    """All metrics of a batch: field -> metric -> (B,). Fields are the task's own, its vector
-    groups, and magnitudes.
-    """
+    """All metrics of a batch: name -> metric -> (B,); names are fields, vectors and magnitudes."""
     table: dict[str, dict[str, torch.Tensor]] = {}
-    reference = target.new_tensor([one.reference for one in task.fields])  # (C,)
-    for name, p, u, raw, support in _quantities(prediction, target, reference, scored, task):
-        table[name] = _errors(p, u, raw, support, scored)
+    for name, quantity in _quantities(prediction, target, scored, task):
+        table[name] = _errors(quantity, scored)
         for position, tag in enumerate(task.tags):
-            on_tag = support * scored.tags[..., position, None]  # (1 or B, N, 1)
+            on_tag = quantity.support * scored.tags[..., position, None]  # (1 or B, N, c)
             if bool((on_tag.sum() > 0).item()):
-                table[name][f"boundary_{tag}"] = _rms((p - u) * on_tag[:, None], on_tag, u.shape[1])
+                difference = (quantity.prediction - quantity.target) * on_tag[:, None]
+                table[name][f"boundary_{tag}"] = _rms(difference, on_tag)
     table["headline"] = {"rel_l2": relative_l2(prediction, target, scored.support, task)}
     return table
 
@@ -72,67 +70,69 @@ def frame_errors(
     return table
 
 
+@dataclass(frozen=True, eq=False)
+class _Quantity:
+    """What is scored under one name: a field, a vector, or the magnitude of a vector."""
+
+    prediction: torch.Tensor  # (B, T, N, c)
+    target: torch.Tensor  # (B, T, N, c)
+    raw: torch.Tensor  # (B, T, N, c) target with its reference
+    support: torch.Tensor  # (1 or B, N, c)
+
+
 def _quantities(
-    prediction: torch.Tensor,
-    target: torch.Tensor,
-    reference: torch.Tensor,
-    scored: ScoredNodes,
-    task: Task,
-) -> Iterator[tuple[str, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]]:
-    """(name, prediction, target, raw target, support) of each field, each vector, each vector's
-    magnitude.
-    """
-    for position, one in enumerate(task.fields):
-        channel = slice(position, position + 1)
-        raw = target[..., channel] + reference[channel]
-        yield (
-            one.name,
-            prediction[..., channel],
-            target[..., channel],
-            raw,
-            scored.support[..., channel],
-        )
+    prediction: torch.Tensor, target: torch.Tensor, scored: ScoredNodes, task: Task
+) -> Iterator[tuple[str, _Quantity]]:
+    """Each field, then each vector and its magnitude."""
+    reference = target.new_tensor([field.reference for field in task.fields])  # (C,)
+
+    def part(channels: slice | list[int]) -> _Quantity:
+        u = target[..., channels]
+        support = scored.support[..., channels]
+        return _Quantity(prediction[..., channels], u, u + reference[channels], support)
+
+    for position, field in enumerate(task.fields):
+        yield field.name, part(slice(position, position + 1))
     for name, group in task.vectors.items():
-        channels = list(group)
-        p, u, support = (
-            prediction[..., channels],
-            target[..., channels],
-            scored.support[..., channels],
-        )
-        yield name, p, u, u + reference[channels], support
-        length = (u + reference[channels]).square().sum(-1, keepdim=True).sqrt()
-        guess = (p + reference[channels]).square().sum(-1, keepdim=True).sqrt()
-        yield f"{name}_magnitude", guess, length, length, support[..., :1]
+        vector = part(list(group))
+        yield name, vector
+        length = _length(vector.raw)
+        predicted = _length(vector.prediction + reference[list(group)])
+        yield f"{name}_magnitude", _Quantity(predicted, length, length, vector.support[..., :1])
 
 
-def _errors(
-    p: torch.Tensor, u: torch.Tensor, raw: torch.Tensor, support: torch.Tensor, scored: ScoredNodes
-) -> dict[str, torch.Tensor]:
-    seen = support[:, None]  # (1 or B, 1, N, c)
+def _length(vector: torch.Tensor) -> torch.Tensor:
+    """(B, T, N, c) -> (B, T, N, 1)."""
+    return vector.square().sum(-1, keepdim=True).sqrt()
+
+
+def _errors(quantity: _Quantity, scored: ScoredNodes) -> dict[str, torch.Tensor]:
+    """Metric -> (B,)."""
+    p, u, raw = quantity.prediction, quantity.target, quantity.raw
+    seen = quantity.support[:, None]  # (1 or B, 1, N, c)
+    area = scored.area[:, None, :, None]  # (1 or B, 1, N, 1)
     difference = (p - u) * seen  # (B, T, N, c)
-    area = scored.area[:, None, :, None]
     squared = difference.square()
     return {
-        "rel_l2": _ratio(squared.sum((1, 2, 3)), (u.square() * seen).sum((1, 2, 3))),
-        "rel_l2_raw": _ratio(squared.sum((1, 2, 3)), (raw.square() * seen).sum((1, 2, 3))),
-        "rel_l2_area": _ratio(
-            (squared * area).sum((1, 2, 3)), (u.square() * seen * area).sum((1, 2, 3))
-        ),
-        "rmse": _rms(difference, support, u.shape[1]),
-        "mae": difference.abs().sum((1, 2, 3)) / _count(support, u.shape[1], u.shape[0]),
+        "rel_l2": _ratio(squared, u.square() * seen),
+        "rel_l2_raw": _ratio(squared, raw.square() * seen),
+        "rel_l2_area": _ratio(squared * area, u.square() * seen * area),
+        "rmse": _rms(difference, quantity.support),
+        "mae": difference.abs().sum((1, 2, 3)) / _count(difference, quantity.support),
         "max": difference.abs().amax((1, 2, 3)),
     }
 
 
 def _ratio(error: torch.Tensor, norm: torch.Tensor) -> torch.Tensor:
-    return (error / norm.clamp_min(TINY)).sqrt()
+    """Root of the ratio of two sums of squares, (B, T, N, c) both: (B,)."""
+    return (error.sum((1, 2, 3)) / norm.sum((1, 2, 3)).clamp_min(TINY)).sqrt()
 
 
-def _count(support: torch.Tensor, frames: int, batch: int) -> torch.Tensor:
+def _count(difference: torch.Tensor, support: torch.Tensor) -> torch.Tensor:
+    """Numbers that are scored, (B,)."""
+    batch, frames = difference.shape[:2]
     return (support.sum((1, 2)) * frames).clamp_min(1).expand(batch)
 
 
-def _rms(difference: torch.Tensor, support: torch.Tensor, frames: int) -> torch.Tensor:
-    return (
-        difference.square().sum((1, 2, 3)) / _count(support, frames, difference.shape[0])
-    ).sqrt()
+def _rms(difference: torch.Tensor, support: torch.Tensor) -> torch.Tensor:
+    return (difference.square().sum((1, 2, 3)) / _count(difference, support)).sqrt()

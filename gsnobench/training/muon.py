@@ -1,6 +1,4 @@
-"""Muon: momentum made orthogonal, for the matrices of a model (Jordan et al., 2024); the rest is
-trained by AdamW.
-"""
+"""Muon (Jordan et al., 2024): orthogonal momentum for a model's matrices, AdamW for the rest."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 NARROWEST = 16  # a matrix with a shorter side has too few directions to be worth making equal
-# makes the size of a step that of AdamW (Liu et al., Muon is scalable for LLM training, 2025)
+# gives a step the size of an AdamW step (Liu et al., Muon is scalable for LLM training, 2025)
 MATCH = 0.2
 REST_SHARE = 0.25  # of the learning rate, for what is no matrix
 # Jordan's polynomial: five turns bring singular values into 0.7 .. 1.2
@@ -21,9 +19,7 @@ TINY = 1e-30
 
 
 class Muon(torch.optim.Optimizer):
-    """The last two axes of a parameter are its matrices; further axes count them (one a mode, one a
-    head).
-    """
+    """The last two axes of a parameter are matrices, its other axes count them (modes, heads)."""
 
     def __init__(
         self,
@@ -34,17 +30,13 @@ class Muon(torch.optim.Optimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         weight_decay: float = 0.0,
     ) -> None:
-        held = list(params)
-        given = [one for one in held if isinstance(one, dict)] or [{"params": held}]
-        groups = [
-            {
-                **group,
-                "params": [p for p in group["params"] if is_matrix(p) == matrices],
-                "is_matrix": matrices,
-            }
-            for group in given
-            for matrices in (True, False)
-        ]
+        entries = list(params)
+        given = [entry for entry in entries if isinstance(entry, dict)] or [{"params": entries}]
+        groups = []
+        for group in given:
+            for matrices in (True, False):
+                weights = [weight for weight in group["params"] if is_matrix(weight) == matrices]
+                groups.append({**group, "params": weights, "is_matrix": matrices})
         defaults = {"lr": lr, "momentum": momentum, "betas": betas, "weight_decay": weight_decay}
         super().__init__([group for group in groups if group["params"]], defaults)
 
@@ -72,25 +64,22 @@ def _matrix_step(
     ahead = grad.lerp(state["momentum"], group["momentum"])  # Nesterov's look ahead
     weight.mul_(1 - group["lr"] * group["weight_decay"])
     size = MATCH * max(weight.shape[-2:]) ** 0.5
-    weight.add_(
-        orthogonalise(ahead.reshape(-1, *weight.shape[-2:])).reshape(weight.shape),
-        alpha=-group["lr"] * size,
-    )
+    matrices = orthogonalise(ahead.reshape(-1, *weight.shape[-2:]))  # (n, a, b)
+    weight.add_(matrices.reshape(weight.shape), alpha=-group["lr"] * size)
 
 
 def orthogonalise(matrices: Tensor) -> Tensor:
-    """U V^T of each matrix U S V^T, about: (n, a, b) -> (n, a, b) by Newton and Schulz's iteration."""
+    """About U V^T of each matrix U S V^T, by Newton and Schulz's iteration; (n, a, b) both."""
     first, third, fifth = QUINTIC
     is_tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.mT if is_tall else matrices  # (n, a, b), a <= b
-    # first: squares of what hardly gets a gradient would vanish
+    # first by the largest entry: the squares of tiny gradients would be zero
     x = x / x.abs().amax((1, 2), keepdim=True).clamp_min(TINY)
     x = x / x.flatten(1).norm(dim=1).clamp_min(TINY)[:, None, None]
     for _ in range(TURNS):
         gram = x @ x.mT  # (n, a, a)
-        x = torch.baddbmm(
-            x, torch.baddbmm(gram, gram, gram, beta=third, alpha=fifth), x, beta=first
-        )
+        higher = torch.baddbmm(gram, gram, gram, beta=third, alpha=fifth)  # (n, a, a)
+        x = torch.baddbmm(x, higher, x, beta=first)
     return x.mT if is_tall else x
 
 

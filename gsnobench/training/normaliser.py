@@ -1,6 +1,4 @@
-"""Scaling of inputs and outputs: statistics of the training split only; applied and undone by the
-core, per channel.
-"""
+"""Scaling of inputs and outputs per channel, with statistics of the training split alone."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from gsnobench.declare import Preset, Scaling
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """x -> (x - shift) / scale, one pair of numbers a channel (the last axis)."""
+    """x -> (x - shift) / scale, one pair of numbers per channel (the last axis)."""
 
     shift: torch.Tensor  # (C,)
     scale: torch.Tensor  # (C,)
@@ -33,12 +31,10 @@ class Affine:
 
 @dataclass(frozen=True, eq=False)
 class Normaliser:
-    """All scalings of one run. Fields are centred on their reference before `window` and `output`
-    see them.
-    """
+    """All scalings of a run; those of fields apply after their reference is subtracted."""
 
-    window: Affine
-    output: Affine
+    window: Affine  # given frames
+    output: Affine  # predicted frames
     static: Affine
     scalars: Affine
     points: Affine
@@ -47,29 +43,28 @@ class Normaliser:
         return Normaliser(**{name: getattr(self, name).to(device) for name in _NAMES})
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Flat tensors, to be saved with the weights."""
-        pairs = {name: getattr(self, name) for name in _NAMES}
-        return {
-            f"{name}.{part}": getattr(pair, part)
-            for name, pair in pairs.items()
-            for part in ("shift", "scale")
-        }
+        """All tensors by name, to be saved with the weights."""
+        state: dict[str, torch.Tensor] = {}
+        for name in _NAMES:
+            affine = getattr(self, name)
+            state |= {f"{name}.shift": affine.shift, f"{name}.scale": affine.scale}
+        return state
 
     @classmethod
     def from_state(cls, state: Mapping[str, torch.Tensor]) -> Normaliser:
-        return cls(
-            **{name: Affine(state[f"{name}.shift"], state[f"{name}.scale"]) for name in _NAMES}
-        )
+        """The inverse of `state`."""
+        pairs = {name: (state[f"{name}.shift"], state[f"{name}.scale"]) for name in _NAMES}
+        return cls(**{name: Affine(*pair) for name, pair in pairs.items()})
 
 
 _NAMES = ("window", "output", "static", "scalars", "points")
 
 
 def fit_normaliser(train: Samples, preset: Preset) -> Normaliser:
-    """Statistics of the training split; a field's own support nodes only, padding excluded."""
+    """Statistics of the training split, over the nodes that carry a field and without padding."""
     task = train.task
-    fields = [_field_values(train, position, one) for position, one in enumerate(task.fields)]
-    static = [_static_values(train, position, one) for position, one in enumerate(task.static)]
+    fields = [_field_values(train, position, field) for position, field in enumerate(task.fields)]
+    static = [_static_values(train, position, field) for position, field in enumerate(task.static)]
     all_scalars = np.asarray(train.scalars[:], dtype=np.float64)
     scalars = [all_scalars[:, position] for position in range(len(task.scalars))]
     points = np.concatenate([mesh.points for mesh in train.meshes])
@@ -82,22 +77,23 @@ def fit_normaliser(train: Samples, preset: Preset) -> Normaliser:
     )
 
 
-def _field_values(train: Samples, position: int, one: Field) -> Array:
-    values = [
-        np.asarray(train.frames[index], dtype=np.float64)[:, : mesh.size, position][
-            :, one.nodes(mesh)
-        ].ravel()
-        for index, mesh in ((index, train.mesh(index)) for index in range(len(train)))
-    ]
-    return np.concatenate(values) - one.reference
+def _field_values(train: Samples, position: int, field: Field) -> Array:
+    """All values of a field, centred on its reference."""
+    pieces = []
+    for index in range(len(train)):
+        mesh = train.mesh(index)
+        frames = np.asarray(train.frames[index], dtype=np.float64)  # (T, N, C)
+        pieces.append(frames[:, : mesh.size, position][:, field.nodes(mesh)].ravel())
+    return np.concatenate(pieces) - field.reference
 
 
-def _static_values(train: Samples, position: int, one: Field) -> Array:
-    values = [
-        np.asarray(train.static[index], dtype=np.float64)[: train.mesh(index).size, position]
-        for index in range(len(train))
-    ]
-    return np.concatenate(values) - one.reference
+def _static_values(train: Samples, position: int, field: Field) -> Array:
+    """All values of a static input, centred on its reference."""
+    pieces = []
+    for index in range(len(train)):
+        static = np.asarray(train.static[index], dtype=np.float64)  # (N, F)
+        pieces.append(static[: train.mesh(index).size, position])
+    return np.concatenate(pieces) - field.reference
 
 
 def _affine(channels: list[Array], scaling: Scaling) -> Affine:
@@ -115,4 +111,4 @@ def _shift_and_scale(values: Array, scaling: Scaling) -> tuple[float, float]:
         "zscore": (float(values.mean()), std),
         "scale": (0.0, std),
     }[scaling]
-    return shift, scale if scale > 0 else 1.0  # a constant channel stays a constant
+    return shift, scale if scale > 0 else 1.0  # a constant channel stays constant

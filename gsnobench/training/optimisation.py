@@ -1,4 +1,4 @@
-"""How a model is trained: the knobs of the loop, the learning rate over a run, the optimiser."""
+"""How a model is trained: the knobs of the loop, the learning rate over a phase, the optimiser."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from gsnobench.declare import Phase
 from gsnobench.params import Params, knob
 from gsnobench.training.muon import Muon
 
@@ -17,66 +18,52 @@ class TrainParams(Params):
     """How a model is trained; presets set these, `--train.NAME` overrides."""
 
     loss: Literal["rel_l2", "mse"] = knob(
-        default="rel_l2", help="relative L2 in physical units, or MSE in encoded units"
+        "rel_l2", help="relative L2 in physical units, or MSE in encoded units"
     )
-    optimiser: Literal["adam", "adamw", "muon"] = knob(default="adamw", help="optimiser")
-    lr: float = knob(default=1e-3, low=1e-6, high=1.0, log=True, help="peak learning rate")
+    optimiser: Literal["adam", "adamw", "muon"] = knob("adamw", help="optimiser")
+    lr: float = knob(1e-3, low=1e-6, high=1.0, log=True, help="peak learning rate")
     weight_decay: float = knob(
-        default=0.0, low=0.0, high=1.0, help="decoupled for adamw and muon", search=False
+        0.0, low=0.0, high=1.0, search=False, help="decoupled for adamw and muon"
     )
-    beta2: float = knob(
-        default=0.999, low=0.5, high=0.99999, help="second moment decay", search=False
-    )
+    beta2: float = knob(0.999, low=0.5, high=0.99999, search=False, help="second moment decay")
     schedule: Literal["constant", "cosine", "onecycle"] = knob(
-        default="cosine", help="learning rate over the run", search=False
+        "cosine", search=False, help="learning rate over the run"
     )
     warmup: float = knob(
-        default=0.0,
-        low=0.0,
-        high=0.9,
-        help="share of the run with a linearly rising rate",
-        search=False,
+        0.0, low=0.0, high=0.9, search=False, help="share of the run with a linearly rising rate"
     )
-    clip: float = knob(default=0.0, low=0.0, help="largest gradient norm, 0 for none", search=False)
-    batch: int = knob(default=32, low=1, high=4096, log=True, help="samples a step")
+    clip: float = knob(0.0, low=0.0, search=False, help="largest gradient norm, 0 for none")
+    batch: int = knob(32, low=1, high=4096, log=True, help="samples per step")
     accumulate: int = knob(
-        default=1, low=1, help="batches whose gradients are added before a step", search=False
+        1, low=1, search=False, help="batches whose gradients are added before a step"
     )
-    amp: bool = knob(default=False, help="bfloat16 autocast", search=False)
+    amp: bool = knob(False, search=False, help="bfloat16 autocast")
     compile: bool = knob(
-        default=False, help="torch.compile the module, where the loss is the core's", search=False
+        False, search=False, help="torch.compile the module, where the loss is the core's"
     )
     average: float = knob(
-        default=0.0,
-        low=0.0,
-        high=0.99999,
-        help="decay of averaged weights (EMA), 0 for none",
-        search=False,
+        0.0, low=0.0, high=0.99999, search=False, help="decay of averaged weights (EMA), 0 for none"
     )
     start_share: float = knob(
-        default=0.25, low=0.0, high=1.0, help="one-call windows that begin at frame 0", search=False
+        0.25, low=0.0, high=1.0, search=False, help="share of windows that begin at a scored start"
     )
     unroll_after: float = knob(
-        default=0.5, low=0.0, high=1.0, help="progress at which unrolling begins", search=False
+        0.5, low=0.0, high=1.0, search=False, help="progress at which unrolling begins"
     )
     unroll_share: float = knob(
-        default=0.6, low=0.0, high=1.0, help="steps that unroll, once it has begun", search=False
+        0.6, low=0.0, high=1.0, search=False, help="share of steps that unroll, once it has begun"
     )
 
 
 def steps_per_epoch(samples: int, starts: int, params: TrainParams) -> int:
-    """Optimiser steps in which every training item is seen once."""
+    """Optimiser steps in which every training item is used once."""
     return math.ceil(math.ceil(samples * starts / params.batch) / params.accumulate)
 
 
 def rate(params: TrainParams, done: float) -> float:
-    """Learning rate relative to its peak, at a share `done` of the run."""
-    # up from 1/25 in 30 % of the run, down to 1e-4, both along a cosine
+    """Learning rate relative to its peak, after a share `done` of the phase."""
     if params.schedule == "onecycle":
-        up, start, end = 0.3, 1 / 25, 1e-4
-        if done < up:
-            return start + (1 - start) * (1 - math.cos(math.pi * done / up)) / 2
-        return end + (1 - end) * (1 + math.cos(math.pi * (done - up) / (1 - up))) / 2
+        return _one_cycle(done)
     if done < params.warmup:
         return max(done / params.warmup, 1e-3)
     if params.schedule == "constant":
@@ -84,17 +71,32 @@ def rate(params: TrainParams, done: float) -> float:
     return (1 + math.cos(math.pi * (done - params.warmup) / (1 - params.warmup))) / 2
 
 
+def _one_cycle(done: float) -> float:
+    """Up from 1/25 in 30 % of the phase, then down to 1e-4, both along a cosine."""
+    up, start, end = 0.3, 1 / 25, 1e-4
+    if done < up:
+        return start + (1 - start) * (1 - math.cos(math.pi * done / up)) / 2
+    return end + (1 - end) * (1 + math.cos(math.pi * (done - up) / (1 - up))) / 2
+
+
+def trained_parameters(phase: Phase, module: nn.Module) -> list[nn.Parameter]:
+    """The parameters that a phase trains."""
+    chosen = module.parameters() if phase.parameters is None else phase.parameters(module)
+    return [weight for weight in chosen if weight.requires_grad]
+
+
 def rate_groups(
     module: nn.Module, trained: Sequence[nn.Parameter], rates: Mapping[str, float]
 ) -> list[dict[str, Any]]:
-    """Trained parameters by their share of the learning rate."""
-    shares = {
-        id(one): next((share for start, share in rates.items() if name.startswith(start)), 1.0)
-        for name, one in module.named_parameters()
-    }
+    """Trained parameters by their share of the learning rate, the largest share first."""
+
+    def share_of(name: str) -> float:
+        return next((share for start, share in rates.items() if name.startswith(start)), 1.0)
+
+    shares = {id(weight): share_of(name) for name, weight in module.named_parameters()}
     return [
-        {"params": [one for one in trained if shares[id(one)] == share], "share": share}
-        for share in sorted({shares[id(one)] for one in trained}, reverse=True)
+        {"params": [weight for weight in trained if shares[id(weight)] == share], "share": share}
+        for share in sorted({shares[id(weight)] for weight in trained}, reverse=True)
     ]
 
 

@@ -1,9 +1,9 @@
-"""Inference: a module called until all frames are there, over one batch or over a whole split."""
+"""Prediction: a module is called until all frames are there, on a batch or on a whole split."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,7 +17,7 @@ from gsnobench.training.metrics import relative_l2
 def rollout(
     module: nn.Module, loader: Loader, batch: Batch, indices: torch.Tensor, frames: int
 ) -> torch.Tensor:
-    """Call the module until `frames` frames are there: (B, frames, N, C), centred physical values."""
+    """Call the module until there are `frames` frames: (B, frames, N, C), centred and physical."""
     pieces: list[torch.Tensor] = []
     done = 0
     while True:
@@ -33,22 +33,24 @@ def rollout(
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One evaluated batch: what went in, what came out, what was wanted (centred physical values)."""
+    """One evaluated batch; target and prediction are centred physical values."""
 
-    indices: torch.Tensor
+    indices: torch.Tensor  # (B,) samples
     batch: Batch
     target: torch.Tensor  # (B, frames, N, C)
     prediction: torch.Tensor  # (B, frames, N, C)
-    seconds: float
+    seconds: float  # of the prediction
 
 
-def walk(module: nn.Module, loader: Loader, frames: int, batch_size: int) -> Iterator[Step]:
+def walk(
+    module: nn.Module, loader: Loader, frames: int, batch_size: int
+) -> Generator[Step, None, None]:
     """Predict every (sample, start) of a split, in order, without gradients."""
     was_training = module.training
     module.eval()
     try:
         for indices, starts in windows(loader, batch_size, loader.starts):
-            with torch.no_grad():  # never inference_mode: a model may differentiate at test
+            with torch.no_grad():  # not inference_mode: a model may differentiate here
                 batch, target = loader.batch(indices, starts, frames)
                 started = time.perf_counter()
                 prediction = rollout(module, loader, batch, indices, frames)
@@ -61,20 +63,19 @@ def walk(module: nn.Module, loader: Loader, frames: int, batch_size: int) -> Ite
 
 
 def windows(
-    loader: Loader, batch_size: int, starts_on_offer: Sequence[int]
+    loader: Loader, batch_size: int, starts: Sequence[int]
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    pairs = [(index, start) for index in range(len(loader)) for start in starts_on_offer]
+    """Every (sample, start) of a split in order, in batches of indices (B,) and starts (B,)."""
+    pairs = [(index, start) for index in range(len(loader)) for start in starts]
     for first in range(0, len(pairs), batch_size):
-        indices, starts = zip(*pairs[first : first + batch_size], strict=True)
-        yield torch.tensor(indices), torch.tensor(starts)
+        batch_indices, batch_starts = zip(*pairs[first : first + batch_size], strict=True)
+        yield torch.tensor(batch_indices), torch.tensor(batch_starts)
 
 
 def headline(module: nn.Module, loader: Loader, frames: int, batch_size: int) -> float:
-    """The selection score: mean relative L2 over samples and scored fields."""
-    scores = [
-        relative_l2(
-            step.prediction, step.target, loader.scored_nodes(step.indices).support, loader.task
-        )
-        for step in walk(module, loader, frames, batch_size)
-    ]
+    """The score that selects weights: mean relative L2 over samples and scored fields."""
+    scores = []
+    for step in walk(module, loader, frames, batch_size):
+        support = loader.scored_nodes(step.indices).support
+        scores.append(relative_l2(step.prediction, step.target, support, loader.task))
     return float(torch.cat(scores).mean())

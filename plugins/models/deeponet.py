@@ -309,6 +309,7 @@ def gsnobench_model() -> gb.Model:
             "paper": gb.Preset(
                 train={"optimiser": "adam", "lr": 1e-3, "batch": 32, "schedule": "cosine"},
                 impose_boundary=False,
+                is_paper=True,
             ),
             "official": gb.Preset(
                 model={
@@ -341,6 +342,7 @@ def gsnobench_model() -> gb.Model:
                     "schedule": "cosine",
                     "weight_decay": 0.1,
                 },
+                is_default=True,
             ),
         },
         geometry=geometry,

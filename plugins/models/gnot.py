@@ -313,6 +313,7 @@ def gsnobench_model() -> gb.Model:
                 outputs="minmax",
                 points="minmax",
                 impose_boundary=False,
+                is_paper=True,
             ),
             "official": gb.Preset(
                 model={
@@ -351,6 +352,7 @@ def gsnobench_model() -> gb.Model:
                     "warmup": 0.1,
                     "clip": 1.0,
                 },
+                is_default=True,
             ),
         },
         horizon=horizon,

@@ -26,7 +26,7 @@ def truth_of(folder: Path, splits: dict[str, Samples]) -> Samples:
 
 
 def true_frames(truth: Samples) -> np.ndarray:
-    return np.asarray(truth.frames)[:, list(truth.task.asked_frames())]
+    return np.asarray(truth.frames)[:, list(truth.task.predicted_frames())]
 
 
 def test_our_own_predictions_get_the_scores_of_the_run(

@@ -27,7 +27,7 @@ FLOW = replace(
 
 
 def predicted_for(truth: Samples) -> np.ndarray:
-    true = np.asarray(truth.frames)[:, list(truth.task.asked_frames())]
+    true = np.asarray(truth.frames)[:, list(truth.task.predicted_frames())]
     return true + np.random.default_rng(1).normal(size=true.shape).astype("f4")
 
 

@@ -416,6 +416,7 @@ def gsnobench_model() -> gb.Model:
                 outputs="minmax",
                 points="minmax",
                 impose_boundary=False,
+                is_paper=True,
             ),
             "official": gb.Preset(
                 model={"width": 128, "local_nodes": 512, "global_ratio": 0.25},
@@ -445,6 +446,7 @@ def gsnobench_model() -> gb.Model:
                     "warmup": 0.1,
                     "clip": 1.0,
                 },
+                is_default=True,
             ),
         },
         settings={task: {"official": knobs} for task, knobs in OFFICIAL.items()},

@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import gsnobench as gb
-from gsnobench.training.metrics import relative_l2
 from gsnobench_plugins.models.coral.operator import Coral, Dynamics, Params, has_distances, support
 
 GSNOBENCH_API = 1
@@ -62,7 +61,7 @@ def codec_error(module: nn.Module, fit: gb.Fit) -> float:
             frames = target[:, :: max(1, target.shape[1] // SCORED_FRAMES)]
             found = module.decode(batch, module.encode_frames(batch, frames))
             found, wanted = ((one - zero.to(one)) * unit.to(one) for one in (found, frames))
-            errors.append(relative_l2(found, wanted, support(batch), fit.task))
+            errors.append(gb.relative_l2(found, wanted, support(batch), fit.task))
     return float(torch.cat(errors).mean())
 
 
@@ -247,6 +246,7 @@ def gsnobench_model() -> gb.Model:
                 inputs="minmax",
                 outputs="minmax",
                 impose_boundary=False,
+                is_paper=True,
             ),
             "official": gb.Preset(
                 model={
@@ -284,6 +284,7 @@ def gsnobench_model() -> gb.Model:
                     "warmup": 0.1,
                     "clip": 1.0,
                 },
+                is_default=True,
             ),
         },
         settings={

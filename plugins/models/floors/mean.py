@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 import gsnobench as gb
-from gsnobench.declare import NoParams
 
 GSNOBENCH_API = 1
 
@@ -17,7 +16,7 @@ GSNOBENCH_API = 1
 class Mean(nn.Module):
     """u(x, t) = mean over the training samples of u(x, t); it does not look at its inputs."""
 
-    def __init__(self, task: gb.Task, params: NoParams) -> None:
+    def __init__(self, task: gb.Task, params: gb.NoParams) -> None:
         super().__init__()
         self.value: torch.Tensor
         self.register_buffer("value", torch.empty(0))  # (t_out, N or 1, C)
@@ -56,7 +55,7 @@ def gsnobench_model() -> gb.Model:
     capable = gb.Capability
     return gb.Model(
         "mean",
-        NoParams,
+        gb.NoParams,
         Mean,
         presets={"default": gb.Preset(inputs="none", outputs="none", points="none")},
         phases=lambda task, params: (gb.Phase("solve", solve=solve),),

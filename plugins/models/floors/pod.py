@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 import gsnobench as gb
-from gsnobench.training.metrics import relative_l2
 
 GSNOBENCH_API = 1
 # relative to the largest input eigenvalue
@@ -77,7 +76,7 @@ def solve(module: nn.Module, fit: gb.Fit) -> None:
 
     def error_of(strength: float) -> float:
         guess = (out_mean + valid_scores @ weight_of(strength) @ out_basis.T).reshape(y_valid.shape)
-        return float(relative_l2(guess, y_valid.double(), support[None], fit.task).mean())
+        return float(gb.relative_l2(guess, y_valid.double(), support[None], fit.task).mean())
 
     found = {
         "in_mean": in_mean,

@@ -321,6 +321,7 @@ def gsnobench_model() -> gb.Model:
                 outputs="minmax",
                 points="minmax",
                 impose_boundary=False,
+                is_paper=True,
             ),
             "official": gb.Preset(
                 model={"modes": 12, "weights": "sum", "margin": 0.0},
@@ -339,6 +340,7 @@ def gsnobench_model() -> gb.Model:
                     "clip": 1.0,
                 },
                 points="minmax",
+                is_default=True,
             ),
         },
         geometry=geometry,

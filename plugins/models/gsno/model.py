@@ -19,7 +19,6 @@ from torch.nn import functional
 
 import gsnobench as gb
 from gsnobench.meshes.modes import Basis, align, eigenbasis
-from gsnobench.training.hints import Hints, domain_length, feature_geometry
 from gsnobench_plugins.models.gsno import plus
 from gsnobench_plugins.models.gsno.tiled import TiledHead, TiledLayer, Tiling
 
@@ -39,12 +38,14 @@ class Params(gb.Params):
         high=256,
         log=True,
         geometry=True,
+        central=True,
         help="graph modes: retained eigenvectors of the Laplacian",
     )
     k_t: int = gb.knob(
         8,
         low=1,
         high=32,
+        central=True,
         help="temporal modes: Fourier modes of the latent, or of the decode if time is `channels`",
     )
     width: int = gb.knob(
@@ -126,7 +127,7 @@ def summary(train: gb.Samples, params: Params) -> gb.Summary:
     """The length that makes eigenvalues dimensionless and, where modes are to be aligned, the
     training basis.
     """
-    length = float(np.mean([domain_length(mesh) for mesh in train.meshes]))
+    length = float(np.mean([gb.domain_length(mesh) for mesh in train.meshes]))
     stored: gb.Summary = {"length": np.array([length])}
     if params.align and len(train.meshes) == 1:
         mesh = train.meshes[0]
@@ -148,7 +149,7 @@ def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, summary: gb.Summary) 
         "modes": gb.Part(np.concatenate(parts, axis=1) * volume**0.5, ("node", "wave")),
         "mass": gb.Part(basis.mass / volume, ("node",)),
         "level": gb.Part(_levels(values * length**2, mesh.dim, params.k_s), ("mode",)),
-        **(feature_geometry(mesh, task, length) if params.features else {}),
+        **(gb.computed_geometry(mesh, task, length) if params.features else {}),
     }
 
 
@@ -344,7 +345,7 @@ class Gsno(nn.Module):
             1 if params.time == "channels" else task.t_out + min(params.padding, task.t_out - 1)
         )
         self.width = params.width or 20 * min(2, task.t_out)
-        self.hints = Hints(task, params.features, params.propagated, params.k_s)
+        self.hints = gb.ComputedInputs(task, params.features, params.propagated, params.k_s)
         clocks = min(1, self.steps - 1)  # a single step needs no time coordinate
         inputs = task.in_channels - task.dim * (not params.coordinates) + self.hints.channels
         copies = 1 + task.dim * params.gradients
@@ -467,6 +468,7 @@ def gsnobench_model() -> gb.Model:
                 outputs="minmax",
                 points="minmax",
                 impose_boundary=False,
+                is_paper=True,
             ),
             "plus": gb.Preset(
                 model={
@@ -493,6 +495,8 @@ def gsnobench_model() -> gb.Model:
                 },
                 inputs="scale",
                 outputs="scale",
+                is_default=True,
+                is_ours=True,
             ),
         },
         # the paper widens it for the car

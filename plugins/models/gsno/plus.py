@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 import gsnobench as gb
 from gsnobench.meshes.operators import gradient, interpolation
-from gsnobench.training.hints import Hints, fit_propagator
 
 # ---------------------------------------------------------------------------------- of the geometry
 
@@ -56,12 +55,12 @@ class JointDecode(nn.Module):
         return (self.waves.mT[:, None] @ a).flatten(2)  # (G, k, S*t_out*fields)
 
 
-def solve(hints: Hints, joint: JointDecode, fit: gb.Fit) -> None:
+def solve(inputs: gb.ComputedInputs, joint: JointDecode, fit: gb.Fit) -> None:
     """Ridge regression for every mode of the propagator, then the main temporal functions of its
     residual.
     """
-    assert hints.propagator is not None
-    left = fit_propagator(hints.propagator, fit)  # (k, S, t_out*C)
+    assert inputs.propagator is not None
+    left = gb.fit_propagator(inputs.propagator, fit)  # (k, S, t_out*C)
     k_t, t_out = joint.waves.shape[1:]
     courses = left.unflatten(-1, (t_out, -1)).transpose(1, 2).flatten(2)  # (k, t_out, S*C)
     # (k, t_out, t_out), the last is the main one

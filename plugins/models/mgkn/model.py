@@ -474,6 +474,7 @@ def gsnobench_model() -> gb.Model:
                 outputs="minmax",
                 points="minmax",
                 impose_boundary=False,
+                is_paper=True,
             ),
             "official": gb.Preset(
                 model={
@@ -507,6 +508,7 @@ def gsnobench_model() -> gb.Model:
                     "warmup": 0.1,
                     "clip": 1.0,
                 },
+                is_default=True,
             ),
         },
         settings={"car": {"paper": in_space, "official": in_space, "compact": in_space}},

@@ -349,6 +349,7 @@ def gsnobench_model() -> gb.Model:
                 outputs="minmax",
                 points="minmax",
                 impose_boundary=False,
+                is_paper=True,
             ),
             "official": gb.Preset(
                 model={"width": 48, "modes": 64, "neighbours": 20},
@@ -372,6 +373,7 @@ def gsnobench_model() -> gb.Model:
                     "warmup": 0.1,
                     "clip": 1.0,
                 },
+                is_default=True,
             ),
         },
         settings={task: {"official": knobs} for task, knobs in OFFICIAL.items()},

@@ -303,6 +303,7 @@ def gsnobench_model() -> gb.Model:
                 outputs="minmax",
                 points="minmax",
                 impose_boundary=False,
+                is_paper=True,
             ),
             "official": gb.Preset(
                 model={"width": 128, "layers": 8, "heads": 8, "slices": 64},
@@ -327,6 +328,7 @@ def gsnobench_model() -> gb.Model:
                     "warmup": 0.1,
                     "clip": 1.0,
                 },
+                is_default=True,
             ),
         },
         settings={task: {"official": knobs} for task, knobs in OFFICIAL.items()},
