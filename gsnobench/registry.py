@@ -36,6 +36,8 @@ class Registry:
     steps: Mapping[str, Any] = field(default_factory=dict)  # track -> task -> row -> phase -> n
     pairs: Mapping[str, Any] = field(default_factory=dict)  # task -> row -> dotted knob -> value
     floors: tuple[str, ...] = ()  # models that every run is shown beside
+    reference_row: str = ""  # the row that plots compare the others with
+    checked_model: str = ""  # the model of `doctor --gpu` and of the studies
 
     def track(self, name: str) -> Track:
         """A track by name."""
@@ -92,6 +94,8 @@ def read_registry(path: Path | None = None) -> Registry:
         steps=body.get("steps", {}),
         pairs=body.get("pair", {}),
         floors=tuple(body.get("floors", ())),
+        reference_row=body.get("reference_row", ""),
+        checked_model=body.get("checked_model", ""),
     )
 
 
