@@ -65,9 +65,7 @@ def listed(
     )
 
 
-def find(
-    kind: Kind, name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()
-) -> Listed:
+def find(kind: Kind, name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> Listed:
     """The usable plugin of this name, by metadata alone; an unknown or refused one is one line."""
     entries = listed(kind, allow=allow, deny=deny)
     offers = [entry for entry in entries if entry.name == name]

@@ -14,7 +14,7 @@ import netCDF4
 import pytest
 from command_line import call_here, the_mistake
 
-HEAVY = ("torch", "mlflow", "xarray", "optuna", "matplotlib", "scipy", "numba", "skfem")
+HEAVY = ("numpy", "torch", "mlflow", "xarray", "optuna", "matplotlib", "scipy", "numba", "skfem")
 HOMELY = ("run", "show", "predict")  # verbs that take --home
 pytestmark = pytest.mark.usefixtures("untracked")
 
