@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from gsnobench.cli.app import main
+
+SHORT = "--track smoke --no-floors --device cpu --jobs 1 --bundle"  # of a run
 
 
 class Ended(NamedTuple):
@@ -46,25 +49,10 @@ def command(capsys: pytest.CaptureFixture[str], *arguments: object) -> Ended:
 
 def run_folder(model: str, dataset: Path | str, home: Path, *options: str) -> Path:
     """The folder of a short run with its bundle."""
-    arguments = [
-        "run",
-        "--model",
-        model,
-        "--dataset",
-        str(dataset),
-        "--track",
-        "smoke",
-        "--no-floors",
-        "--device",
-        "cpu",
-    ]
+    request = ["--model", model, "--dataset", str(dataset), "--home", str(home)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GSNOBENCH_TRACKING_URI", "none")
-        patch.setattr(
-            sys,
-            "argv",
-            ["gsnobench", *arguments, "--home", str(home), "--jobs", "1", "--bundle", *options],
-        )
+        patch.setattr(sys, "argv", ["gsnobench", "run", *request, *SHORT.split(), *options])
         with pytest.raises(SystemExit) as stop:
             main()
     assert stop.value.code == 0
@@ -78,6 +66,19 @@ def run_folder(model: str, dataset: Path | str, home: Path, *options: str) -> Pa
 
 def _result(folder: Path) -> str:
     return (folder / "result.json").read_text()
+
+
+def call(
+    *arguments: str, home: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own."""
+    variables = {**os.environ, **environment} | ({"GSNOBENCH_HOME": str(home)} if home else {})
+    return subprocess.run(
+        [sys.executable, "-m", "gsnobench", *arguments],
+        capture_output=True,
+        text=True,
+        env=variables,
+    )
 
 
 def call_here(
