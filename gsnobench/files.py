@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-import safetensors.numpy
-
-from gsnobench.data import Array
 from gsnobench.errors import DataError
+
+if TYPE_CHECKING:
+    from gsnobench.data import Array
 
 
 def digest(value: object) -> str:
@@ -129,15 +129,20 @@ class Cache:
         with lock(path.with_suffix(".lock")):
             if path.exists():  # another process was faster
                 return self._read(path)
+            import numpy as np  # numpy only where arrays are kept: `gsnobench list` needs none
+            from safetensors.numpy import save_file
+
             arrays = {name: np.ascontiguousarray(value) for name, value in compute().items()}
             with atomic(path) as part:
-                safetensors.numpy.save_file(arrays, part)
+                save_file(arrays, part)
             return arrays
 
     @staticmethod
     def _read(path: Path) -> dict[str, Array]:
+        from safetensors.numpy import load_file
+
         try:
-            return dict(safetensors.numpy.load_file(path))
+            return dict(load_file(path))
         except Exception as error:
             raise DataError(
                 f"{path}: unreadable cache entry ({error}); delete it and run again"

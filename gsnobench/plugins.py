@@ -10,8 +10,10 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -57,7 +59,7 @@ def listed(
     kind: Kind | None = None, *, allow: Iterable[str] = (), deny: Iterable[str] = ()
 ) -> list[Listed]:
     """All announced plugins (of one kind), sorted; clashes and denials are marked as problems."""
-    found = [entry for entry in _announced() if kind in (None, entry.kind)]
+    found = [entry for entry in _announced(_search_path()) if kind in (None, entry.kind)]
     marked = [
         replace(entry, problem=entry.problem or _refusal(entry, allow, deny)) for entry in found
     ]
@@ -66,6 +68,20 @@ def listed(
         (_mark_clash(entry, usable) for entry in marked),
         key=lambda entry: (entry.kind, entry.name, entry.package),
     )
+
+
+def find(kind: Kind, name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> Listed:
+    """The usable plugin of this name, by metadata alone; an unknown or refused one is one line."""
+    entries = listed(kind, allow=allow, deny=deny)
+    offers = [entry for entry in entries if entry.name == name]
+    if not offers:
+        raise PluginError(
+            f"{name}: no such {kind}; {did_you_mean(name, {entry.name for entry in entries})}"
+        )
+    for entry in offers:
+        if entry.problem is None:
+            return entry
+    raise PluginError(f"{kind} {name} ({offers[0].origin}): {offers[0].problem}")
 
 
 def kind_of(name: str) -> Kind:
@@ -101,7 +117,7 @@ def load(
 ) -> Executor: ...
 def load(kind: Kind, name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()) -> Any:
     """What the named plugin declares, checked; no other plugin is imported."""
-    entry = _find(kind, name, allow, deny)
+    entry = find(kind, name, allow=allow, deny=deny)
     hook = f"gsnobench_{kind}"
     manager = _isolated(entry)
     try:
@@ -133,7 +149,7 @@ def dataset_named(text: str) -> Dataset:
 
 def provenance(kind: Kind, name: str) -> dict[str, str]:
     """The package and version behind a name, for run records."""
-    entry = _find(kind, name, (), ())
+    entry = find(kind, name)
     return {"package": entry.package, "version": entry.version}
 
 
@@ -190,10 +206,26 @@ def notify(observers: pluggy.PluginManager, hook: str, **details: Any) -> list[s
 # --------------------------------------------------------------------------------- reading metadata
 
 
-def _announced() -> Iterator[Listed]:
-    """Entries of every distribution on the path; one distribution with unreadable metadata does not
-    hide the others.
-    """
+def _search_path() -> tuple[tuple[str, int], ...]:
+    """The folders that hold distributions; one with a new or a removed package has a new time."""
+    return tuple((folder, _changed(folder)) for folder in sys.path)
+
+
+def _changed(folder: str) -> int:
+    try:
+        return os.stat(folder or ".").st_mtime_ns
+    except OSError:
+        return 0
+
+
+@lru_cache(maxsize=1)  # one run lists the plugins dozens of times
+def _announced(search_path: tuple[tuple[str, int], ...]) -> tuple[Listed, ...]:
+    """Entries of every distribution on the path, read once as long as the path stays as it is."""
+    return tuple(_read_entries())
+
+
+def _read_entries() -> Iterator[Listed]:
+    """One distribution with unreadable metadata does not hide the others."""
     seen: set[str] = set()
     for distribution in metadata.distributions():
         try:
@@ -260,19 +292,6 @@ def _normal(name: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------ loading
-
-
-def _find(kind: Kind, name: str, allow: Iterable[str], deny: Iterable[str]) -> Listed:
-    entries = listed(kind, allow=allow, deny=deny)
-    offers = [entry for entry in entries if entry.name == name]
-    if not offers:
-        raise PluginError(
-            f"{name}: no such {kind}; {did_you_mean(name, {entry.name for entry in entries})}"
-        )
-    for entry in offers:
-        if entry.problem is None:
-            return entry
-    raise PluginError(f"{kind} {name} ({offers[0].origin}): {offers[0].problem}")
 
 
 def _manager() -> pluggy.PluginManager:

@@ -1,8 +1,12 @@
-"""The front door."""
+"""The front door.
+
+Each file holds the commands of one subject: options in, one call into a room, a table or one JSON
+document out. Heavy imports stay inside functions so that `--help` answers at once.
+"""
 
 
 def main() -> None:
-    """Entry point of the command line."""
-    from gsnobench.cli.app import main as app_main
+    """Run the command line."""
+    from gsnobench.cli.app import main as run_app
 
-    app_main()
+    run_app()

@@ -1,122 +1,271 @@
-"""The verbs of many runs: bench, status."""
+"""`gsnobench bench` and `gsnobench status`: the matrix of models, tasks and seeds."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gsnobench.cli.options import Home, Json, Track, numbers_of, words_of
+from gsnobench.cli.console import print_result, print_table, progress
+from gsnobench.cli.options import (
+    DeviceOption,
+    HomeOption,
+    JsonOption,
+    SeedsOption,
+    TrackOption,
+    check_names,
+    numbers_of,
+    words_of,
+)
+from gsnobench.home import Home, open_home
+
+if TYPE_CHECKING:
+    from gsnobench.bench.matrix import Cell, Choice, Difference
+    from gsnobench.declare import Limits
 
 app = typer.Typer()
 
-Models = Annotated[
-    str, typer.Option(help="Models (gsno, gsno@paper), separated by commas; else all.")
+ModelsOption = Annotated[
+    str, typer.Option(help="Models (gsno, gsno@paper), separated by commas (default: all).")
 ]
-Datasets = Annotated[
-    str, typer.Option(help="Tasks (darcy, swe@1-50), separated by commas; else all.")
+DatasetsOption = Annotated[
+    str, typer.Option(help="Tasks (darcy, swe@1-50), separated by commas (default: all).")
 ]
-Seeds = Annotated[str, typer.Option(help="Training seeds, separated by commas.")]
-Windows = Annotated[
+WindowsOption = Annotated[
     str,
     typer.Option(
-        "--t-in", help="Frames given to unsteady tasks, by commas (1,5); else as each says."
+        "--t-in", help="Frames given, separated by commas (1,5), of tasks that leave it open."
     ),
 ]
+# executors whose cells see this home: their data are made beforehand, by all cores
+SHARED_DISK = ("local", "pool")
 
 
 @app.command()
 def bench(
-    models: Models = "",
-    datasets: Datasets = "",
-    seeds: Seeds = "0,1,2",
-    t_in: Windows = "",
-    track: Track = "laptop",
+    models: ModelsOption = "",
+    datasets: DatasetsOption = "",
+    seeds: SeedsOption = "0,1,2",
+    t_in: WindowsOption = "",
+    track: TrackOption = "laptop",
     executor: Annotated[
-        str, typer.Option(help="Where cells run: local, pool, ray, slurm.")
+        str, typer.Option(help="What runs the cells: local, pool, ray, slurm.")
     ] = "pool",
-    jobs: Annotated[int, typer.Option(help="Cells at a time; 0 is one a core.")] = 0,
-    threads: Annotated[int, typer.Option(min=1, help="Threads a cell.")] = 1,
-    gpus: Annotated[float, typer.Option(min=0, help="Graphics cards a cell (ray, slurm).")] = 0.0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda.")] = "auto",
+    jobs: Annotated[int, typer.Option(help="Cells at a time; 0 means one per core.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, help="Threads per cell.")] = 1,
+    gpus: Annotated[float, typer.Option(min=0, help="Graphics cards per cell (ray, slurm).")] = 0.0,
+    device: DeviceOption = "auto",
     address: Annotated[
-        str, typer.Option(help="Of an existing cluster (ray), or its partition (slurm).")
+        str, typer.Option(help="Address of a cluster (ray), or its partition (slurm).")
     ] = "",
     seconds: Annotated[
-        float, typer.Option(min=0, help="Most seconds a cell, 0 for no limit.")
+        float, typer.Option(min=0, help="Most seconds per cell, 0 for no limit.")
     ] = 0.0,
     memory: Annotated[
-        float, typer.Option(min=0, help="Most megabytes a cell, 0 for no limit.")
+        float, typer.Option(min=0, help="Most megabytes per cell, 0 for no limit.")
     ] = 0.0,
     only: Annotated[
         str, typer.Option(help="States to run: missing, stale, failed, diverged.")
     ] = "missing,stale",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would run, and what it will take.")
+        bool, typer.Option("--dry-run", help="Only show what would run, and its costs.")
     ] = False,
     calibrate: Annotated[
         bool,
         typer.Option(
             "--calibrate",
-            help="Instead: measure steps for the track's budget, write registry.toml.",
+            help="Instead: measure steps for the track's budget and write them to registry.toml.",
         ),
     ] = False,
-    home: Home = None,
-    as_json: Json = False,
-) -> None:
-    """Run the matrix of models, tasks and seeds: what is done is never repeated, what was cut goes
-    on.
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Run the matrix of models, tasks and seeds.
+
+    Finished cells are never repeated, interrupted ones go on where they stopped. The exit code is 3
+    if a cell failed or diverged.
     """
-    from gsnobench.bench.matrix import Choice
-
-    choice = Choice(
-        words_of(models),
-        words_of(datasets),
-        numbers_of(seeds, "seeds"),
-        track,
-        numbers_of(t_in, "t-in"),
-    )
+    choice = _choice(models=models, datasets=datasets, seeds=seeds, t_in=t_in, track=track)
     if calibrate:
-        from gsnobench.cli.verbs_bench import calibrate_pairs
+        return _calibrate(choice, device=device, home=home, as_json=as_json)
+    from gsnobench.bench import matrix
+    from gsnobench.bench.executors import executor as executor_named
+    from gsnobench.declare import Limits
 
-        raise typer.Exit(calibrate_pairs(choice, device=device, home=home, as_json=as_json))
-    from gsnobench.cli.verbs_bench import BenchOptions
-    from gsnobench.cli.verbs_bench import bench as run_bench
-
-    options = BenchOptions(
-        executor, device, jobs, threads, gpus, seconds, memory, address, words_of(only), dry_run
+    folders = open_home(home)
+    cells = [matrix.cell_of(plan, folders) for plan in matrix.matrix(choice)]
+    chosen = matrix.cheap_first(matrix.chosen(cells, words_of(only)), folders)
+    if dry_run:
+        _print_forecast(chosen, folders, as_json=as_json)
+        return 0
+    limits = Limits(
+        home=folders.root,
+        device=device,
+        jobs=jobs,
+        threads=threads,
+        gpus=gpus,
+        seconds=seconds,
+        memory_mb=memory,
+        address=address,
     )
-    raise typer.Exit(run_bench(choice, options, home=home, as_json=as_json))
+    executor_named(executor).check(limits)
+    matrix.settle(cells, folders)
+    if executor in SHARED_DISK:
+        with progress(quiet=as_json) as report:
+            matrix.make_data(chosen, folders, report)
+    ended = _run_cells(cells, chosen, executor, limits, folders=folders, quiet=as_json)
+    cells = [matrix.cell_of(cell.plan, folders) for cell in cells]
+    _print_matrix(cells, track, as_json=as_json)
+    return 3 if any(cell.state in ("failed", "diverged") for cell in ended) else 0
 
 
 @app.command()
 def status(
-    models: Models = "",
-    datasets: Datasets = "",
-    seeds: Seeds = "0,1,2",
-    t_in: Windows = "",
-    track: Track = "laptop",
+    models: ModelsOption = "",
+    datasets: DatasetsOption = "",
+    seeds: SeedsOption = "0,1,2",
+    t_in: WindowsOption = "",
+    track: TrackOption = "laptop",
     against: Annotated[
         Path | None,
         typer.Option(
             "--diff-against", help="Instead: what differs from the results in this folder."
         ),
     ] = None,
-    home: Home = None,
-    as_json: Json = False,
-) -> None:
-    """Show every cell of the matrix: done, running, missing, stale, failed, diverged or declined,
-    and why.
-    """
-    from gsnobench.bench.matrix import Choice
-    from gsnobench.cli.verbs_bench import status as show_status
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Show the state of every cell of the matrix, and the reason.
 
-    choice = Choice(
-        words_of(models),
-        words_of(datasets),
-        numbers_of(seeds, "seeds"),
-        track,
-        numbers_of(t_in, "t-in"),
-    )
-    raise typer.Exit(show_status(choice, against, home=home, as_json=as_json))
+    A cell is done, running, missing, stale, failed, diverged or declined.
+    """
+    choice = _choice(models=models, datasets=datasets, seeds=seeds, t_in=t_in, track=track)
+    from gsnobench.bench.matrix import cell_of, differences, matrix
+
+    folders = open_home(home)
+    if against is not None:
+        changes = differences(folders.results, against)
+        document = [change.to_dict() for change in changes]
+        print_result(document, lambda: _show_differences(changes, against), as_json=as_json)
+        return 0
+    _print_matrix([cell_of(plan, folders) for plan in matrix(choice)], track, as_json=as_json)
+    return 0
+
+
+def _choice(*, models: str, datasets: str, seeds: str, t_in: str, track: str) -> Choice:
+    """The part of the matrix that the options name; a typo is one line."""
+    names, tasks = words_of(models), words_of(datasets)
+    numbers, windows = numbers_of(seeds, "seeds"), numbers_of(t_in, "t-in")
+    check_names(models=[name.partition("@")[0] for name in names], datasets=tasks, track=track)
+    from gsnobench.bench.matrix import Choice
+
+    return Choice(models=names, datasets=tasks, seeds=numbers, track=track, t_in=windows)
+
+
+def _run_cells(
+    cells: Sequence[Cell],
+    chosen: Sequence[Cell],
+    executor: str,
+    limits: Limits,
+    *,
+    folders: Home,
+    quiet: bool,
+) -> list[Cell]:
+    """The chosen cells after their runs; the view shows all cells meanwhile."""
+    from gsnobench.bench.executors import executor as executor_named
+    from gsnobench.bench.matrix import cell_of, run_cells
+    from gsnobench.cli.matrix_view import live
+
+    ended: list[Cell] = []
+    with live(lambda: [cell_of(cell.plan, folders) for cell in cells], quiet=quiet) as show_end:
+        for cell in run_cells(chosen, executor_named(executor), limits, folders):
+            ended.append(cell)
+            show_end(cell, len(ended), len(chosen))
+    return ended
+
+
+# -------------------------------------------------------------------------------------------- print
+
+
+def _print_matrix(cells: Sequence[Cell], track: str, *, as_json: bool) -> None:
+    document = {"track": track, "cells": [cell.to_dict() for cell in cells]}
+    print_result(document, lambda: _show_matrix(cells, track), as_json=as_json)
+
+
+def _show_matrix(cells: Sequence[Cell], track: str) -> None:
+    from gsnobench.cli.matrix_view import grid, remarks, summary
+
+    print_table(f"Track {track}: mean test error (seeds), or the state", *grid(cells))
+    for line in remarks(cells):
+        print(line)
+    print(summary(cells))
+    if any(cell.state == "failed" for cell in cells):
+        print("run the failed ones again with --only failed")
+
+
+def _show_differences(changes: Sequence[Difference], against: Path) -> None:
+    rows = []
+    for change in changes:
+        spec, scores = change.spec, [_score(change.here), _score(change.there)]
+        rows.append([spec.track, spec.task, spec.row, str(spec.seed), spec.short, *scores])
+    header = ["track", "task", "model", "seed", "key", "here", "there"]
+    print_table(f"Evidence here and in {against}", header, rows)
+
+
+def _score(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _print_forecast(cells: Sequence[Cell], home: Home, *, as_json: bool) -> None:
+    """What `--dry-run` shows."""
+    from gsnobench.bench.matrix import need
+
+    needs = [need(cell, home) for cell in cells]
+    known = [cell_need.cpu_s for cell_need in needs if cell_need.cpu_s is not None]
+    total, unknown = sum(known), len(needs) - len(known)
+    pairs = list(zip(cells, needs, strict=True))
+
+    def show() -> None:
+        rows = []
+        for cell, cell_need in pairs:
+            costs = [_amount(cell_need.cpu_s), _amount(cell_need.memory_mb)]
+            rows.append([cell.spec.row, cell.spec.task, str(cell.spec.seed), cell.state, *costs])
+        print_table("Cells to run", ["model", "task", "seed", "state", "CPU-s", "MB"], rows)
+        time = f"{total:.0f} CPU-seconds" if total < 120 else f"{total / 60:.0f} CPU-minutes"
+        print(f"about {time}" + (f", and {unknown} cells that were never timed" if unknown else ""))
+
+    document = {
+        "count": len(cells),
+        "cpu_s": total,
+        "unknown": unknown,
+        "cells": [{**cell.to_dict(), **vars(cell_need)} for cell, cell_need in pairs],
+    }
+    print_result(document, show, as_json=as_json)
+
+
+def _amount(value: float | None) -> str:
+    return "?" if value is None else f"{value:.0f}" if value >= 10 else f"{value:.1f}"
+
+
+# -------------------------------------------------------------------------------------- calibration
+
+
+def _calibrate(choice: Choice, *, device: str, home: Path | None, as_json: bool) -> int:
+    """`bench --calibrate`: steps that fit the track's budget, written to registry.toml."""
+    from gsnobench.bench.calibrate import calibrate
+    from gsnobench.bench.matrix import matrix
+    from gsnobench.runs.machine import Machine, choose_device
+
+    written: dict[str, dict[str, int]] = {}
+    with progress(quiet=as_json) as report:
+        machine = Machine(open_home(home), choose_device(device), report=report)
+        for plan in matrix(replace(choice, seeds=(0,))):
+            if plan.declined is None:
+                written[f"{plan.spec.row} on {plan.spec.task}"] = calibrate(plan, machine)
+    rows = [[pair, str(steps or "closed form")] for pair, steps in written.items()]
+    title = f"Steps on track {choice.track}"
+    print_result(written, lambda: print_table(title, ["pair", "steps"], rows), as_json=as_json)
+    return 0

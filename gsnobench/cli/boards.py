@@ -1,13 +1,25 @@
-"""The verb of the boards: leaderboard build, show, diff, publish."""
+"""`gsnobench leaderboard`: build, show, compare and publish boards of result files."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from gsnobench.cli.options import Home, Json, Track
+from gsnobench.cli.console import print_result, print_table
+from gsnobench.cli.options import HomeOption, JsonOption, TrackOption
+from gsnobench.errors import DataError, ParamError, RunError, did_you_mean
+from gsnobench.home import open_home
+
+if TYPE_CHECKING:
+    from gsnobench.boards.board import Track
+    from gsnobench.boards.build import Built
+    from gsnobench.boards.diff import Change
+    from gsnobench.boards.publish import Shown
 
 app = typer.Typer()
 board_app = typer.Typer(
@@ -17,22 +29,40 @@ board_app = typer.Typer(
 )
 app.add_typer(board_app, name="leaderboard")
 
-Results = Annotated[
+ResultsOption = Annotated[
     list[Path] | None,
     typer.Option(
         "--results",
-        help="Folder of result files, may be repeated; else the home's and the source tree's.",
+        help="Folder of result files, may be repeated (default: the home's and the source tree's).",
     ),
 ]
-Form = Literal["text", "markdown", "csv", "json", "latex", "parquet"]
+Format = Literal["text", "markdown", "csv", "json", "latex", "parquet"]
+
+
+def _folders(results: Sequence[Path] | None, home: Path | None) -> list[Path]:
+    from gsnobench.boards.evidence import evidence_folders
+
+    folders = [folder.resolve() for folder in results or ()] or evidence_folders(open_home(home))
+    if not folders:
+        raise DataError(
+            "leaderboard: no results yet; run a model first, or name a folder with --results"
+        )
+    return folders
+
+
+def _warn(problems: Sequence[str]) -> int:
+    """One line per skipped result file; the exit code is 3 if there is one."""
+    for problem in problems:
+        print(f"gsnobench: skipped {problem}", file=sys.stderr)
+    return 3 if problems else 0
 
 
 @board_app.command("build")
-def build(
+def build_boards(
     out: Annotated[
         Path, typer.Option(help="Folder to render into; its results/ is the evidence.")
     ] = Path("leaderboards"),
-    results: Results = None,
+    results: ResultsOption = None,
     ledger: Annotated[
         Path | None, typer.Option(help="Also write the reproduction ledger to this file.")
     ] = None,
@@ -43,56 +73,159 @@ def build(
         bool,
         typer.Option("--check", help="Write nothing; exit 3 if a rendered file is out of date."),
     ] = False,
-    home: Home = None,
-    as_json: Json = False,
-) -> None:
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> int:
     """Render Markdown, tables and the static site from result files; the same bytes every time."""
-    from gsnobench.boards.build import Target
-    from gsnobench.cli.verbs_board import build_boards
+    from gsnobench.boards.build import Target, build, stale
 
-    raise typer.Exit(
-        build_boards(
-            results or [], Target(out, ledger, readme), check=check, home=home, as_json=as_json
-        )
-    )
+    own = [out / "results"] if (out / "results").is_dir() else []
+    roots, target = _folders(results or own, home), Target(out, ledger, readme)
+    if check:
+        old = [str(path) for path in stale(roots, target)]
+        text = "\n".join(old) or "all rendered files are up to date"
+        print_result({"stale": old}, lambda: print(text), as_json=as_json)
+        return 3 if old else 0
+    built = build(roots, target)
+    document = {"folder": str(out), **asdict(built)}
+    print_result(document, lambda: _print_built(built, out), as_json=as_json)
+    return _warn(built.problems)
+
+
+def _print_built(built: Built, out: Path) -> None:
+    if built.was_fresh:
+        print(f"{out}: nothing new")
+        return
+    page = out / "site" / "index.html"
+    print(f"{out}: {len(built.written)} files written, {len(built.removed)} removed; open {page}")
+
+
+# --------------------------------------------------------------------------------------------- show
 
 
 @board_app.command("show")
-def show(
-    track: Track = "laptop",
+def show_boards(
+    track: TrackOption = "laptop",
     task: Annotated[
-        str, typer.Option(help="One board in full, e.g. darcy_threshold; else the overview.")
+        str, typer.Option(help="One board in full, e.g. darcy_threshold (default: the overview).")
     ] = "",
-    form: Annotated[Form, typer.Option("--format", help="What to print.")] = "text",
+    form: Annotated[Format, typer.Option("--format", help="What to print.")] = "text",
     out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
-    results: Results = None,
-    home: Home = None,
-) -> None:
+    results: ResultsOption = None,
+    home: HomeOption = None,
+) -> int:
     """Show the boards of a track, your own runs among them."""
-    from gsnobench.cli.verbs_board import show_boards
+    from gsnobench.boards import markdown, tables
+    from gsnobench.boards.build import read_tracks
 
-    raise typer.Exit(
-        show_boards(results or [], track=track, task=task, form=form, out=out, home=home)
-    )
+    tracks, problems = read_tracks(_folders(results, home))
+    chosen = [entry for entry in tracks if entry.name == track]
+    if not chosen:
+        known = [entry.name for entry in tracks]
+        raise ParamError(f"track: no results on {track!r}; {did_you_mean(track, known)}")
+    if form == "parquet":
+        if out is None:
+            raise ParamError("parquet: is no text; name a file with --out")
+        tables.write_parquet(chosen, out)
+    elif form == "text":
+        _print_track(chosen[0], task)
+    else:
+        texts = {
+            "markdown": lambda: markdown.track_page(chosen[0]),
+            "csv": lambda: tables.to_csv(chosen),
+            "json": lambda: tables.to_json(chosen),
+            "latex": lambda: tables.latex(chosen[0]),
+        }
+        _write(texts[form](), out)
+    return _warn(problems)
+
+
+def _write(text: str, out: Path | None) -> None:
+    from gsnobench.files import write_text
+
+    if out is None:
+        print(text, end="")
+    else:
+        write_text(out, text)
+
+
+def _print_track(track: Track, task: str) -> None:
+    from gsnobench.boards import terminal
+
+    if not task:
+        header, rows = terminal.overview(track)
+        title = f"Track {track.name}: mean test error over seeds (° fewer than three)"
+        print_table(terminal.printable(title), header, rows)
+        print("one board: gsnobench leaderboard show --task NAME")
+        return
+    boards = {board.slug: board for board in track.boards}
+    if task not in boards:
+        near = did_you_mean(task, boards)
+        raise ParamError(f"task: no board {task!r} on track {track.name}; {near}")
+    header, rows = terminal.board(boards[task])
+    print_table(terminal.printable(boards[task].title), header, rows)
+    for line in terminal.remarks(boards[task]):
+        print(line)
+
+
+# --------------------------------------------------------------------------------- compare, publish
 
 
 @board_app.command("diff")
-def diff(
+def diff_boards(
     before: Annotated[Path, typer.Argument(help="Folder of result files.")],
     after: Annotated[Path, typer.Argument(help="Folder of result files.")],
-    as_json: Json = False,
-) -> None:
-    """Compare two folders of evidence row by row; exit 3 if a row became worse for sure."""
-    from gsnobench.cli.verbs_board import diff_boards
+    as_json: JsonOption = False,
+) -> int:
+    """Compare two folders of evidence row by row; exit 3 if a row is significantly worse."""
+    from gsnobench.boards.build import read_tracks
+    from gsnobench.boards.diff import diff
 
-    raise typer.Exit(diff_boards(before, after, as_json=as_json))
+    (old, old_problems), (new, new_problems) = read_tracks([before]), read_tracks([after])
+    changes = diff(old, new)
+    document = [change.to_dict() for change in changes]
+    title = f"{before} -> {after}"
+    print_result(document, lambda: _print_changes(changes, title), as_json=as_json)
+    is_worse = any(change.verdict == "worse" for change in changes)
+    return _warn([*old_problems, *new_problems]) or (3 if is_worse else 0)
+
+
+def _print_changes(changes: Sequence[Change], title: str) -> None:
+    from gsnobench.boards import terminal
+
+    rows = [terminal.change(change) for change in changes if change.verdict != "same"]
+    header = ["track", "board", "row", "before", "after", "p", "verdict"]
+    print_table(title, header, rows)
+    print(f"{len(changes) - len(rows)} rows are the same")
 
 
 @board_app.command("publish")
-def publish(results: Results = None, home: Home = None, as_json: Json = False) -> None:
-    """Bring the boards into the MLflow store: a leaderboard a task, and a run a row that MLflow's
-    own charts compare.
-    """
-    from gsnobench.cli.verbs_board import publish_boards
+def publish_boards(
+    results: ResultsOption = None, home: HomeOption = None, as_json: JsonOption = False
+) -> int:
+    """Bring the boards into the MLflow store: one leaderboard per task, one run per row.
 
-    raise typer.Exit(publish_boards(results or [], home=home, as_json=as_json))
+    MLflow's own charts compare these runs. Where nothing is new, nothing is written.
+    """
+    from gsnobench.boards.build import read_tracks
+    from gsnobench.boards.publish import publish
+    from gsnobench.tracking.address import Address
+
+    address = Address.of(open_home(home).root)
+    if address is None:
+        raise RunError(
+            "publish: tracking is turned off; set GSNOBENCH_TRACKING_URI to the store, or unset it "
+            "for SQLite"
+        )
+    tracks, problems = read_tracks(_folders(results, home))
+
+    def show_board(shown: Shown) -> None:
+        if not as_json:
+            counts = f"{shown.written} runs written, {shown.removed} removed"
+            print(f"{shown.experiment}: {counts}", flush=True)
+
+    boards = publish(tracks, address, show_board)
+    summary = f"{len(boards)} boards in {address.label}; `gsnobench ui` shows them"
+    document = [asdict(board) for board in boards]
+    print_result(document, lambda: print(summary), as_json=as_json)
+    return _warn(problems)

@@ -1,38 +1,37 @@
-"""The card of a model: one Markdown page from its declaration, its parameter counts and the results
-on record.
-"""
+"""The card of a model: one Markdown page of its declaration, parameter counts and results."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from gsnobench.boards import markdown
+from gsnobench.cli.console import knob_table
 from gsnobench.declare import Capability, Model
 from gsnobench.errors import GsnobenchError, ParamError
-from gsnobench.params import Params
 from gsnobench.plugins import kind_of, listed, load
 from gsnobench.records import RunResult
 from gsnobench.runs.plan import Plan, Request, make_plan
 
-COSTS = {
-    "parameters": "{:,.0f}",
-    "prepare_s": "{:.1f}",
-    "train_cpu_s": "{:.0f}",
-    "inference_s": "{:.3f}",
-    "peak_mb": "{:.0f}",
+COSTS = {  # title -> entry of the result's costs, format
+    "parameters": ("parameters", "{:,.0f}"),
+    "prepare s": ("prepare_s", "{:.1f}"),
+    "train CPU-s": ("train_cpu_s", "{:.0f}"),
+    "inference s": ("inference_s", "{:.3f}"),
+    "peak MB": ("peak_mb", "{:.0f}"),
 }
 
 
 def card(name: str, results: Path | None = None) -> str:
-    """The page of one model; `results` is a folder of evidence."""
+    """The page of one model; `results` is a folder of result files."""
     kind = kind_of(name)
     if kind != "model":
         raise ParamError(f"{name}: is a {kind}; cards are made for models; drop --card")
-    model: Model = load("model", name)
+    model = load("model", name)
     sections = [_heading(model), _capabilities(model), _presets(model), _parameters(model)]
-    sections += [_differences(model), _knobs(model.params), _records(model, results)]
+    sections += [_differences(model), _knobs(model), _records(model, results)]
     made = f"Made by `gsnobench show {name} --card`; change the declaration, not this page."
     return "\n\n".join([*filter(None, sections), made]) + "\n"
 
@@ -40,57 +39,63 @@ def card(name: str, results: Path | None = None) -> str:
 def _heading(model: Model) -> str:
     module = inspect.getmodule(model.params)
     text = inspect.cleandoc(module.__doc__ or "") if module is not None else ""
-    return (
-        f"# {model.name}: {model.title}\n\n```text\n{text}\n```\n\nCite: {model.cites or 'nothing'}"
-    )
+    title, cites = f"# {model.name}: {model.title}", f"Cite: {model.cites or 'nothing'}"
+    return f"{title}\n\n```text\n{text}\n```\n\n{cites}"
 
 
 def _capabilities(model: Model) -> str:
-    rows = [[one.value, "yes" if one in model.capabilities else "no"] for one in Capability]
-    return "## Can do\n\n" + _table(("what", model.name), rows)
+    rows = [
+        [capability.value, "yes" if capability in model.capabilities else "no"]
+        for capability in Capability
+    ]
+    return _section("Can do", ("what", model.name), rows)
 
 
 def _presets(model: Model) -> str:
-    """What every preset sets, one column a preset; `-` is the default."""
+    """What every preset sets, one column per preset; `-` is the default."""
     columns = {name: _settings_of(model, name) for name in model.presets}
     names = list(dict.fromkeys(knob for column in columns.values() for knob in column))
     rows = [
         [f"`{knob}`", *(str(column.get(knob, "-")) for column in columns.values())]
         for knob in names
     ]
-    text = "## Presets\n\n" + _table(("setting", *columns), rows)
-    own = [
-        f"- `{task}`, `{preset}`: "
-        + ", ".join(f"`{knob}` {value}" for knob, value in knobs.items())
-        for task, presets in model.settings.items()
-        for preset, knobs in presets.items()
-    ]
-    return text + ("\n\nOwn settings of a task:\n\n" + "\n".join(own) if own else "")
+    text = _section("Presets", ("setting", *columns), rows)
+    lines = []
+    for task, presets in model.settings.items():
+        for preset, knobs in presets.items():
+            values = ", ".join(f"`{knob}` {value}" for knob, value in knobs.items())
+            lines.append(f"- `{task}`, `{preset}`: {values}")
+    return text + ("\n\nOwn settings of a task:\n\n" + "\n".join(lines) if lines else "")
 
 
 def _settings_of(model: Model, name: str) -> dict[str, Any]:
     preset = model.presets[name]
-    return {
-        **{f"model.{knob}": value for knob, value in preset.model.items()},
-        **{f"train.{knob}": value for knob, value in preset.train.items()},
-        **{f"scaling of {what}": getattr(preset, what) for what in ("inputs", "outputs", "points")},
+    settings: dict[str, Any] = {f"model.{knob}": value for knob, value in preset.model.items()}
+    settings |= {f"train.{knob}": value for knob, value in preset.train.items()}
+    settings |= {
+        "scaling of inputs": preset.inputs,
+        "scaling of outputs": preset.outputs,
+        "scaling of points": preset.points,
         "known boundary values": "imposed" if preset.impose_boundary else "predicted",
     }
+    return settings
 
 
 def _parameters(model: Model) -> str:
     """Parameter counts on the tasks of all installed datasets, paper track."""
-    rows = []
-    for entry in listed("dataset"):
-        try:
-            cells = [
-                _count(make_plan(Request(model.name, entry.name, track="paper", preset=name)))
-                for name in model.presets
-            ]
-        except GsnobenchError as error:
-            cells = [str(error)] * len(model.presets)
-        rows.append([entry.name, *cells])
-    return "## Parameters\n\n" + _table(("task", *model.presets), rows)
+    rows = [[entry.name, *_counts(model, entry.name)] for entry in listed("dataset")]
+    return _section("Parameters", ("task", *model.presets), rows)
+
+
+def _counts(model: Model, task: str) -> list[str]:
+    """One count per preset, or why there is none."""
+    try:
+        return [
+            _count(make_plan(Request(model.name, task, track="paper", preset=preset)))
+            for preset in model.presets
+        ]
+    except GsnobenchError as error:
+        return [str(error)] * len(model.presets)
 
 
 def _count(plan: Plan) -> str:
@@ -107,64 +112,45 @@ def _count(plan: Plan) -> str:
 
 
 def _differences(model: Model) -> str:
-    return (
-        "## Differs\n\n" + "\n".join(f"- {text}" for text in model.differs) if model.differs else ""
-    )
+    lines = "\n".join(f"- {text}" for text in model.differs)
+    return f"## Differs\n\n{lines}" if lines else ""
 
 
-def _knobs(params: type[Params]) -> str:
-    rows = [
-        [f"`--model.{knob.name}`", str(knob.default), knob.range, knob.help]
-        for knob in params.knobs()
-    ]
-    return (
-        "## Knobs\n\n" + _table(("knob", "default", "values", "what it does"), rows) if rows else ""
-    )
+def _knobs(model: Model) -> str:
+    header, rows = knob_table(model.params, "model")
+    return _section("Knobs", header, [[f"`{name}`", *cells] for name, *cells in rows])
 
 
 def _records(model: Model, results: Path | None) -> str:
     """Scores and costs of the runs on record."""
-    rows = [
-        [
-            result.spec.track,
-            result.spec.task,
-            result.spec.preset,
-            str(result.spec.seed),
-            f"{result.headline:.4f}",
-            *(
-                form.format(result.costs[cost]) if cost in result.costs else "-"
-                for cost, form in COSTS.items()
-            ),
+    header = ("track", "task", "preset", "seed", "rel. L2", *COSTS)
+    rows = []
+    for result in _evidence(model.name, results):
+        spec, costs = result.spec, result.costs
+        efforts = [
+            form.format(costs[cost]) if cost in costs else "-" for cost, form in COSTS.values()
         ]
-        for result in _evidence(model.name, results)
-    ]
-    header = (
-        "track",
-        "task",
-        "preset",
-        "seed",
-        "rel. L2",
-        "parameters",
-        "prepare s",
-        "train CPU-s",
-        "inference s",
-        "peak MB",
-    )
-    return "## On record\n\n" + _table(header, rows) if rows else ""
+        error = f"{result.headline:.4f}"
+        rows.append([spec.track, spec.task, spec.preset, str(spec.seed), error, *efforts])
+    return _section("On record", header, rows)
 
 
-def _evidence(name: str, results: Path | None) -> Iterator[RunResult]:
-    if results is None:
-        return
-    found = (RunResult.load(path) for path in results.glob(f"*/*/{name}@*/*.json"))
-    done = [result for result in found if result.status == "done"]
-    yield from sorted(
-        done, key=lambda one: (one.spec.track, one.spec.task, one.spec.preset, one.spec.seed)
-    )
+def _evidence(name: str, results: Path | None) -> list[RunResult]:
+    """The finished runs of a model, in the order of the table."""
+    paths = results.glob(f"*/*/{name}@*/*.json") if results is not None else ()
+    loaded = [RunResult.load(path) for path in paths]
+    done = [result for result in loaded if result.status == "done"]
+    return sorted(done, key=_order)
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
-    )
+def _order(result: RunResult) -> tuple[str, str, str, int]:
+    spec = result.spec
+    return spec.track, spec.task, spec.preset, spec.seed
+
+
+def _section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A heading and a table of words; nothing where there is no row."""
+    if not rows:
+        return ""
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    return f"## {title}\n\n{markdown.table(header, cells, words=len(header))}"

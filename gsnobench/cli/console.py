@@ -1,26 +1,46 @@
-"""What a person sees: rich tables and progress in a terminal, plain lines elsewhere. Everything
-here goes to stderr or stdout.
-"""
+"""What a person sees: tables and progress, with rich in a terminal and as plain lines elsewhere."""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from gsnobench.records import plain
+
 if TYPE_CHECKING:
+    from gsnobench.params import Params
     from gsnobench.runs.machine import Report
+
+HeaderAndRows = tuple[Sequence[str], list[list[str]]]
+LINE_S = 10.0  # between two lines of plain progress
+
+
+# -------------------------------------------------------------------------------------------- print
+
+
+def print_result(document: object, show: Callable[[], None], *, as_json: bool) -> None:
+    """The result of a command: one JSON document, or what `show` prints for a person."""
+    if as_json:
+        print(json.dumps(plain(document)))
+    else:
+        show()
+
+
+def print_facts(facts: Mapping[str, Any]) -> None:
+    """One line per fact."""
+    for name, value in facts.items():
+        text = "unknown" if value is None else f"{value:.4g}" if isinstance(value, float) else value
+        print(f"{name}: {text}")
 
 
 def print_table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, mark: int | None = None
 ) -> None:
-    """A table on stdout; tab-separated lines where stdout is not a terminal. `mark` emphasises one
-    row.
-    """
+    """A table on stdout, tab-separated if that is no terminal; `mark` emphasises one row."""
     if not sys.stdout.isatty():
         print(title)
         for row in (header, *rows):
@@ -31,20 +51,23 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        title=Text(title),
-        title_justify="left",
-        title_style="bold",
-        header_style="bold",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-    )
-    for position, name in enumerate(header):
-        is_number = all(row[position][:1] in "-0123456789" for row in rows)
+    table = Table(title=Text(title), box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table.title_justify, table.title_style = "left", "bold"
+    for column, name in enumerate(header):
+        is_number = all(row[column][:1] in "-0123456789" for row in rows)
         table.add_column(Text(name), justify="right" if is_number else "left")
     for number, row in enumerate(rows):
         table.add_row(*(Text(cell) for cell in row), style="bold green" if number == mark else None)
     Console().print(table)
+
+
+def knob_table(params: type[Params], section: str) -> HeaderAndRows:
+    """One row per knob, as the command line spells it."""
+    rows = [
+        [f"--{section}.{knob.name}", str(knob.default), knob.range, knob.help]
+        for knob in params.knobs()
+    ]
+    return ("knob", "default", "values", "what it does"), rows
 
 
 def warn(text: str) -> None:
@@ -52,21 +75,12 @@ def warn(text: str) -> None:
     print(f"gsnobench: warning: {text}", file=sys.stderr)
 
 
-def print_facts(facts: Mapping[str, Any], as_json: bool) -> None:
-    """A line a fact, or one JSON document."""
-    if as_json:
-        print(json.dumps(facts))
-        return
-    for name, value in facts.items():
-        text = "unknown" if value is None else f"{value:.4g}" if isinstance(value, float) else value
-        print(f"{name}: {text}")
+# ----------------------------------------------------------------------------------------- progress
 
 
 @contextmanager
 def progress(*, quiet: bool = False) -> Iterator[Report]:
-    """Progress of one run: bars with a rate and an ETA in a terminal, a line now and then
-    elsewhere, nothing if quiet.
-    """
+    """Progress on stderr: bars in a terminal, a line now and then elsewhere, warnings if quiet."""
     from gsnobench.runs.machine import Report
 
     if quiet:
@@ -79,55 +93,47 @@ def progress(*, quiet: bool = False) -> Iterator[Report]:
 
 
 class _Lines:
-    """Plain progress: a line a stage, then one whenever ten seconds have passed."""
+    """Plain progress: one line per stage, then one whenever ten seconds have passed."""
 
     def __init__(self) -> None:
-        self.begun = self.shown = time.monotonic()
+        self.started = self.shown = time.monotonic()
 
     def stage(self, text: str) -> None:
-        self.begun = self.shown = time.monotonic()
+        self.started = self.shown = time.monotonic()
         print(f"- {text}", file=sys.stderr, flush=True)
 
     def data(self, done: int, total: int) -> None:
-        self._now_and_then(f"{done}/{total} samples", done, total)
+        self._print_sometimes(f"{done}/{total} samples", done, total)
 
     def step(self, step: int, total: int, best: float) -> None:
-        self._now_and_then(f"step {step}/{total}, best validation {best:.4g}", step, total)
+        self._print_sometimes(f"step {step}/{total}, best validation {best:.4g}", step, total)
 
-    def _now_and_then(self, text: str, done: int, total: int) -> None:
+    def _print_sometimes(self, text: str, done: int, total: int) -> None:
         now = time.monotonic()
-        if now - self.shown < 10:
+        if now - self.shown < LINE_S:
             return
         self.shown = now
-        left = (now - self.begun) / max(done, 1) * (total - done)
+        left = (now - self.started) / max(done, 1) * (total - done)
         print(f"  {text}, about {left:.0f} s left", file=sys.stderr, flush=True)
 
 
 def _bars() -> Iterator[Report]:
+    from rich import progress as rich_progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
     from gsnobench.runs.machine import Report
 
     console = Console(stderr=True)
     columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[note]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        rich_progress.SpinnerColumn(),
+        rich_progress.TextColumn("{task.description}"),
+        rich_progress.BarColumn(),
+        rich_progress.MofNCompleteColumn(),
+        rich_progress.TextColumn("{task.fields[note]}"),
+        rich_progress.TimeElapsedColumn(),
+        rich_progress.TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as bars:
+    with rich_progress.Progress(*columns, console=console, transient=True) as bars:
         bar = bars.add_task("starting", total=None, note="")
 
         def stage(text: str) -> None:
@@ -137,12 +143,8 @@ def _bars() -> Iterator[Report]:
             bars.update(bar, completed=done, total=total, note="samples")
 
         def step(done: int, total: int, best: float) -> None:
-            bars.update(
-                bar,
-                completed=done,
-                total=total,
-                note=f"best validation {best:.4g}" if best < 1e9 else "",
-            )
+            note = f"best validation {best:.4g}" if best < 1e9 else ""
+            bars.update(bar, completed=done, total=total, note=note)
 
         def warn_above(text: str) -> None:
             console.print(f"gsnobench: warning: {text}", markup=False, highlight=False)

@@ -1,44 +1,71 @@
-"""Is the installation, the home folder and the tracking store in order, and what can be mended
-without touching results.
-"""
+"""`gsnobench doctor`: report on installation, home and tracking; clean and replay."""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
 import time
-from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 import gsnobench
-from gsnobench.home import Home, RunFolder
-from gsnobench.plugins import listed
-from gsnobench.tracking import observer as tracking
+from gsnobench.cli.console import print_facts, print_result
+from gsnobench.cli.options import HomeOption, JsonOption
+from gsnobench.home import Home, RunFolder, open_home
 from gsnobench.tracking.address import Address
 from gsnobench.tracking.spool import is_live, is_mirrored, read, spools
 
-PACKAGES = (
-    "torch",
-    "numpy",
-    "scipy",
-    "mlflow",
-    "optuna",
-    "xarray",
-    "netCDF4",
-    "safetensors",
-    "matplotlib",
-    "numba",
-)
-STALE_S = 3600.0  # a temporary file untouched for so long belongs to nobody
+app = typer.Typer()
+
+NUMERICS = ("torch", "numpy", "scipy", "numba", "netCDF4", "xarray", "safetensors")
+PACKAGES = (*NUMERICS, "matplotlib", "mlflow", "optuna")
+STALE_S = 3600.0  # a temporary file that is older belongs to no process
+
+
+@app.command()
+def doctor(
+    gpu: Annotated[
+        bool, typer.Option("--gpu", help="CPU/GPU parity, AMP, compile, throughput, peak memory.")
+    ] = False,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Send what the tracking server missed.")
+    ] = False,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Remove left-over temporary files; never results.")
+    ] = False,
+    device: Annotated[str, typer.Option(help="Device for --gpu.")] = "cuda",
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Report on the installation, the home folder and the tracking store, or repair them."""
+    root = open_home(home).root
+    if gpu:
+        from gsnobench.cli.gpu import measure
+
+        measured = measure(device)
+        print_result(measured, lambda: print(json.dumps(measured, indent=2)), as_json=as_json)
+        return 0
+    if replay:
+        from gsnobench.tracking.observer import replay as send_missed
+
+        facts = send_missed(root)
+    else:
+        facts = remove_left_over(root) if clean else report(root)
+    print_result(facts, lambda: print_facts(facts), as_json=as_json)
+    return 0
 
 
 def report(home: Path) -> dict[str, Any]:
-    """Everything that a person asks first when something does not work; `problems` is empty if all
-    is well.
-    """
-    found = {
+    """What one needs to know first when something fails; `problems` is empty if all is well."""
+    from gsnobench.plugins import listed
+
+    usable = [entry for entry in listed() if entry.problem is None]
+    idle = [path for path in spools(home) if not is_mirrored(path) and not is_live(path)]
+    facts = {
         "gsnobench": gsnobench.__version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -47,44 +74,28 @@ def report(home: Path) -> dict[str, Any]:
         "home": str(home),
         "home_writable": os.access(home, os.W_OK),
         "disk_free_gb": round(shutil.disk_usage(home).free / 1e9, 1),
-        "plugins": {
-            f"{one.kind} {one.name}": one.origin for one in listed() if one.problem is None
-        },
+        "plugins": {f"{entry.kind} {entry.name}": entry.origin for entry in usable},
         "tracking": _store(home),
-        "unmirrored": [
-            path.name for path in spools(home) if not is_mirrored(path) and not is_live(path)
-        ],
+        "unmirrored": [path.name for path in idle],
         "interrupted": sorted(folder.name for folder in _interrupted(home)),
         "left_over": sorted(str(path.relative_to(home)) for path in _left_over(home)),
     }
-    return {**found, "problems": _problems(found)}
+    return {**facts, "problems": _problems(facts)}
 
 
-def replay(home: Path) -> dict[str, Any]:
-    """Bring to the tracking store what it missed."""
-    return tracking.replay(home)
-
-
-def clean(home: Path) -> dict[str, Any]:
-    """Remove temporary files that nobody works on, and spools that are finished and mirrored; never
-    results or data.
-    """
-    done = [path for path in spools(home) if _is_spent(path)]
-    removed = [*_left_over(home), *done, *(path.with_suffix(".done") for path in done)]
+def remove_left_over(home: Path) -> dict[str, Any]:
+    """Remove files that no process uses and spools that MLflow has; never results or data."""
+    mirrored = [path for path in spools(home) if _is_spent(path)]
+    removed = [*_left_over(home), *mirrored, *(path.with_suffix(".done") for path in mirrored)]
     size = sum(path.stat().st_size for path in removed)
     for path in removed:
         path.unlink(missing_ok=True)
     return {"removed": sorted(str(path.relative_to(home)) for path in removed), "bytes": size}
 
 
-def gpu(device: str) -> dict[str, Any]:
-    """CPU/GPU parity, autocast, compilation, throughput and memory of a training step."""
-    from gsnobench.cli.gpu import measure
-
-    return measure(device)
-
-
 def _version(package: str) -> str:
+    from importlib import metadata
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -94,34 +105,31 @@ def _version(package: str) -> str:
 def _compute() -> dict[str, Any]:
     import torch
 
-    has_cuda = torch.cuda.is_available()
-    names = (
-        [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-        if has_cuda
-        else []
-    )
+    cards = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
+    names = [torch.cuda.get_device_name(number) for number in cards]
     return {"cores": os.cpu_count(), "threads": torch.get_num_threads(), "gpus": names}
 
 
 def _store(home: Path) -> dict[str, Any]:
+    from gsnobench.tracking.observer import trouble_of
+
     address = Address.of(home)
     if address is None:
         return {"address": "none", "state": "turned off"}
-    trouble = tracking.trouble_of(address)
-    return {
-        "address": address.label,
-        "state": "answers" if trouble is None else f"does not answer: {trouble}",
-    }
+    trouble = trouble_of(address)
+    state = "answers" if trouble is None else f"does not answer: {trouble}"
+    return {"address": address.label, "state": state}
 
 
 def _interrupted(home: Path) -> list[RunFolder]:
-    """Run folders with a spec and no result, not even a trial's, on which no process works."""
-    cut = [
+    """Folders of runs that were started, have no result, and that no process works on."""
+    return [
         folder
         for folder in Home(home).run_folders()
-        if not folder.result.exists() and not folder.trial.exists()
+        if not folder.result.exists()
+        and not folder.trial.exists()
+        and not _is_running(home, folder)
     ]
-    return [folder for folder in cut if not _is_running(home, folder)]
 
 
 def _is_running(home: Path, folder: RunFolder) -> bool:
@@ -130,23 +138,15 @@ def _is_running(home: Path, folder: RunFolder) -> bool:
 
 
 def _left_over(home: Path) -> list[Path]:
-    """Half-written files of processes that were killed, lock files that nobody holds, checkpoints
-    of finished trials.
-    """
+    """Half-written files of killed processes, unused locks, checkpoints of finished trials."""
+
+    def is_old(path: Path) -> bool:
+        return path.is_file() and path.stat().st_mtime < oldest
+
     oldest = time.time() - STALE_S
-    parts = [
-        path for path in home.rglob(".*.part") if path.is_file() and path.stat().st_mtime < oldest
-    ]
-    locks = [
-        path
-        for path in home.rglob("*.lock")
-        if path.is_file() and path.stat().st_mtime < oldest and not is_live(path)
-    ]
-    trials = [
-        folder
-        for folder in map(RunFolder, sorted(Home(home).runs.glob("*")))
-        if folder.trial.exists() and folder.trial.stat().st_mtime < oldest
-    ]
+    parts = [path for path in home.rglob(".*.part") if is_old(path)]
+    locks = [path for path in home.rglob("*.lock") if is_old(path) and not is_live(path)]
+    trials = [folder for folder in Home(home).run_folders() if is_old(folder.trial)]
     checkpoints = [
         folder.checkpoint
         for folder in trials
@@ -162,42 +162,32 @@ def _is_spent(path: Path) -> bool:
     return spool is not None and spool.finished is not None
 
 
-def _problems(found: dict[str, Any]) -> list[str]:
+def _problems(facts: dict[str, Any]) -> list[str]:
     """One line each, with what to do."""
+    from gsnobench.plugins import listed
+
     lines = [
-        f"{one.kind} {one.name} ({one.origin}): {one.problem}"
-        for one in listed()
-        if one.problem is not None
+        f"{entry.kind} {entry.name} ({entry.origin}): {entry.problem}"
+        for entry in listed()
+        if entry.problem is not None
     ]
     lines += [
         f"{name}: is not installed; reinstall gsnobench"
-        for name, text in found["packages"].items()
-        if text == "not installed"
+        for name, version in facts["packages"].items()
+        if version == "not installed"
     ]
-    if not found["home_writable"]:
-        lines.append(f"{found['home']}: cannot be written; choose another --home")
-    if found["disk_free_gb"] < 2:
-        lines.append(
-            f"disk: only {found['disk_free_gb']} GB are free; data of a paper track take several"
-        )
-    if "does not answer" in found["tracking"]["state"]:
-        lines.append(
-            f"tracking: {found['tracking']['address']} {found['tracking']['state']}; runs go on "
-            "and are kept in the spool"
-        )
-    if found["unmirrored"]:
-        lines.append(
-            f"spool: {len(found['unmirrored'])} runs are not fully in MLflow; `gsnobench doctor "
-            "--replay` brings them"
-        )
-    if found["interrupted"]:
-        lines.append(
-            f"runs: {len(found['interrupted'])} were cut; the same `gsnobench run` command resumes "
-            "one"
-        )
-    if found["left_over"]:
-        lines.append(
-            f"home: {len(found['left_over'])} left-over files; `gsnobench doctor --clean` removes "
-            "them"
-        )
-    return lines
+    free, store = facts["disk_free_gb"], facts["tracking"]
+    if not facts["home_writable"]:
+        lines.append(f"{facts['home']}: cannot be written; choose another --home")
+    if free < 2:
+        lines.append(f"disk: only {free} GB are free; data of a paper track take several")
+    if "does not answer" in store["state"]:
+        effect = "runs go on and are kept in the spool"
+        lines.append(f"tracking: {store['address']} {store['state']}; {effect}")
+    remedies = {
+        "unmirrored": "spool: {} runs are not fully in MLflow; `gsnobench doctor --replay` sends "
+        "them",
+        "interrupted": "runs: {} were interrupted; the same `gsnobench run` command resumes one",
+        "left_over": "home: {} left-over files; `gsnobench doctor --clean` removes them",
+    }
+    return lines + [text.format(len(facts[name])) for name, text in remedies.items() if facts[name]]

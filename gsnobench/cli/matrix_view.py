@@ -1,6 +1,4 @@
-"""The matrix as a person sees it: a grid of rows and tasks, alive in a terminal, a line a finished
-cell elsewhere.
-"""
+"""The matrix on a terminal: a live grid, or one line per finished cell when stderr is a file."""
 
 from __future__ import annotations
 
@@ -12,57 +10,53 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from gsnobench.bench.matrix import Cell
-
 if TYPE_CHECKING:
     from rich.table import Table
 
-PERIOD_S = 1.0  # between two looks at the cells
-LOOKING = 0.05  # of a core at most, however many cells there are
+    from gsnobench.bench.matrix import Cell
+
+PERIOD_S = 1.0  # between two reads of the cells' states
+READING = 0.05  # of a core at most, even for very many cells
+ShowEnd = Callable[["Cell", int, int], None]  # a finished cell, how many ended, of how many
 
 
 def grid(cells: Sequence[Cell]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows: a row a model@preset, a column a task, in each field the states of its
-    seeds.
-    """
+    """Header and rows: one row per model@preset, one column per task, the seeds' states inside."""
     tasks = list(dict.fromkeys(cell.spec.task for cell in cells))
     names = list(dict.fromkeys(cell.spec.row for cell in cells))
-    places: dict[tuple[str, str], list[Cell]] = {}
+    seeds: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
-        places.setdefault((cell.spec.row, cell.spec.task), []).append(cell)
-    return ["model", *tasks], [
-        [name, *(_field(places.get((name, task), [])) for task in tasks)] for name in names
-    ]
+        seeds.setdefault((cell.spec.row, cell.spec.task), []).append(cell)
+    rows = [[name, *(_states(seeds.get((name, task), [])) for task in tasks)] for name in names]
+    return ["model", *tasks], rows
 
 
-def _field(cells: Sequence[Cell]) -> str:
-    """`done 0.0123` for one seed or one kind of seeds, else the counts of the states."""
+def _states(cells: Sequence[Cell]) -> str:
+    """The mean error and the number of seeds if all are done, else the counts of their states."""
     if not cells:
         return ""
-    states = Counter(cell.state for cell in cells)
-    if set(states) == {"done"}:
+    counts = Counter(cell.state for cell in cells)
+    if set(counts) == {"done"}:
         scores = [cell.result.headline for cell in cells if cell.result is not None]
         return f"{sum(scores) / len(scores):.4f} ({len(cells)})"
-    return ", ".join(
-        state if len(cells) == 1 else f"{count} {state}" for state, count in states.items()
-    )
+    if len(cells) == 1:
+        return cells[0].state
+    return ", ".join(f"{count} {state}" for state, count in counts.items())
 
 
 def summary(cells: Sequence[Cell]) -> str:
     """`12 done, 3 missing`."""
-    return ", ".join(
-        f"{count} {state}" for state, count in Counter(cell.state for cell in cells).most_common()
-    )
+    counts = Counter(cell.state for cell in cells)
+    return ", ".join(f"{count} {state}" for state, count in counts.most_common())
 
 
 def remarks(cells: Sequence[Cell]) -> list[str]:
-    """A line for every cell with something to say: why it failed, diverged, declined or is stale."""
+    """One line for each reason why cells failed, diverged, declined or are stale."""
     texts: dict[str, list[int]] = {}
     for cell in cells:
         if cell.reason:
-            texts.setdefault(
-                f"{cell.spec.row} on {cell.spec.task}: {cell.state}, {cell.reason}", []
-            ).append(cell.spec.seed)
+            text = f"{cell.spec.row} on {cell.spec.task}: {cell.state}, {cell.reason}"
+            texts.setdefault(text, []).append(cell.spec.seed)
     return [
         text if len(seeds) < 2 else f"{text} (seeds {', '.join(map(str, seeds))})"
         for text, seeds in texts.items()
@@ -71,22 +65,18 @@ def remarks(cells: Sequence[Cell]) -> list[str]:
 
 def describe_end(cell: Cell, done: int, total: int) -> str:
     """The line of a finished cell."""
-    result = cell.result
+    spec, result = cell.spec, cell.result
     if cell.state == "done" and result is not None:
-        told = f"done, {result.headline:.4g} ({result.costs.get('train_cpu_s', 0):.0f} CPU-s)"
+        end = f"done, {result.headline:.4g} ({result.costs.get('train_cpu_s', 0):.0f} CPU-s)"
     else:
-        told = f"{cell.state}, {cell.reason}"
+        end = f"{cell.state}, {cell.reason}"
     label = f", {cell.label}" if cell.label else ""
-    return f"  [{done}/{total}] {cell.spec.row} on {cell.spec.task}{label}, seed {cell.spec.seed}: {told}"
+    return f"  [{done}/{total}] {spec.row} on {spec.task}{label}, seed {spec.seed}: {end}"
 
 
 @contextmanager
-def live(
-    look: Callable[[], Sequence[Cell]], *, quiet: bool = False
-) -> Iterator[Callable[[Cell, int, int], None]]:
-    """A callback for finished cells; in a terminal the whole grid is drawn meanwhile, from `look`,
-    once a second.
-    """
+def live(look: Callable[[], Sequence[Cell]], *, quiet: bool = False) -> Iterator[ShowEnd]:
+    """A callback for finished cells; in a terminal the grid of `look()` is redrawn meanwhile."""
     if quiet:
         yield lambda cell, done, total: None
     elif not sys.stderr.isatty():
@@ -97,7 +87,7 @@ def live(
         yield from _drawn(look)
 
 
-def _drawn(look: Callable[[], Sequence[Cell]]) -> Iterator[Callable[[Cell, int, int], None]]:
+def _drawn(look: Callable[[], Sequence[Cell]]) -> Iterator[ShowEnd]:
     from rich.console import Console
     from rich.live import Live
 
@@ -108,9 +98,9 @@ def _drawn(look: Callable[[], Sequence[Cell]]) -> Iterator[Callable[[Cell, int, 
         def draw() -> None:
             pause = PERIOD_S
             while not is_over.wait(pause):
-                begun = time.perf_counter()
+                started = time.perf_counter()
                 screen.update(_table(look()), refresh=True)
-                pause = max(PERIOD_S, (time.perf_counter() - begun) / LOOKING)
+                pause = max(PERIOD_S, (time.perf_counter() - started) / READING)
 
         painter = threading.Thread(target=draw, daemon=True)
         painter.start()
@@ -129,15 +119,10 @@ def _table(cells: Sequence[Cell]) -> Table:
     from rich.text import Text
 
     header, rows = grid(cells)
-    table = Table(
-        title=summary(cells),
-        title_justify="left",
-        header_style="bold",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-    )
+    table = Table(title=summary(cells), box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table.title_justify = "left"
     for name in header:
         table.add_column(name)
     for row in rows:
-        table.add_row(*(Text(field, style="bold" if "running" in field else "") for field in row))
+        table.add_row(*(Text(text, style="bold" if "running" in text else "") for text in row))
     return table

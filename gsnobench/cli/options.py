@@ -1,24 +1,43 @@
-"""Options that several verbs share, and how their texts are read."""
+"""Options that several commands share, and how their texts are read and checked."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gsnobench.errors import ParamError
 
-Home = Annotated[
-    Path | None,
-    typer.Option("--home", help="Folder for data, runs and records (else $GSNOBENCH_HOME)."),
+if TYPE_CHECKING:
+    pass
+
+ModelOption = Annotated[str, typer.Option(help="Model plugin, see `list models`.")]
+DatasetOption = Annotated[
+    str, typer.Option(help="Task (swe, swe@10-41, darcy_threshold) or a NetCDF file.")
 ]
-Json = Annotated[
+PresetOption = Annotated[
+    str | None, typer.Option(help="Configuration of the model; NAME+features adds computed inputs.")
+]
+TrackOption = Annotated[str, typer.Option(help="Budget: smoke, laptop, workstation or paper.")]
+SamplesOption = Annotated[
+    int | None, typer.Option(help="Training samples (default: those of the track).")
+]
+SeedsOption = Annotated[str, typer.Option(help="Training seeds, separated by commas.")]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
+JobsOption = Annotated[
+    int, typer.Option(help="Processes that generate data; 0 means one per core.")
+]
+HomeOption = Annotated[
+    Path | None,
+    typer.Option("--home", help="Folder for data, runs and records (default: $GSNOBENCH_HOME)."),
+]
+JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")
 ]
-Track = Annotated[str, typer.Option(help="Budget: smoke, laptop, workstation or paper.")]
-Jobs = Annotated[int, typer.Option(help="Processes that generate data; 0 is one a core.")]
-KNOBS = {"allow_extra_args": True, "ignore_unknown_options": True}
+KNOBS = {"allow_extra_args": True, "ignore_unknown_options": True}  # of a command with knobs
+REQUEST_KNOBS = {"data.seed": "data_seed", "data.resolution": "resolution"}
 
 
 def words_of(text: str) -> list[str]:
@@ -29,17 +48,30 @@ def words_of(text: str) -> list[str]:
 def numbers_of(text: str, name: str) -> list[int]:
     """`0,1,2` -> [0, 1, 2]."""
     words = words_of(text)
-    odd = next((word for word in words if not word.isdigit()), None)
-    if odd is not None:
-        raise ParamError(f"{name}: {odd!r} is not a whole number; expected for example 0,1,2")
+    for word in words:
+        if not word.isdigit():
+            raise ParamError(f"{name}: {word!r} is not a whole number; expected for example 0,1,2")
     return [int(word) for word in words]
 
 
-def knobs_of(words: list[str]) -> tuple[dict[str, str], dict[str, Any]]:
-    """--section.name value (or =value) pairs; --data.seed and --data.resolution belong to the
-    request, not to a plugin.
+def knobs_of(words: list[str]) -> dict[str, Any]:
+    """`--section.name value` (or `=value`) pairs as keywords of a request.
+
+    --data.seed and --data.resolution are entries of the request, all others are knobs of a plugin.
     """
-    knobs: dict[str, str] = {}
+    knobs = _pairs(words)
+    entries: dict[str, Any] = {}
+    for name, entry in REQUEST_KNOBS.items():
+        if name in knobs:
+            text = knobs.pop(name)
+            if not text.isdigit():
+                raise ParamError(f"{name}: {text!r} is not a whole number; expected for example 1")
+            entries[entry] = int(text)
+    return {"knobs": knobs, **entries}
+
+
+def _pairs(words: list[str]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -53,12 +85,21 @@ def knobs_of(words: list[str]) -> tuple[dict[str, str], dict[str, Any]]:
             if not rest:
                 raise ParamError(f"{word}: needs a value; write {word} VALUE")
             value = rest.pop(0)
-        knobs[name] = value
-    own: dict[str, Any] = {}
-    for name, target in (("data.seed", "data_seed"), ("data.resolution", "resolution")):
-        if name in knobs:
-            text = knobs.pop(name)
-            if not text.isdigit():
-                raise ParamError(f"{name}: {text!r} is not a whole number; expected for example 1")
-            own[target] = int(text)
-    return knobs, own
+        pairs[name] = value
+    return pairs
+
+
+def check_names(
+    *, models: Iterable[str] = (), datasets: Iterable[str] = (), track: str | None = None
+) -> None:
+    """Refuse unknown names by metadata alone: a typo must not cost the import of torch."""
+    from gsnobench.plugins import dataset_name, find, listed
+    from gsnobench.registry import read_registry
+
+    if track is not None:
+        read_registry().track(track)
+    for model in models:
+        find("model", model)
+    for task in datasets:
+        if not task.endswith(".nc"):
+            find("dataset", dataset_name(task, [entry.name for entry in listed("dataset")]))

@@ -1,20 +1,47 @@
-"""The verbs about results: score, verify, export."""
+"""`gsnobench score`, `verify` and `export`: errors of predictions, checks of results, ParaView."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gsnobench.cli.options import KNOBS, Home, Jobs, Json, Track, knobs_of, numbers_of
+from gsnobench.cli.console import print_result, print_table, progress
+from gsnobench.cli.options import (
+    KNOBS,
+    DatasetOption,
+    DeviceOption,
+    HomeOption,
+    JobsOption,
+    JsonOption,
+    SamplesOption,
+    TrackOption,
+    check_names,
+    knobs_of,
+    numbers_of,
+)
+from gsnobench.errors import DataError, ParamError
+from gsnobench.home import open_home
+
+if TYPE_CHECKING:
+    from gsnobench.datasets.store import Opened
+    from gsnobench.runs.machine import Machine
+    from gsnobench.runs.verify_file import Check
+    from gsnobench.training.evaluate import Evaluation
 
 app = typer.Typer()
 
-Data = Annotated[
+DataOption = Annotated[
     Path | None, typer.Option(help="The NetCDF file of a run that was made on a file.")
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda.")]
+METRICS = ("rel_l2", "rel_l2_raw", "rel_l2_area", "rmse", "mae", "max")
+PASSED, IMPOSSIBLE, FAILED = 0, 2, 3
+
+
+# -------------------------------------------------------------------------------------------- score
 
 
 @app.command(context_settings=KNOBS)
@@ -23,27 +50,83 @@ def score(
     predictions: Annotated[
         Path, typer.Argument(help="NetCDF as `predict --out` writes, or .npz/.npy (S, T, N, C).")
     ],
-    dataset: Annotated[str, typer.Option(help="Task (swe, swe@10-41) or a NetCDF file.")],
-    track: Track = "laptop",
+    dataset: DatasetOption,
+    track: TrackOption = "laptop",
     split: Annotated[str, typer.Option(help="Split that was predicted.")] = "test",
-    samples: Annotated[
-        int | None, typer.Option(help="Training samples of the data (else as the track says).")
-    ] = None,
-    jobs: Jobs = 0,
-    home: Home = None,
-    as_json: Json = False,
-) -> None:
+    samples: SamplesOption = None,
+    jobs: JobsOption = 0,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> int:
     """Score predictions of any framework, in physical units, by the metrics of every run.
 
     Data knobs are options too: --data.seed 1 --data.resolution 1830.
     """
-    from gsnobench.cli.verbs_results import score_file
+    from gsnobench.data import split_named
 
-    knobs, own = knobs_of(context.args)
-    wanted = {"track": track, "samples": samples, "knobs": knobs, **own}
-    raise typer.Exit(
-        score_file(predictions, dataset, wanted, split=split, jobs=jobs, home=home, as_json=as_json)
-    )
+    options = {"track": track, "samples": samples, **knobs_of(context.args)}
+    chosen = split_named(split)
+    if not predictions.is_file():  # before any data are made
+        raise DataError(f"{predictions}: no such file; expected predictions as .nc, .npz or .npy")
+    check_names(datasets=[dataset])
+    from gsnobench.runs.machine import Machine, choose_device
+    from gsnobench.runs.predictions import read_predictions, score_predictions
+
+    with progress(quiet=as_json) as report:
+        machine = Machine(open_home(home), choose_device("cpu"), jobs=jobs, report=report)
+        with _open_named_truth(dataset, options, machine) as opened:
+            truth = opened.read(chosen)
+            predicted = read_predictions(predictions, truth)
+            evaluation = score_predictions(predicted, truth, str(predictions))
+            content_hash = opened.content_hash
+    document = {
+        "task": truth.task.id,
+        "split": split,
+        "samples": len(truth),
+        "truth": content_hash,
+        "scores": evaluation.scores(),
+        "per_sample": evaluation.sample_table(truth.task),
+    }
+
+    def show() -> None:
+        subject = f"{predictions.name} on {truth.task.id}, {len(truth)} {split} samples"
+        _print_scores(evaluation, f"{subject} (lower is better)")
+        print(f"truth    content hash {content_hash}")
+
+    print_result(document, show, as_json=as_json)
+    return PASSED
+
+
+def _open_named_truth(dataset: str, options: Mapping[str, Any], machine: Machine) -> Opened:
+    """The data of a task, or a file."""
+    from gsnobench.datasets import store
+    from gsnobench.datasets.tasks import named_task
+
+    if dataset.endswith(".nc"):
+        path = Path(dataset)
+        if not path.is_file():
+            raise DataError(f"{path}: no such file; expected a NetCDF file or a task such as 'swe'")
+        for knob in options["knobs"]:
+            raise ParamError(f"--{knob}: a file has no data knobs; drop the option")
+        store.verify(path)
+        return store.open_file(path)
+    declared, task = named_task(dataset, **options)
+    return store.open_file(machine.ensure_data(declared, task), task)
+
+
+def _print_scores(evaluation: Evaluation, title: str) -> None:
+    scores = evaluation.scores()
+    headline = scores.pop("headline")["rel_l2"]
+    metrics = {metric for table in scores.values() for metric in table}
+    columns = (*METRICS, *sorted(name for name in metrics if name.startswith("boundary_")))
+    rows = [["headline", f"{headline:.4g}", *["-"] * (len(columns) - 1)]]
+    for field, table in scores.items():
+        cells = [f"{table[metric]:.4g}" if metric in table else "-" for metric in columns]
+        rows.append([field, *cells])
+    print_table(title, ["field", *columns], rows, mark=0)
+
+
+# ------------------------------------------------------------------------------------------- verify
 
 
 @app.command()
@@ -59,44 +142,92 @@ def verify(
             help="0 its arithmetic, 1 stored predictions, 2 stored weights, 3 trained again.",
         ),
     ] = 0,
-    data: Data = None,
-    device: Device = "auto",
-    jobs: Jobs = 0,
-    home: Home = None,
-    as_json: Json = False,
-) -> None:
-    """Check a result, tier by tier: exit 0 if it holds, 3 if a check failed, 2 if the tier cannot
-    be checked.
-    """
-    from gsnobench.cli.verbs_results import verify_result
+    data: DataOption = None,
+    device: DeviceOption = "auto",
+    jobs: JobsOption = 0,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Check a result, tier by tier.
 
-    raise typer.Exit(
-        verify_result(result, tier, data=data, device=device, jobs=jobs, home=home, as_json=as_json)
-    )
+    The exit code is 0 if all checks passed, 3 if one failed, 2 if the tier cannot be checked.
+    """
+    from gsnobench.runs.machine import Machine, choose_device
+    from gsnobench.runs.verify import verify as checks_of
+
+    with progress(quiet=as_json) as report:
+        machine = Machine(open_home(home), choose_device(device), jobs=jobs, report=report)
+        checks = checks_of(result, tier, machine, data=data)
+    code = _exit_code(checks, tier)
+    document = {
+        "subject": result,
+        "tier": tier,
+        "passed": code == PASSED,
+        "checks": [asdict(check) for check in checks],
+    }
+    print_result(document, lambda: _print_checks(checks, result), as_json=as_json)
+    return code
+
+
+def _exit_code(checks: Sequence[Check], tier: int) -> int:
+    """A failed check decides; a lower tier may be impossible, since a result has no weights."""
+    if any(check.state == "FAIL" for check in checks):
+        return FAILED
+    states = {check.state for check in checks if check.tier == tier}
+    return PASSED if "pass" in states and "not possible" not in states else IMPOSSIBLE
+
+
+def _print_checks(checks: Sequence[Check], subject: str) -> None:
+    from gsnobench.runs.verify import TIERS
+
+    for tier in sorted({check.tier for check in checks}):
+        rows = [[check.what, check.state, check.detail] for check in checks if check.tier == tier]
+        print_table(f"tier {tier}: {TIERS[tier]}", ["check", "state", "detail"], rows)
+    states = [check.state for check in checks]
+    counts = [f"{states.count(state)} {state}" for state in ("pass", "FAIL", "not possible")]
+    print(f"{subject}: {', '.join(counts)}")
+
+
+# ------------------------------------------------------------------------------------------- export
 
 
 @app.command()
 def export(
     run: Annotated[str, typer.Argument(help="A run (key prefix or folder) or a bundle.")],
     format_: Annotated[
-        Literal["vtu"], typer.Option("--format", help="vtu: for ParaView, one file a frame.")
+        Literal["vtu"], typer.Option("--format", help="vtu: for ParaView, one file per frame.")
     ] = "vtu",
     samples: Annotated[str, typer.Option(help="Test samples, separated by commas.")] = "0",
     out: Annotated[
-        Path | None, typer.Option(help="Folder to write to (else KEY-vtu here).")
+        Path | None, typer.Option(help="Folder to write to (default: KEY-vtu here).")
     ] = None,
-    data: Data = None,
-    device: Device = "auto",
-    jobs: Jobs = 0,
-    home: Home = None,
-    as_json: Json = False,
-) -> None:
+    data: DataOption = None,
+    device: DeviceOption = "auto",
+    jobs: JobsOption = 0,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> int:
     """Write truth, prediction and error of test samples for ParaView."""
-    from gsnobench.cli.verbs_results import export_run
-
     chosen = numbers_of(samples, "samples")
-    raise typer.Exit(
-        export_run(
-            run, chosen, out=out, data=data, device=device, jobs=jobs, home=home, as_json=as_json
-        )
-    )
+    from gsnobench.datasets.task_json import task_from_json
+    from gsnobench.records import RunResult
+    from gsnobench.runs.bundle import opened_run, predictions_of
+    from gsnobench.runs.machine import Machine, choose_device
+    from gsnobench.runs.predictions import open_truth
+    from gsnobench.runs.vtu import export_vtu
+
+    folders = open_home(home)
+    with progress(quiet=as_json) as report, opened_run(run, folders) as folder:
+        machine = Machine(folders, choose_device(device), jobs=jobs, report=report)
+        spec = RunResult.load(folder.result).spec
+        task = task_from_json(folder.task.read_text(encoding="utf-8"))
+        with open_truth(spec, machine, data=data, task=task) as opened:
+            truth = opened.read("test")
+        predicted = predictions_of(folder, truth, home=folders, device=device)
+        target = out or Path(f"{spec.short}-vtu")
+        report.stage(f"writing {target}")
+        files = [str(path) for path in export_vtu(target, truth, predicted, chosen)]
+    document = {"folder": str(target), "files": files}
+    lines = "\n".join(f"open in ParaView: {file}" for file in files)
+    print_result(document, lambda: print(lines), as_json=as_json)
+    return PASSED

@@ -1,6 +1,4 @@
-"""A new plugin package: it installs, loads and passes `gsnobench check` before its author changes a
-line.
-"""
+"""A new plugin package that installs, loads and passes `gsnobench check` as it is."""
 
 from __future__ import annotations
 
@@ -15,12 +13,13 @@ from typing import Literal, get_args
 from gsnobench import plugins
 from gsnobench.errors import DataError, ParamError, PluginError
 from gsnobench.hookspecs import API_VERSION
+from gsnobench.registry import read_registry
 
 Offer = Literal["model", "dataset", "metric"]
 
 
 def create(name: str, kind: Offer, folder: Path) -> Path:
-    """Write the package `gsnobench-NAME` below `folder`, whole or not at all, and return its path."""
+    """Write the package `gsnobench-NAME` below `folder`, whole or not at all; returns its path."""
     _check_name(name, kind)
     target = folder / f"gsnobench-{name}"
     if target.exists():
@@ -58,13 +57,12 @@ def _check_name(name: str, kind: Offer) -> None:
 
 def _files(name: str, kind: Offer) -> dict[str, str]:
     words = {"name": name, "kind": kind, "class_name": name.capitalize(), "api": str(API_VERSION)}
-    module = {"model": _MODEL, "dataset": _DATASET, "metric": _METRIC}[kind]
+    words["checked_model"] = read_registry().checked_model
+    example = {"model": _TRY_MODEL, "dataset": _TRY_DATASET, "metric": ""}[kind]
     texts = {
         "pyproject.toml": _PYPROJECT,
-        "README.md": _README
-        + {"model": _TRY_MODEL, "dataset": _TRY_DATASET, "metric": _TRY_METRIC}[kind]
-        + _LICENCE,
-        f"gsnobench_{name}.py": module,
+        "README.md": _README + example + _LICENCE,
+        f"gsnobench_{name}.py": {"model": _MODEL, "dataset": _DATASET, "metric": _METRIC}[kind],
         "tests/test_contract.py": _TEST,
     }
     return {path: Template(text).substitute(words).lstrip("\n") for path, text in texts.items()}
@@ -101,12 +99,12 @@ The $kind `$name` as a plugin of gsnobench. All of it is in `gsnobench_$name.py`
     pytest
 """
 _TRY_MODEL = "    gsnobench run --model $name --dataset darcy --track smoke\n"
-_TRY_DATASET = "    gsnobench run --model gsno --dataset $name --track smoke\n"
-_TRY_METRIC = ""
+_TRY_DATASET = "    gsnobench run --model $checked_model --dataset $name --track smoke\n"
 _LICENCE = """
 ## Licence
 
-None yet: all rights are reserved until you add a LICENSE file and `license = "..."` to `pyproject.toml`.
+None yet: all rights are reserved until you add a LICENSE file and `license = "..."` to
+`pyproject.toml`.
 """
 
 _TEST = """
@@ -137,11 +135,14 @@ class $class_name(nn.Module):
     def __init__(self, task: gb.Task, params: Params) -> None:
         super().__init__()
         self.net = nn.Sequential(
-            nn.Linear(task.in_channels, params.width), nn.GELU(), nn.Linear(params.width, task.out_channels)
+            nn.Linear(task.in_channels, params.width),
+            nn.GELU(),
+            nn.Linear(params.width, task.out_channels),
         )
 
     def forward(self, batch: gb.Batch) -> torch.Tensor:
-        return batch.frames(self.net(batch.features))  # features (B, N, in_channels) -> frames (B, t_out, N, C)
+        # features (B, N, in_channels) -> frames (B, t_out, N, C)
+        return batch.frames(self.net(batch.features))
 
 
 @gb.hookimpl
@@ -167,21 +168,24 @@ GSNOBENCH_API = $api
 
 def compute(prediction: torch.Tensor, target: torch.Tensor, batch: gb.Batch) -> torch.Tensor:
     """sum |p - u| / sum |u| over frames, nodes and fields: (B, T, N, C) -> (B,)."""
-    real = torch.ones_like(target) if batch.mask is None else batch.mask[:, None, :, None]  # padding does not count
+    # padding does not count
+    real = torch.ones_like(target) if batch.mask is None else batch.mask[:, None, :, None]
     error = ((prediction - target).abs() * real).sum((1, 2, 3))  # (B,)
     return error / (target.abs() * real).sum((1, 2, 3)).clamp_min(1e-30)
 
 
 @gb.hookimpl
 def gsnobench_metric() -> gb.Metric:
-    return gb.Metric("$name", compute, better="lower", help="relative L1 error over all frames and fields")
+    help = "relative L1 error over all frames and fields"
+    return gb.Metric("$name", compute, better="lower", help=help)
 '''
 
 _DATASET = '''
 """$class_name: Poisson's equation on the unit square, to be replaced by your problem.
 
--Laplace(u) = f in (0,1)^2, u = 0 on the boundary. Varies: the source f, a random sum of sines with falling amplitudes.
-Steady: no frame given, one to find. Solved by linear finite elements. Good values to start with: 441 nodes, 128 samples.
+-Laplace(u) = f in (0,1)^2, u = 0 on the boundary. Varies: the source f, a random sum of sines with
+falling amplitudes. Steady: no frame is given, one is predicted. Solved by linear finite elements.
+Good values to start with: 441 nodes, 128 samples.
 """
 
 from collections.abc import Iterator, Sequence
@@ -189,7 +193,6 @@ from dataclasses import dataclass
 
 import gsnobench as gb
 import numpy as np
-from gsnobench.data import SPLITS, Split
 from gsnobench.meshes.operators import factorise, lumped_mass, stiffness
 from scipy.sparse.linalg import SuperLU
 
@@ -198,7 +201,9 @@ WAVES = 4  # in each direction
 
 
 class Params(gb.Params):
-    decay: float = gb.knob(default=1.0, low=0.0, high=4.0, help="how fast the source's amplitudes fall with the frequency")
+    decay: float = gb.knob(
+        default=1.0, low=0.0, high=4.0, help="how fast the source's amplitudes fall with frequency"
+    )
 
 
 @dataclass(frozen=True)
@@ -206,8 +211,8 @@ class Setup:
     """What all samples share."""
 
     mesh: gb.Mesh
-    mass: np.ndarray  # (N,)
-    free: np.ndarray  # nodes off the boundary
+    mass: gb.Array  # (N,)
+    free: gb.Array  # nodes off the boundary
     solver: SuperLU  # of the stiffness matrix on the free nodes
     decay: float
 
@@ -220,25 +225,29 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Setup:
 
 
 def square(side: int) -> gb.Mesh:
-    """side x side nodes, two triangles a square."""
+    """side x side nodes, two triangles per square."""
     axis = np.linspace(0.0, 1.0, side)
     points = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)  # (N, 2)
     corner = (np.arange(side - 1)[:, None] * side + np.arange(side - 1)).ravel()
     lower = np.stack([corner, corner + side, corner + side + 1], axis=1)
     upper = np.stack([corner, corner + side + 1, corner + 1], axis=1)
-    return gb.Mesh(points, np.concatenate([lower, upper]), {"wall": np.any((points == 0) | (points == 1), axis=1)})
+    wall = np.any((points == 0) | (points == 1), axis=1)
+    return gb.Mesh(points, np.concatenate([lower, upper]), {"wall": wall})
 
 
-def generate(shared: Setup, seed: int, split: Split, indices: Sequence[int]) -> Iterator[gb.Sample]:
+def generate(
+    shared: Setup, seed: int, split: gb.Split, indices: Sequence[int]
+) -> Iterator[gb.Sample]:
     for index in indices:
-        draw = np.random.default_rng([seed, SPLITS.index(split), index])  # a sample depends on these three alone
+        # a sample depends on these three alone
+        draw = np.random.default_rng([seed, gb.SPLITS.index(split), index])
         source = random_source(shared.mesh.points, shared.decay, draw)  # (N,)
         solution = np.zeros(shared.mesh.size)
         solution[shared.free] = shared.solver.solve((shared.mass * source)[shared.free])
         yield gb.Sample(frames=solution[None, :, None], static=source[:, None], scalars=np.zeros(0))
 
 
-def random_source(points: np.ndarray, decay: float, draw: np.random.Generator) -> np.ndarray:
+def random_source(points: gb.Array, decay: float, draw: np.random.Generator) -> gb.Array:
     frequency = np.arange(1, WAVES + 1)
     waves = np.sin(np.pi * points[:, :, None] * frequency)  # (N, 2, WAVES)
     size = (frequency[:, None] ** 2 + frequency**2) ** (-decay / 2.0)

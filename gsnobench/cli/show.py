@@ -1,30 +1,93 @@
-"""`gsnobench show`: a plugin with its knobs, a data file, or a finished run, as text and as JSON."""
+"""`gsnobench list` and `gsnobench show`: plugins, tracks, data files and finished runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from gsnobench.cli.console import print_table
-from gsnobench.declare import Dataset, Model
+import typer
+
+from gsnobench.cli.console import HeaderAndRows, knob_table, print_result, print_table
+from gsnobench.cli.options import HomeOption, JsonOption
 from gsnobench.errors import DataError, PluginError, RunError
 from gsnobench.home import RunFolder, open_home
-from gsnobench.params import Params
-from gsnobench.plugins import kind_of, load, provenance
-from gsnobench.records import RunResult
 
-KNOB_HEADER = ("knob", "default", "values", "what it does")
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gsnobench.data import Field
+    from gsnobench.declare import Dataset, Model
+
+app = typer.Typer()
+
+Subject = Literal["datasets", "models", "tracks", "executors", "metrics", "observers"]
+SIZES = ("train", "valid", "test", "test_ood", "resolution")
+
+
+@app.command("list")
+def list_names(
+    kind: Annotated[Subject | None, typer.Argument(help="What to list.")] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """List plugins and tracks from metadata alone; no plugin is imported."""
+    from gsnobench.plugins import listed
+    from gsnobench.registry import read_registry
+
+    plugins = [entry for entry in listed() if kind in (None, f"{entry.kind}s")]
+    tracks = list(read_registry().tracks.values()) if kind in (None, "tracks") else []
+
+    def show_tables() -> None:
+        if plugins:
+            rows = [
+                [entry.name, entry.kind, entry.origin, entry.problem or "ok"] for entry in plugins
+            ]
+            print_table("Plugins", ["name", "kind", "package", "state"], rows)
+        if tracks:
+            rows = [[track.name, track.help] for track in tracks]
+            print_table("Tracks", ["name", "budget"], rows)
+
+    document = {
+        "plugins": [vars(entry) for entry in plugins],
+        "tracks": [vars(track) for track in tracks],
+    }
+    print_result(document, show_tables, as_json=as_json)
+    return 0
+
+
+@app.command()
+def show(
+    name: Annotated[
+        str,
+        typer.Argument(help="A model, a dataset, a NetCDF file, or a run (key prefix or folder)."),
+    ],
+    card: Annotated[
+        bool, typer.Option("--card", help="A model's whole card, as Markdown.")
+    ] = False,
+    results: Annotated[
+        Path | None, typer.Option(help="Folder of result files for the card's last table.")
+    ] = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Show a plugin with its knobs, a data file, or a finished run."""
+    if card:
+        from gsnobench.cli.card import card as card_of
+
+        print(card_of(name, results), end="")
+        return 0
+    description = describe(name, home)
+    print_result(description.to_dict(), description.print, as_json=as_json)
+    return 0
 
 
 @dataclass(frozen=True)
-class Described:
+class Description:
     """Facts as name and value, then tables."""
 
     name: str
     facts: dict[str, Any]
-    tables: dict[str, tuple[Sequence[str], list[list[str]]]] = field(default_factory=dict)
+    tables: dict[str, HeaderAndRows] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         tables = {
@@ -43,10 +106,12 @@ class Described:
             print_table(title, header, rows)
 
 
-def describe(name: str, home: Path | None) -> Described:
-    """Whatever the name stands for: a file, a plugin, or a run."""
+def describe(name: str, home: Path | None) -> Description:
+    """The plugin, data file or run of this name."""
+    from gsnobench.plugins import kind_of, load, provenance
+
     if name.endswith(".nc"):
-        return _file(Path(name))
+        return _describe_file(Path(name))
     try:
         kind = kind_of(name)
     except PluginError as unknown:
@@ -54,51 +119,43 @@ def describe(name: str, home: Path | None) -> Described:
             folder = open_home(home).find_run(name)
         except RunError:
             raise unknown from None
-        return _run(folder)
+        return _describe_run(folder)
     if kind == "model":
-        return _model(load("model", name))
+        return _describe_model(load("model", name))
     if kind == "dataset":
-        return _dataset(load("dataset", name))
-    return Described(name, {"kind": kind, **provenance(kind, name)})
+        return _describe_dataset(load("dataset", name))
+    return Description(name, {"kind": kind, **provenance(kind, name)})
 
 
-def knob_rows(params: type[Params], prefix: str) -> list[list[str]]:
-    """One row a knob, as the command line spells it."""
-    return [
-        [f"--{prefix}.{knob.name}", str(knob.default), knob.range, knob.help]
-        for knob in params.knobs()
-    ]
+def _describe_model(model: Model) -> Description:
+    from gsnobench.plugins import provenance
 
-
-def _model(model: Model) -> Described:
+    presets = ", ".join(model.presets)
     facts = {
         "kind": "model",
         "title": model.title,
         **provenance("model", model.name),
         "revision": model.revision,
-        "presets": ", ".join(model.presets)
-        + ("" if model.is_floor else "; each also as NAME+features"),
-        "can do": ", ".join(sorted(one.value for one in model.capabilities)),
+        "presets": presets if model.is_floor else f"{presets}; each also as NAME+features",
+        "can do": ", ".join(sorted(capability.value for capability in model.capabilities)),
         "cite": model.cites,
         **{f"differs {number}": text for number, text in enumerate(model.differs, 1)},
     }
-    return Described(model.name, facts, {"Knobs": (KNOB_HEADER, knob_rows(model.params, "model"))})
+    return Description(model.name, facts, {"Knobs": knob_table(model.params, "model")})
 
 
-def _dataset(dataset: Dataset) -> Described:
+def _describe_dataset(dataset: Dataset) -> Description:
+    from gsnobench.plugins import provenance
+
+    name = dataset.name
     facts = {
         "kind": "dataset",
         "title": dataset.title,
-        **provenance("dataset", dataset.name),
+        **provenance("dataset", name),
         "revision": dataset.revision,
-        "tasks": ", ".join(
-            [dataset.name, *(f"{dataset.name}_{variant}" for variant in dataset.variants)]
-        ),
-        "fields": ", ".join(f"{one.name} [{one.unit}]" for one in dataset.fields),
-        "inputs": ", ".join(
-            f"{one.name} [{one.unit}]" for one in (*dataset.static, *dataset.scalars)
-        )
-        or "the window",
+        "tasks": ", ".join([name, *(f"{name}_{variant}" for variant in dataset.variants)]),
+        "fields": _names(dataset.fields),
+        "inputs": _names((*dataset.static, *dataset.scalars)) or "the window",
         "frames": len(dataset.times),
         "meshes": ", ".join(str(size) for size in dataset.resolutions) or "any size",
         "solver": dataset.solver,
@@ -106,24 +163,15 @@ def _dataset(dataset: Dataset) -> Described:
         "cite": dataset.cites,
     }
     rows = [
-        [
-            track,
-            *(
-                str(getattr(sizes, name))
-                for name in ("train", "valid", "test", "test_ood", "resolution")
-            ),
-        ]
+        [track, *(str(getattr(sizes, entry)) for entry in SIZES)]
         for track, sizes in dataset.sizes.items()
     ]
-    sizes = (("track", "train", "valid", "test", "test_ood", "nodes"), rows)
-    return Described(
-        dataset.name,
-        facts,
-        {"Sizes": sizes, "Knobs": (KNOB_HEADER, knob_rows(dataset.params, "data"))},
-    )
+    sizes = (("track", *SIZES[:-1], "nodes"), rows)
+    knobs = knob_table(dataset.params, "data")
+    return Description(name, facts, {"Sizes": sizes, "Knobs": knobs})
 
 
-def _file(path: Path) -> Described:
+def _describe_file(path: Path) -> Description:
     from gsnobench.datasets.store import open_file, problems
 
     if not path.exists():
@@ -131,36 +179,41 @@ def _file(path: Path) -> Described:
     missing = problems(path)
     if missing:
         rows = [[text] for text in missing]
-        return Described(
-            str(path), {"kind": "file", "usable": "no"}, {"What is missing": (("problem",), rows)}
-        )
+        facts = {"kind": "file", "usable": "no"}
+        return Description(str(path), facts, {"What is missing": (("problem",), rows)})
     with open_file(path) as opened:
         task = opened.task
         facts = {
             "kind": "file",
             "usable": "yes",
             "task": task.id,
-            "fields": ", ".join(f"{one.name} [{one.unit}]" for one in task.fields),
+            "fields": _names(task.fields),
             "frames": f"{task.t_in} given, {task.t_out} to find",
             "sizes": ", ".join(f"{split} {count}" for split, count in task.sizes.items()),
             "content hash": opened.content_hash,
         }
-    return Described(str(path), facts)
+    return Description(str(path), facts)
 
 
-def _run(folder: RunFolder) -> Described:
+def _names(fields: Iterable[Field]) -> str:
+    return ", ".join(f"{entry.name} [{entry.unit}]" for entry in fields)
+
+
+def _describe_run(folder: RunFolder) -> Description:
+    from gsnobench.records import RunResult
+
     if not folder.result.exists():
-        return Described(
-            folder.name, {"kind": "run", "status": "interrupted; repeat its command to go on"}
-        )
+        status = "interrupted; repeat its command to go on"
+        return Description(folder.name, {"kind": "run", "status": status})
     result = RunResult.load(folder.result)
-    facts = {
+    spec = result.spec
+    facts: dict[str, Any] = {
         "kind": "run",
         "status": " ".join([result.status, result.reason]).strip(),
-        "task": result.spec.task,
-        "row": result.spec.row,
-        "track": result.spec.track,
-        "seed": result.spec.seed,
+        "task": spec.task,
+        "row": spec.row,
+        "track": spec.track,
+        "seed": spec.seed,
         "folder": str(folder.path),
     }
     rows = [
@@ -169,4 +222,5 @@ def _run(folder: RunFolder) -> Described:
         for name, table in fields.items()
         for metric, value in table.items()
     ]
-    return Described(folder.name, facts, {"Scores": (("split", "field", "metric", "value"), rows)})
+    scores = (("split", "field", "metric", "value"), rows)
+    return Description(folder.name, facts, {"Scores": scores})

@@ -1,14 +1,45 @@
-"""The verbs of searches and studies: sweep, study."""
+"""`gsnobench sweep` and `gsnobench study`: search knobs, and fixed sets of runs."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
-from typing import Annotated
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gsnobench.cli.options import KNOBS, Home, Json, Track, knobs_of, numbers_of, words_of
+from gsnobench.cli.console import print_result, print_table, progress
+from gsnobench.cli.options import (
+    KNOBS,
+    DatasetOption,
+    DeviceOption,
+    HomeOption,
+    JsonOption,
+    ModelOption,
+    PresetOption,
+    SeedsOption,
+    TrackOption,
+    check_names,
+    knobs_of,
+    numbers_of,
+    words_of,
+)
 from gsnobench.errors import ParamError
+from gsnobench.home import Home, open_home
+from gsnobench.records import plain
+
+if TYPE_CHECKING:
+    from gsnobench.runs.machine import Machine, Report
+    from gsnobench.studies.sensitivity import Sensitivity
+    from gsnobench.sweep.record import Record
+    from gsnobench.sweep.search import Search
+    from gsnobench.sweep.trials import Trials
+    from gsnobench.sweep.workers import Place
 
 app = typer.Typer()
 study_app = typer.Typer(
@@ -19,23 +50,22 @@ study_app = typer.Typer(
 app.add_typer(study_app, name="study")
 
 STORAGE_VARIABLE = "GSNOBENCH_STORAGE"
-Preset = Annotated[
-    str | None, typer.Option(help="Configuration of the model; NAME+features adds computed inputs.")
-]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda.")]
 
 
 @app.command(context_settings=KNOBS)
 def sweep(
     context: typer.Context,
-    model: Annotated[str, typer.Option(help="Model plugin, see `list models`.")] = "",
-    dataset: Annotated[str, typer.Option(help="Task (nse, swe@10-41) or a NetCDF file.")] = "",
+    model: ModelOption = "",
+    dataset: DatasetOption = "",
     over: Annotated[
-        str, typer.Option(help="Knobs by commas: model.k_s, model.k_s=4..64 or model.k_s=4:8:16.")
+        str,
+        typer.Option(
+            help="Knobs, separated by commas: model.k_s, model.k_s=4..64 or model.k_s=4:8:16."
+        ),
     ] = "",
     trials: Annotated[int, typer.Option(help="Points to try.")] = 30,
-    track: Track = "laptop",
-    preset: Preset = None,
+    track: TrackOption = "laptop",
+    preset: PresetOption = None,
     seed: Annotated[int, typer.Option(help="Training seed of the trials.")] = 0,
     sampler: Annotated[str, typer.Option(help="tpe, grid, random or gp.")] = "tpe",
     pruner: Annotated[
@@ -47,72 +77,232 @@ def sweep(
     storage: Annotated[
         str,
         typer.Option(
-            help=f"sqlite:///FILE or postgresql+psycopg://... (else ${STORAGE_VARIABLE})."
+            help=f"sqlite:///FILE or postgresql+psycopg://... (default: ${STORAGE_VARIABLE})."
         ),
     ] = "",
-    name: Annotated[str, typer.Option(help="Name of the study (else from what is searched).")] = "",
+    name: Annotated[
+        str, typer.Option(help="Name of the study (default: from what is searched).")
+    ] = "",
     workers: Annotated[int, typer.Option(min=1, help="Processes that try points.")] = 1,
-    threads: Annotated[int, typer.Option(min=1, help="Threads a process.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads per process.")] = 1,
     refit_seeds: Annotated[str, typer.Option(help="Seeds that judge the best points.")] = "0,1,2",
     refit_top: Annotated[int, typer.Option(min=1, help="Best points that are refitted.")] = 3,
-    device: Device = "auto",
-    home: Home = None,
-    as_json: Json = False,
-) -> None:
-    """Search knobs on validation, refit the best with several seeds, and score the winner on test,
-    once.
+    device: DeviceOption = "auto",
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Search knobs on validation, refit the best with several seeds, score the winner once on test.
 
     The same command goes on where it stopped; on another host with the same --storage and --name it
     joins in. Other knobs are fixed by options: --train.steps 500 --model.width 40 --data.resolution
-    450.
+    450. The exit code is 3 if there is no winner.
     """
     if not model or not dataset:
-        raise ParamError(
-            "sweep: needs --model and --dataset; for example: gsnobench sweep --model gsno "
-            "--dataset nse"
-        )
-    knobs, own = knobs_of(context.args)
-    from gsnobench.cli.verbs_sweep import SweepOptions
-    from gsnobench.cli.verbs_sweep import sweep as run_sweep
+        example = "gsnobench sweep --model gsno --dataset nse"
+        raise ParamError(f"sweep: needs --model and --dataset; for example: {example}")
+    knobs = knobs_of(context.args)
+    seeds = tuple(dict.fromkeys(numbers_of(refit_seeds, "refit-seeds")))
+    check_names(models=[model], datasets=[dataset], track=track)
+    from gsnobench.runs.machine import Machine, choose_device
     from gsnobench.runs.plan import Request
+    from gsnobench.sweep.record import parent_id, tags_of
+    from gsnobench.sweep.search import make_search, open_trials
+    from gsnobench.sweep.workers import Place
 
-    request = Request(model, dataset, track=track, preset=preset, seed=seed, knobs=knobs, **own)
-    options = SweepOptions(
-        over=words_of(over),
+    folders = open_home(home)
+    search = make_search(
+        Request(model, dataset, track=track, preset=preset, seed=seed, **knobs),
+        words_of(over),
         name=name,
         minimise=minimise,
         trials=trials,
         sampler=sampler,
         pruner=pruner,
-        refit_seeds=tuple(dict.fromkeys(numbers_of(refit_seeds, "refit-seeds"))),
+        refit_seeds=seeds,
         refit_top=refit_top,
-        storage=storage or os.environ.get(STORAGE_VARIABLE, ""),
-        device=device,
-        workers=workers,
-        threads=threads,
     )
-    raise typer.Exit(run_sweep(request, options, home=home, as_json=as_json))
+    torch_device = choose_device(device)
+    address = storage or os.environ.get(STORAGE_VARIABLE, "")
+    opened = open_trials(search, folders, address)
+    tags = tags_of(search, parent_id(opened))
+    place = Place(folders.root, address, device, workers=workers, threads=threads, tags=tags)
+    with progress(quiet=as_json) as report:
+        machine = Machine(folders, torch_device, jobs=threads, tags=tags, report=report)
+        result = _search(search, opened, machine, place, quiet=as_json)
+    folder = search.folder(folders)
+    document = {**result, "folder": str(folder)}
+    print_result(document, lambda: _print_sweep(result, folder), as_json=as_json)
+    return 0 if result["status"] == "done" else 3
+
+
+def _search(
+    search: Search, trials: Trials, machine: Machine, place: Place, *, quiet: bool
+) -> dict[str, Any]:
+    """The result of the search: all trials and refits that are missing are run first."""
+    from gsnobench.runs.stages import Run
+    from gsnobench.sweep.record import recorded
+    from gsnobench.sweep.search import answer, is_complete
+    from gsnobench.sweep.workers import run_workers
+
+    if is_complete(search, trials) and (search.folder(machine.home) / "result.json").exists():
+        return answer(search, trials, machine)
+    # once, by all cores, before the workers need the data
+    Run.at_home(search.plan({}), replace(machine, jobs=0)).data_file()
+    with recorded(search, trials, machine.home) as record:
+        machine.report.stage(f"sweep {search.name}")
+        view = _TrialView(search, trials, record, machine.report, is_quiet=quiet)
+        run_workers(search, place, view.show)
+        result = answer(search, trials, machine)
+        _keep(search, trials, machine.home, result)
+        record.finish(result)
+    return result
+
+
+def _keep(search: Search, trials: Trials, home: Home, result: dict[str, Any]) -> None:
+    """Write the result, its tables and pictures to the folder of the study."""
+    from gsnobench.files import write_text
+    from gsnobench.sweep.figures import write_all
+
+    folder = search.folder(home)
+    if "best" in result:
+        write_all(folder, search, trials, result)
+    write_text(folder / "result.json", json.dumps(plain(result), indent=1) + "\n")
+
+
+class _TrialView:
+    """Shows the workers' events: a line on stderr, a bar, and the curve of the sweep's record."""
+
+    def __init__(
+        self, search: Search, trials: Trials, record: Record, report: Report, *, is_quiet: bool
+    ) -> None:
+        from gsnobench.sweep.search import wanted
+        from gsnobench.sweep.space import grid_points
+
+        self.record, self.report, self.is_quiet = record, report, is_quiet
+        grid = grid_points(search.axes, search.plan({})) if search.sampler == "grid" else []
+        ended = trials.answered()
+        complete = [trial for trial in ended if trial.values and trial.state.name == "COMPLETE"]
+        self.total, self.done = wanted(search, grid), len(ended)
+        self.best = min((trial.values[0] for trial in complete), default=math.inf)
+
+    def show(self, event: str, content: Mapping[str, Any]) -> None:
+        """One event of a worker."""
+        if event == "trial":
+            self._show_trial(content)
+        elif event == "refit":
+            self._print(f"refit, seed {content['seed']}: {content['error']:.4g}")
+        elif event == "death":
+            self.report.warn("a worker died; its trial is run again")
+        else:
+            self.report.warn(str(content["text"]))
+
+    def _show_trial(self, content: Mapping[str, Any]) -> None:
+        self.done += 1
+        values = content["values"]
+        if values is None:
+            end = content["status"]
+        else:
+            end = ", ".join(f"{value:.4g}" for value in values)
+            self.best = min(self.best, values[0])
+            self.record.trial(int(content["number"]), {"error": values[0], "best": self.best})
+        point = _describe(content["point"])
+        self._print(f"[{self.done}/{self.total}] {point}: {end} ({content['seconds']:.1f} s)")
+        self.report.step(self.done, self.total, self.best)
+
+    def _print(self, text: str) -> None:
+        if not self.is_quiet and not sys.stderr.isatty():
+            print(f"  {text}", file=sys.stderr, flush=True)
+
+
+def _describe(point: Mapping[str, Any]) -> str:
+    """A point as a person reads it."""
+    return ", ".join(
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in point.items()
+    )
+
+
+def _print_sweep(result: Mapping[str, Any], folder: Path) -> None:
+    counts = ", ".join(f"{count} {name}" for name, count in result["trials"].items() if count)
+    print(f"{result['row']} on {result['task']}, track {result['track']}: trials {counts}")
+    if result["status"] == "failed":
+        print(result["reason"])
+        return
+    if "pareto" in result:
+        rows = [
+            [_describe(trial["point"]), *(f"{value:.4g}" for value in trial["values"])]
+            for trial in result["pareto"]
+        ]
+        print_table("Pareto front", ["point", *result["minimise"]], rows)
+    else:
+        _print_refits(result)
+    print(f"pictures and tables: {folder}")
+
+
+def _print_refits(result: Mapping[str, Any]) -> None:
+    rows, mark, winner = [], None, result["winner"]
+    for number, refit in enumerate(result["refits"]):
+        is_winner = refit["point"] == winner["point"]
+        if is_winner and mark is None:
+            mark = number
+        errors = ["?" if error is None else f"{error:.4g}" for error in refit["seeds"].values()]
+        test = f"{winner['test_mean']:.4g}" if is_winner else "-"
+        rows.append([_describe(refit["point"]), " ".join(errors), f"{refit['mean']:.4g}", test])
+    title = "Refits of the best points; the winner is chosen on validation"
+    header = ["point", "validation by seed", "mean", "test mean (winner only)"]
+    print_table(title, header, rows, mark=mark)
+
+
+# -------------------------------------------------------------------------------------------- study
 
 
 @study_app.command(context_settings=KNOBS)
 def sensitivity(
     context: typer.Context,
-    dataset: Annotated[str, typer.Option(help="Task.")] = "nse",
-    model: Annotated[str, typer.Option(help="Model with the knobs k_s and k_t.")] = "gsno",
-    preset: Preset = "paper",
-    seeds: Annotated[str, typer.Option(help="Training seeds, separated by commas.")] = "0,1,2",
-    track: Track = "laptop",
-    jobs: Annotated[int, typer.Option(help="Runs at a time; 0 is one a core.")] = 2,
-    home: Home = None,
-    as_json: Json = False,
-) -> None:
-    """Error over the retained modes: k_s in 4,6,8,16,32 at k_t = 8, and k_t in 4,6,8,12,16 at k_s =
-    8.
-    """
-    knobs, own = knobs_of(context.args)
-    chosen = tuple(dict.fromkeys(numbers_of(seeds, "seeds")))
-    from gsnobench.cli.verbs_sweep import sensitivity as run_sensitivity
-    from gsnobench.runs.plan import Request
+    dataset: Annotated[str, typer.Option(help="Task, for example nse.")] = "",
+    model: Annotated[
+        str, typer.Option(help="Model with the knobs k_s and k_t (default: the registry's).")
+    ] = "",
+    preset: PresetOption = "paper",
+    seeds: SeedsOption = "0,1,2",
+    track: TrackOption = "laptop",
+    jobs: Annotated[int, typer.Option(help="Runs at a time; 0 means one per core.")] = 2,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Error over the retained modes: k_s in 4,6,8,16,32 at k_t 8, and k_t in 4,6,8,12,16 at k_s 8.
 
-    request = Request(model, dataset, track=track, preset=preset, knobs=knobs, **own)
-    raise typer.Exit(run_sensitivity(request, chosen, jobs=jobs, home=home, as_json=as_json))
+    The exit code is 3 if a run failed or diverged.
+    """
+    if not dataset:
+        example = "gsnobench study sensitivity --dataset nse"
+        raise ParamError(f"study sensitivity: needs --dataset; for example: {example}")
+    from gsnobench.registry import read_registry
+
+    knobs = knobs_of(context.args)
+    chosen = tuple(dict.fromkeys(numbers_of(seeds, "seeds")))
+    model = model or read_registry().checked_model
+    check_names(models=[model], datasets=[dataset], track=track)
+    from gsnobench.cli.matrix_view import live
+    from gsnobench.runs.plan import Request
+    from gsnobench.studies.sensitivity import run_study
+
+    request = Request(model, dataset, track=track, preset=preset, **knobs)
+    with progress(quiet=as_json) as report:
+        study = run_study(
+            request,
+            chosen,
+            jobs=jobs,
+            home=open_home(home),
+            report=report,
+            live=lambda look: live(look, quiet=as_json),
+        )
+    print_result(study.to_dict(), lambda: _print_study(study), as_json=as_json)
+    return 0 if study.is_done else 3
+
+
+def _print_study(study: Sensitivity) -> None:
+    for name, rows in study.tables().items():
+        print_table(f"{study.title}: test error over {name}", study.header(name), rows)
+    print(study.sentence)
+    print(f"picture and tables: {study.folder}")

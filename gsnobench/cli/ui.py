@@ -1,6 +1,4 @@
-"""`gsnobench ui`: MLflow's own pages on 127.0.0.1, with the leaderboards in them and links that
-open the right page.
-"""
+"""`gsnobench ui`: MLflow's own pages on 127.0.0.1, with the leaderboards in them."""
 
 from __future__ import annotations
 
@@ -13,15 +11,17 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
-import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote, urlencode
 
+import typer
+
+from gsnobench.cli.options import HomeOption
 from gsnobench.errors import RunError
+from gsnobench.home import open_home
 from gsnobench.tracking.address import Address
 
 if TYPE_CHECKING:  # statistics take seconds to import, and the server starts meanwhile
@@ -29,12 +29,34 @@ if TYPE_CHECKING:  # statistics take seconds to import, and the server starts me
 
     Publisher = Callable[[Callable[[Shown], None]], None]
 
+app = typer.Typer()
+
 HEADLINE = "metrics.`test/headline/rel_l2`"
-# else a first visit meets MLflow's pages for language models
+# without it, a first visit shows MLflow's pages for language models
 LAYOUT = "workflowType=machine_learning"
 PATIENCE = 180.0  # seconds: a server takes about 15 to start, ten times that on a loaded machine
 
 log = logging.getLogger("gsnobench.cli.ui")
+
+
+@app.command()
+def ui(
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1.")] = 5000,
+    opens_browser: Annotated[
+        bool, typer.Option("--open", help="Also open the first leaderboard in a browser.")
+    ] = False,
+    home: HomeOption = None,
+) -> int:
+    """Serve the MLflow UI: leaderboards of all results at hand, and this machine's runs."""
+    from gsnobench.boards.evidence import evidence_folders
+
+    folders = open_home(home)
+    evidence = evidence_folders(folders)
+
+    def ready(line: str) -> None:
+        print(line, flush=True)
+
+    return serve(folders.root, port, ready, evidence=evidence, opens_browser=opens_browser)
 
 
 def serve(
@@ -45,10 +67,9 @@ def serve(
     evidence: Sequence[Path] = (),
     opens_browser: bool = False,
 ) -> int:
-    """Serve the store of a home until Ctrl-C; `ready` gets the address, then a line for each page
-    worth opening.
+    """Serve the store of a home until Ctrl-C; `ready` gets the address, then one line per page.
 
-    The boards of the evidence are brought up to date in the home's own store; what others share is
+    The boards of the evidence are brought up to date in the home's own store; a shared store is
     left to `leaderboard publish`.
     """
     address = Address.of(home)
@@ -58,7 +79,7 @@ def serve(
             "SQLite"
         )
     if address.is_served:
-        ready(address.label)  # a server stands before the store already
+        ready(address.label)  # the store already has a server
         return 0
     _require_free(port)
     url = f"http://127.0.0.1:{port}"
@@ -68,8 +89,8 @@ def serve(
         _server(address, port, journal) as process,
     ):
         try:
-            # read while the server starts, written when it has made the tables: two processes must
-            # not both do that
+            # read while the server starts, written once it has made the tables: two processes
+            # must not both make them
             publish = _publisher(evidence if address.is_default else [], address)
             _await_health(process, url, journal)
             ready(url)
@@ -84,9 +105,7 @@ def serve(
 
 
 def _publisher(evidence: Sequence[Path], address: Address) -> Publisher:
-    """The boards of the evidence, ready to be written: reading them and importing MLflow take
-    seconds.
-    """
+    """A function that writes the boards of the evidence; to read them takes seconds."""
     if not evidence:
         return lambda report: None
     from gsnobench.boards.build import read_tracks
@@ -108,82 +127,87 @@ def _publisher(evidence: Sequence[Path], address: Address) -> Publisher:
 def _announce(
     url: str, ready: Callable[[str], None], publish: Publisher, *, opens_browser: bool
 ) -> None:
-    """A line for each page, those of new boards as soon as they are there; the browser gets the
-    first page.
-    """
-    said: list[str] = []
+    """One line per page, new boards as soon as they are written; the browser opens the first."""
+    import webbrowser
 
-    def say(line: str) -> None:
-        if line in said:
+    printed: list[str] = []
+
+    def announce(line: str) -> None:
+        if line in printed:
             return
-        said.append(line)
+        printed.append(line)
         ready(line)
-        if opens_browser and len(said) == 1:
+        if opens_browser and len(printed) == 1:
             webbrowser.open(line.split()[-1])
 
-    publish(
-        lambda shown: say(_board_line(url, shown.experiment, shown.experiment_id, shown.run_id))
-    )
+    def announce_board(shown: Shown) -> None:
+        announce(_board_line(url, shown.experiment, shown.experiment_id, shown.run_id))
+
+    publish(announce_board)
     for line in links(url):
-        say(line)
-    if opens_browser and not said:
+        announce(line)
+    if opens_browser and not printed:
         webbrowser.open(url)
 
 
 def links(url: str) -> list[str]:
     """The pages of our experiments: leaderboards first, then charts with the best run first."""
-    found = _ask(
-        url, "experiments", {"max_results": 1000, "filter": "name LIKE 'gsnobench/%'"}
-    ).get("experiments", [])
     names = {
-        str(one["experiment_id"]): str(one["name"])
-        for one in sorted(found, key=lambda one: str(one["name"]))
+        str(experiment["experiment_id"]): str(experiment["name"])
+        for experiment in sorted(_experiments(url), key=lambda experiment: str(experiment["name"]))
     }
-    wanted = {
-        "experiment_ids": list(names),
-        "max_results": 1000,
-        "filter": "tags.`gsnobench.kind` = 'leaderboard'",
-    }
-    runs = [one["info"] for one in _ask(url, "runs", wanted).get("runs", [])] if names else []
-    boards = {str(one["experiment_id"]): str(one["run_id"]) for one in runs}
-    pages = [
-        _board_line(url, name, place, boards[place])
-        for place, name in names.items()
-        if place in boards
+    boards = _board_runs(url, list(names)) if names else {}
+    board_lines = [
+        _board_line(url, names[experiment], experiment, run) for experiment, run in boards.items()
     ]
-    return [
-        *pages,
-        *(
-            f"charts       {name}  {url}/{_charts(place, place in boards)}"
-            for place, name in names.items()
-        ),
+    chart_lines = [
+        f"charts       {name}  {url}/{_charts(experiment, experiment in boards)}"
+        for experiment, name in names.items()
     ]
+    return board_lines + chart_lines
 
 
-def _board_line(url: str, name: str, place: str, run: str) -> str:
-    return f"leaderboard  {name}  {url}/#/experiments/{place}/runs/{run}/artifacts/leaderboard.html?{LAYOUT}"
+def _experiments(url: str) -> list[dict[str, Any]]:
+    query = {"max_results": 1000, "filter": "name LIKE 'gsnobench/%'"}
+    return list(_search(url, "experiments", query).get("experiments", []))
 
 
-def _charts(place: str, has_board: bool) -> str:
+def _board_runs(url: str, experiments: Sequence[str]) -> dict[str, str]:
+    """Experiment -> the run that holds its leaderboard, in the order of the experiments."""
+    kind = "tags.`gsnobench.kind` = 'leaderboard'"
+    query = {"experiment_ids": experiments, "max_results": 1000, "filter": kind}
+    runs = [run["info"] for run in _search(url, "runs", query).get("runs", [])]
+    boards = {str(run["experiment_id"]): str(run["run_id"]) for run in runs}
+    return {experiment: boards[experiment] for experiment in experiments if experiment in boards}
+
+
+def _board_line(url: str, name: str, experiment: str, run: str) -> str:
+    page = f"#/experiments/{experiment}/runs/{run}/artifacts/leaderboard.html?{LAYOUT}"
+    return f"leaderboard  {name}  {url}/{page}"
+
+
+def _charts(experiment: str, has_board: bool) -> str:
     """MLflow's chart page: the rows of the board where there is one, else all finished runs."""
     chosen = "tags.`gsnobench.kind` = 'summary'" if has_board else "attributes.status = 'FINISHED'"
-    wanted = {
+    query = {
         "searchFilter": chosen,
         "orderByKey": HEADLINE,
         "orderByAsc": "true",
         "compareRunsMode": "CHART",
     }
-    return f"#/experiments/{place}/runs?{urlencode(wanted, quote_via=quote)}&{LAYOUT}"
+    return f"#/experiments/{experiment}/runs?{urlencode(query, quote_via=quote)}&{LAYOUT}"
 
 
-def _ask(url: str, kind: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def _search(url: str, kind: str, query: Mapping[str, Any]) -> dict[str, Any]:
     """One search of MLflow's interface."""
+    import urllib.request
+
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(
-        f"{url}/api/2.0/mlflow/{kind}/search", json.dumps(wanted).encode(), headers
+        f"{url}/api/2.0/mlflow/{kind}/search", json.dumps(query).encode(), headers
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return dict(json.load(answer))
+    with urllib.request.urlopen(request, timeout=30) as response:
+        return dict(json.load(response))
 
 
 def _require_free(port: int) -> None:
@@ -234,6 +258,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _await_health(process: subprocess.Popen[bytes], url: str, journal: IO[bytes]) -> None:
+    import urllib.request
+
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and process.poll() is None:
         try:
@@ -256,7 +282,7 @@ def _last_line(journal: IO[bytes]) -> str:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Being asked to end is like Ctrl-C: the server must not outlive us."""
+    """A request to end acts like Ctrl-C: the server must not outlive this process."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt

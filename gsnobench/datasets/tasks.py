@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from gsnobench.data import Task
 from gsnobench.declare import Dataset, Sizes
 from gsnobench.errors import ParamError, did_you_mean
 from gsnobench.params import Knob, Value
+from gsnobench.plugins import dataset_named
 
 TINY = "tiny"  # the track of `Dataset.tiny`, for checks
 
@@ -161,3 +163,13 @@ def _resolution(dataset: Dataset, value: object) -> int:
             f"data.resolution: {dataset.name} has no mesh of {nodes!r} nodes; known: {known}"
         )
     return nodes
+
+
+def named_task(text: str, *, knobs: Mapping[str, str], **options: Any) -> tuple[Dataset, Task]:
+    """The installed dataset and the task of an id and of the command line's dotted data knobs."""
+    dataset = dataset_named(text)
+    for name in knobs:
+        if not name.startswith("data."):
+            raise ParamError(f"--{name}: data have only --data.NAME knobs")
+    data_knobs = {name.removeprefix("data."): value for name, value in knobs.items()}
+    return dataset, resolve(dataset, text, knobs=data_knobs, **options)

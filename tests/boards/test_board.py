@@ -27,8 +27,8 @@ from gsnobench.boards.evidence import read_evidence
 from gsnobench.boards.ledger import compare, ledger
 from gsnobench.boards.paper import read_published
 from gsnobench.boards.site.task_page import board_page
+from gsnobench.cli.boards import show_boards
 from gsnobench.cli.console import print_table
-from gsnobench.cli.verbs_board import show_boards
 from gsnobench.records import RunResult
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -263,13 +263,8 @@ def test_a_name_cannot_steer_a_terminal_a_page_or_the_row_before(
     )
     (evidence / "odd\x1b[2J.json").write_text(json.dumps({"schema": steering, "key": ""}))
     track = next(one for one in tracks_of(evidence) if one.name == steering)
-    assert show_boards([evidence], track=steering, task="", form="text", out=None, home=None) == 3
-    assert (
-        show_boards(
-            [evidence], track=steering, task=track.boards[0].slug, form="text", out=None, home=None
-        )
-        == 3
-    )
+    for task in ("", track.boards[0].slug):
+        assert show_boards(track=steering, task=task, results=[evidence]) == 3
     said = capsys.readouterr()
     for text in (said.out, said.err, markdown.track_page(track), tables.latex(track)):
         assert not set("\x1b\u202e\r") & set(text)

@@ -1,4 +1,4 @@
-"""The doctor: it finds what is there, mends what it may, and never touches results."""
+"""`gsnobench doctor` reports what is there, repairs what it may, and never touches results."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from command_line import call_here
 from fake_run import SPEC, finish, folder_of, train
 
 from gsnobench.cli import doctor
-from gsnobench.cli.gpu import PARITY, measure
-from gsnobench.errors import RunError
 from gsnobench.files import lock
 from gsnobench.tracking import observer as tracking
 from gsnobench.tracking.address import Address
@@ -36,19 +35,19 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_fresh_home_has_no_problems_and_the_report_is_json(home: Path) -> None:
-    found = json.loads(json.dumps(doctor.report(home)))
-    assert found["problems"] == []
-    assert found["plugins"]["observer mlflow"].startswith("gsnobench ")
-    assert found["tracking"]["state"] == "answers" and not (home / "mlflow.db").exists()
+    facts = json.loads(json.dumps(doctor.report(home)))
+    assert facts["problems"] == []
+    assert facts["plugins"]["observer mlflow"].startswith("gsnobench ")
+    assert facts["tracking"]["state"] == "answers" and not (home / "mlflow.db").exists()
 
 
 def test_a_store_that_does_not_answer_is_a_problem_and_not_an_error(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    found = doctor.report(home)
-    assert "does not answer" in found["tracking"]["state"]
-    assert any(line.startswith("tracking:") for line in found["problems"])
+    facts = doctor.report(home)
+    assert "does not answer" in facts["tracking"]["state"]
+    assert any(line.startswith("tracking:") for line in facts["problems"])
 
 
 def test_cut_runs_and_unmirrored_spools_are_found_and_replayed(
@@ -64,14 +63,14 @@ def test_cut_runs_and_unmirrored_spools_are_found_and_replayed(
         finish(home, done)
     (folder_of(home, cut) / "spec.json").write_text("{}")
     (folder_of(home, done) / "spec.json").write_text("{}")
-    found = doctor.report(home)
-    assert found["unmirrored"] == [f"{done.short}.jsonl"]
-    assert found["interrupted"] == [cut.short]
+    facts = doctor.report(home)
+    assert facts["unmirrored"] == [f"{done.short}.jsonl"]
+    assert facts["interrupted"] == [cut.short]
     with lock(home / "runs" / f".{cut.short}.lock"):
         assert doctor.report(home)["interrupted"] == [], "a run that is going on is not interrupted"
-    assert doctor.replay(home)["points"] == 2 * 3 + 4
+    assert tracking.replay(home)["points"] == 2 * 3 + 4
     assert doctor.report(home)["unmirrored"] == []
-    removed = doctor.clean(home)["removed"]
+    removed = doctor.remove_left_over(home)["removed"]
     assert f"spool/{done.short}.jsonl" in removed
     assert (folder_of(home, done) / "result.json").exists()
     assert (folder_of(home, cut) / "spec.json").exists()
@@ -93,26 +92,20 @@ def test_clean_removes_only_what_nobody_works_on(home: Path) -> None:
         home / "runs" / "t" / "trial.json",
     ]
     with lock(age(home / "runs" / ".k.lock")):
-        found = doctor.report(home)["left_over"]
-        assert (
-            doctor.clean(home)["removed"]
-            == found
-            == sorted(str(path.relative_to(home)) for path in stale)
-        )
+        reported = doctor.report(home)["left_over"]
+        removed = doctor.remove_left_over(home)["removed"]
+        assert removed == reported == sorted(str(path.relative_to(home)) for path in stale)
         assert (home / "runs" / ".k.lock").exists()
     assert all(path.exists() for path in kept)
 
 
-def test_the_cpu_agrees_with_itself_in_double_precision() -> None:
-    found = json.loads(json.dumps(measure("cpu", compiled=False)))
-    assert found["ok"]
-    assert {name.split()[1] for name in found["parity"]} == {"steady", "unsteady"}
-    assert all(0 < one["single"] < PARITY for one in found["parity"].values())
-    assert found["throughput"]["samples_per_s"] > 0 and found["throughput"]["peak_mb"] > 10
-
-
-@pytest.mark.parametrize("device", ["cuda:99", "toaster"])
-def test_a_device_that_is_not_there_is_one_line(device: str) -> None:
-    with pytest.raises(RunError, match="device") as error:
-        doctor.gpu(device)
-    assert "\n" not in str(error.value)
+def test_the_command_prints_the_report_and_cleans(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stale = age(home / "data" / ".swe.nc.abc.part")
+    words = ["doctor", "--json", "--home", str(home)]
+    reported = json.loads(call_here(capsys, *words).stdout)
+    assert any("`gsnobench doctor --clean` removes them" in line for line in reported["problems"])
+    cleaned = json.loads(call_here(capsys, *words, "--clean").stdout)
+    assert cleaned["removed"] == reported["left_over"]
+    assert not stale.exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,19 @@ def run_folder(model: str, dataset: Path | str, home: Path, *options: str) -> Pa
     bundled = [folder for folder in Home(home).run_folders() if folder.bundle.exists()]
     (own,) = [folder for folder in bundled if RunResult.load(folder.result).spec.model == model]
     return own.path
+
+
+def call(
+    *arguments: str, home: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own."""
+    variables = {**os.environ, **environment} | ({"GSNOBENCH_HOME": str(home)} if home else {})
+    return subprocess.run(
+        [sys.executable, "-m", "gsnobench", *arguments],
+        capture_output=True,
+        text=True,
+        env=variables,
+    )
 
 
 def call_here(

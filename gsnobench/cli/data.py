@@ -1,0 +1,102 @@
+"""`gsnobench data`: generate, verify and import data files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gsnobench.cli.console import print_facts, print_result, progress
+from gsnobench.cli.options import (
+    KNOBS,
+    HomeOption,
+    JobsOption,
+    JsonOption,
+    SamplesOption,
+    TrackOption,
+    check_names,
+    knobs_of,
+)
+from gsnobench.errors import DataError
+from gsnobench.home import open_home
+
+app = typer.Typer()
+data_app = typer.Typer(
+    help="Generate, verify and import data.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(data_app, name="data")
+
+
+@data_app.command("generate", context_settings=KNOBS)
+def generate_data(
+    context: typer.Context,
+    task: Annotated[str, typer.Argument(help="Task, e.g. darcy_threshold.")],
+    track: TrackOption = "laptop",
+    samples: SamplesOption = None,
+    jobs: JobsOption = 0,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Generate a task's data with its solver, in parallel.
+
+    An interrupted command goes on where it stopped. Data knobs are options too: --data.seed 1.
+    """
+    knobs = knobs_of(context.args)
+    check_names(datasets=[task])
+    from gsnobench.datasets.ensure import ensure
+    from gsnobench.datasets.store import open_file
+    from gsnobench.datasets.tasks import named_task
+
+    dataset, resolved = named_task(task, track=track, samples=samples, **knobs)
+    root = open_home(home).root
+    with progress(quiet=as_json) as report:
+        report.stage(f"data of {resolved.id}")
+        path = ensure(dataset, resolved, home=root, jobs=jobs, progress=report.data)
+    with open_file(path, resolved) as opened:
+        content_hash = opened.content_hash
+    facts = {"task": resolved.id, "file": str(path), "samples": dict(resolved.sizes)}
+    facts["content_hash"] = content_hash
+    print_result(facts, lambda: print_facts(facts), as_json=as_json)
+    return 0
+
+
+@data_app.command("verify")
+def verify_data(
+    file: Annotated[Path, typer.Argument(help="NetCDF file.")], as_json: JsonOption = False
+) -> int:
+    """Recompute the checksum of a data file."""
+    from gsnobench.datasets.store import verify
+
+    verify(file)
+    facts = {"file": str(file), "state": "whole"}
+    print_result(facts, lambda: print_facts(facts), as_json=as_json)
+    return 0
+
+
+@data_app.command("import")
+def import_data(
+    source: Annotated[Path, typer.Argument(help="An .npz file, see docs/data-format.md.")],
+    out: Annotated[Path, typer.Argument(help="The NetCDF file to write.")],
+    task: Annotated[
+        Path, typer.Option(help="JSON file that describes the task, see docs/data-format.md.")
+    ],
+    as_json: JsonOption = False,
+) -> int:
+    """Turn plain arrays into a data file for `run --dataset FILE.nc`."""
+    from gsnobench.datasets.from_numpy import import_npz
+    from gsnobench.datasets.store import write
+    from gsnobench.datasets.task_json import task_from_json
+
+    try:
+        text = task.read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataError(
+            f"{task}: cannot be read ({error.strerror}); expected the task as JSON"
+        ) from error
+    splits = import_npz(source, task_from_json(text))
+    write(out, splits, provenance={"title": source.stem, "source": f"imported from {source.name}"})
+    sizes = {split: len(samples) for split, samples in splits.items()}
+    facts = {"file": str(out), "samples": sizes}
+    print_result(facts, lambda: print_facts(facts), as_json=as_json)
+    return 0

@@ -1,0 +1,355 @@
+"""`gsnobench run` and `gsnobench predict`: train and score a model, and use a finished run."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gsnobench.cli.console import knob_table, print_facts, print_result, print_table, progress
+from gsnobench.cli.options import (
+    KNOBS,
+    DatasetOption,
+    DeviceOption,
+    HomeOption,
+    JobsOption,
+    JsonOption,
+    ModelOption,
+    PresetOption,
+    SamplesOption,
+    TrackOption,
+    check_names,
+    knobs_of,
+)
+from gsnobench.errors import DataError, ParamError, RunError
+from gsnobench.home import Home, open_home
+
+if TYPE_CHECKING:
+    from gsnobench.data import Samples, Split
+    from gsnobench.records import RunResult
+    from gsnobench.runs.machine import Machine
+    from gsnobench.runs.plan import Plan, Request
+    from gsnobench.runs.stages import Run
+
+app = typer.Typer()
+
+
+@app.command(context_settings=KNOBS, add_help_option=False)
+def run(
+    context: typer.Context,
+    model: ModelOption = "",
+    dataset: DatasetOption = "",
+    track: TrackOption = "laptop",
+    preset: PresetOption = None,
+    seed: Annotated[int, typer.Option(help="Training seed.")] = 0,
+    t_in: Annotated[int | None, typer.Option(help="Frames given.")] = None,
+    t_out: Annotated[
+        int | None, typer.Option(help="Frames to predict (default: all that follow).")
+    ] = None,
+    samples: SamplesOption = None,
+    device: DeviceOption = "auto",
+    jobs: JobsOption = 0,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Continue an interrupted run; refuse if there is none."),
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Repeat a finished run.")] = False,
+    floors: Annotated[
+        bool, typer.Option("--floors/--no-floors", help="Also run the floor models of the task.")
+    ] = True,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would run: time, disk, memory.")
+    ] = False,
+    bundle: Annotated[
+        bool, typer.Option("--bundle", help="Also write bundle.zip: weights and test predictions.")
+    ] = False,
+    gif: Annotated[
+        bool, typer.Option("--gif", help="Also animate the median test sample.")
+    ] = False,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+    wants_help: Annotated[
+        bool, typer.Option("--help", help="This text; with --model, also its knobs.")
+    ] = False,
+) -> int:
+    """Train a model on a task and score it beside the floors, with a picture and a tracked run.
+
+    Knobs are options too: --model.k_s 16 --train.lr 0.002 --train.epochs 100 --data.seed 1
+    --data.resolution 1830.
+    """
+    if wants_help:
+        print(context.get_help())
+        _print_knobs(model, dataset)
+        return 0
+    if not model or not dataset:
+        example = "gsnobench run --model gsno --dataset swe"
+        raise ParamError(f"run: needs --model and --dataset; for example: {example}")
+    knobs = knobs_of(context.args)
+    check_names(models=[model], datasets=[dataset], track=track)
+    from gsnobench.runs.animation import check_animable
+    from gsnobench.runs.machine import Machine, choose_device
+    from gsnobench.runs.plan import Request, make_plan
+    from gsnobench.runs.run import run_plan
+    from gsnobench.runs.stages import Run
+
+    request = Request(model, dataset, track=track, preset=preset, seed=seed, **knobs)
+    request = replace(request, t_in=t_in, t_out=t_out, samples=samples)
+    plan = make_plan(request)
+    if gif:
+        check_animable(plan.task)
+    folders = open_home(home)
+    if resume:
+        _check_resumable(plan, folders)
+    if dry_run:
+        facts = _forecast(plan, folders)
+        print_result(facts, lambda: print_facts(facts), as_json=as_json)
+        return 0
+    with progress(quiet=as_json) as report:
+        machine = Machine(folders, choose_device(device), jobs=jobs, report=report, gif=gif)
+        floor_results = _run_floors(request, machine) if floors else []
+        result = run_plan(plan, machine, force=force)
+        extras = _write_extras(Run.at_home(plan, machine), result, bundle=bundle)
+    document = {
+        "folder": str(folders.run_folder(plan.spec.key).path),
+        **{name: str(path) for name, path in extras.items()},
+        "result": json.loads(result.to_json()),
+        "floors": [json.loads(floor.to_json()) for floor in floor_results],
+    }
+    files = _picture(plan, folders) | extras
+    print_result(document, lambda: _print_run(plan, result, floor_results, files), as_json=as_json)
+    return 0 if result.status in ("done", "declined", "pruned") else 3
+
+
+def _print_knobs(model: str, dataset: str) -> None:
+    """The knobs of a model, of the training and of a dataset, where they are named."""
+    if not model:
+        return
+    check_names(models=[model], datasets=[dataset] if dataset else [])
+    from gsnobench.plugins import dataset_named, load
+    from gsnobench.training.optimisation import TrainParams
+
+    declared = load("model", model)
+    title = f"Knobs of {model} (presets: {', '.join(declared.presets)})"
+    print_table(title, *knob_table(declared.params, "model"))
+    title = "Training (also --train.epochs or --train.steps)"
+    print_table(title, *knob_table(TrainParams, "train"))
+    if dataset:
+        data = dataset_named(dataset)
+        title = f"Data of {data.name} (also --data.seed, --data.resolution)"
+        print_table(title, *knob_table(data.params, "data"))
+
+
+def _state(plan: Plan, home: Home) -> str:
+    from gsnobench.runs.run import finished_result, is_interrupted
+
+    if finished_result(plan, home):
+        return "finished"
+    return "interrupted" if is_interrupted(plan, home) else "new"
+
+
+def _check_resumable(plan: Plan, home: Home) -> None:
+    state = _state(plan, home)
+    if state != "interrupted":
+        reason = "it is finished" if state == "finished" else "it has not been started"
+        raise RunError(f"run {plan.spec.short}: nothing to resume, {reason}; leave --resume out")
+
+
+def _forecast(plan: Plan, home: Home) -> dict[str, Any]:
+    """What `--dry-run` shows."""
+    from gsnobench.datasets.ensure import estimate
+    from gsnobench.registry import read_registry
+
+    budget = read_registry().track(plan.spec.track).train_cpu_s
+    needs = estimate(plan.dataset, plan.task) if plan.dataset is not None else None
+    return {
+        "task": plan.task.id,
+        "row": plan.spec.row,
+        "key": plan.spec.short,
+        "state": _state(plan, home),
+        "samples": dict(plan.task.sizes),
+        "nodes": plan.task.resolution,
+        "steps": dict(plan.spec.steps),
+        "train_cpu_s": budget if plan.is_calibrated and budget else None,
+        "disk_mb": None if needs is None else round(needs.disk_bytes / 2**20, 1),
+        "memory_mb": None if needs is None else round(needs.memory_bytes / 2**20, 1),
+    }
+
+
+def _run_floors(request: Request, machine: Machine) -> list[RunResult]:
+    """Results of the floor models on the task of the request."""
+    from gsnobench.plugins import listed
+    from gsnobench.registry import read_registry
+    from gsnobench.runs.plan import make_plan
+    from gsnobench.runs.run import run_plan
+
+    knobs = (request.knobs or {}).items()
+    data_knobs = {name: value for name, value in knobs if name.startswith("data.")}
+    usable = {entry.name for entry in listed("model") if entry.problem is None}
+    results = []
+    for floor in read_registry().floors:
+        if floor in usable and floor != request.model:
+            plan = make_plan(replace(request, model=floor, preset=None, knobs=data_knobs))
+            if plan.declined is None:
+                results.append(run_plan(plan, machine))
+    return results
+
+
+def _write_extras(run: Run, result: RunResult, *, bundle: bool) -> dict[str, Path]:
+    """The bundle and the animation, if requested; also of a run that was finished before."""
+    from gsnobench.runs.bundle import write_bundle
+
+    machine, written = run.machine, dict[str, Path]()
+    if result.status != "done":
+        if bundle or machine.gif:
+            machine.report.warn(
+                f"{result.spec.row}: ended {result.status}; there is nothing to bundle or animate"
+            )
+        return written
+    if bundle:
+        written["bundle"] = write_bundle(run)
+    if machine.gif:
+        written["gif"] = run.folder.gif
+        if not written["gif"].exists():  # floors and runs finished before are not animated yet
+            _animate_finished(run)
+    return written
+
+
+def _animate_finished(run: Run) -> None:
+    from gsnobench.runs.trained import load as load_run
+
+    machine = run.machine
+    machine.report.stage("animating")
+    trained = load_run(run.folder.path, home=machine.home.root, device=str(machine.device))
+    with run.open_data() as data:
+        test = data.split("test")
+        run.animate(trained.setup, trained.loader(test), trained.score(test))
+
+
+def _picture(plan: Plan, home: Home) -> dict[str, Path]:
+    path = home.run_folder(plan.spec.key).picture
+    return {"picture": path} if path.exists() else {}
+
+
+def _print_run(
+    plan: Plan, result: RunResult, floors: Sequence[RunResult], files: Mapping[str, Path]
+) -> None:
+    task, spec = plan.task, plan.spec
+    scored = list(task.scored)
+    field = scored[0] if len(scored) == 1 else "headline"
+    reference = task.fields[0].reference if len(scored) == 1 else 0.0
+    error = f"rel L2 of {field} - {reference:g}" if reference else f"rel L2 of {field}"
+    header = ["model", error, "valid", "raw", "RMSE", "parameters", "train CPU-s", "ms per sample"]
+    results = sorted((result, *floors), key=_rank)
+    rows = [_row(entry, field) for entry in results]
+    title = f"{task.id}, {task.resolution} nodes, track {spec.track}, test errors (lower is better)"
+    print_table(title, header, rows, mark=results.index(result))
+    if result.status != "done":
+        print(f"{spec.row}: {result.status}, {result.reason}")
+    if not plan.is_calibrated:
+        print(f"note: {spec.row} has no calibrated step count on this track; it used the default")
+    for name, path in files.items():
+        print(f"{name:<8} {path}")
+    print(f"run      {spec.short}  (gsnobench show {spec.short})")
+    print("browse   gsnobench ui")
+
+
+def _rank(result: RunResult) -> float:
+    return result.headline if math.isfinite(result.headline) else math.inf
+
+
+def _row(result: RunResult, field: str) -> list[str]:
+    test = result.scores.get("test", {}).get(field, {})
+    valid = result.scores.get("valid", {}).get(field, {})
+    numbers = (test.get("rel_l2"), valid.get("rel_l2"), test.get("rel_l2_raw"), test.get("rmse"))
+    errors = ["-" if number is None else f"{number:.4g}" for number in numbers]
+    if result.status != "done":
+        errors[0] = result.status
+    costs = result.costs
+    parameters, cpu_s = costs.get("parameters", 0), costs.get("train_cpu_s", 0)
+    milliseconds = 1000 * costs.get("inference_s", 0)
+    efforts = [f"{parameters:,.0f}", f"{cpu_s:.1f}", f"{milliseconds:.2f}"]
+    return [result.spec.row, *errors, *efforts]
+
+
+# ------------------------------------------------------------------------------------------ predict
+
+
+@app.command()
+def predict(
+    run: Annotated[str, typer.Argument(help="Run: key prefix or folder.")],
+    inputs: Annotated[
+        Path | None, typer.Option(help="NetCDF file with the inputs (its test split is used).")
+    ] = None,
+    mesh: Annotated[
+        int | None,
+        typer.Option(help="Instead: the run's own test samples on its dataset's mesh of N nodes."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the predictions to this NetCDF file.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Split of the inputs.")] = "test",
+    device: DeviceOption = "auto",
+    jobs: JobsOption = 0,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Predict with a finished run on new inputs or on another mesh; score where truth is known."""
+    if (inputs is None) == (mesh is None):
+        raise ParamError("predict: needs either --inputs FILE.nc or --mesh NODES")
+    from gsnobench.data import split_named
+
+    chosen = split_named(split)
+    from gsnobench.runs.predictions import write_predictions
+    from gsnobench.runs.trained import load as load_run
+
+    trained = load_run(run, home=home, device=device)
+    plan = trained.plan
+    facts: dict[str, Any] = {"run": plan.spec.short, "row": plan.spec.row, "task": plan.task.id}
+    with progress(quiet=as_json) as report:
+        machine = replace(trained.machine, jobs=jobs, report=report)
+        if inputs is not None:
+            samples = _read_inputs(inputs, chosen)
+        else:
+            samples = _solved_on(plan, mesh or 0, chosen, machine)
+        error = trained.score(samples).scores()["headline"]["rel_l2"]
+        facts |= {"samples": len(samples), "nodes": samples.task.resolution, "rel_l2": error}
+        if mesh is not None and plan.task.fixed_mesh:
+            own = _solved_on(plan, plan.task.resolution, chosen, machine)
+            facts["rel_l2_own_mesh"] = trained.score(own).scores()["headline"]["rel_l2"]
+            facts["rel_l2_interpolated"] = trained.interpolation_floor(own, samples)
+    if out is not None:
+        write_predictions(out, samples, trained.predict(samples), plan)
+        facts["written"] = str(out)
+    print_result(facts, lambda: print_facts(facts), as_json=as_json)
+    return 0
+
+
+def _read_inputs(path: Path, split: Split) -> Samples:
+    from gsnobench.datasets.store import open_file
+
+    if not path.exists():
+        raise DataError(f"{path}: no such file; expected a NetCDF file with inputs")
+    with open_file(path) as opened:
+        return opened.read(split)
+
+
+def _solved_on(plan: Plan, nodes: int, split: Split, machine: Machine) -> Samples:
+    """The run's samples of one split, solved (not interpolated) on the mesh with `nodes` nodes."""
+    from gsnobench.plugins import load
+
+    dataset = load("dataset", plan.task.dataset)
+    if dataset.resolutions and nodes not in dataset.resolutions:
+        known = ", ".join(str(size) for size in dataset.resolutions)
+        raise ParamError(f"mesh: {dataset.name} has no mesh of {nodes} nodes; known: {known}")
+    spec = plan.spec
+    sizes: dict[str, int] = {split: spec.sizes[split]}
+    task = replace(
+        plan.task, resolution=nodes, sizes=sizes, data=spec.data, data_seed=spec.data_seed
+    )
+    label = f"{task.id} on {nodes} nodes"
+    return _read_inputs(machine.ensure_data(dataset, task, label=label), split)

@@ -1,0 +1,75 @@
+"""`gsnobench run`: its knobs, its forecast, its table and its JSON document."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import call, call_here, the_mistake
+
+pytestmark = pytest.mark.usefixtures("untracked")
+
+
+def run_words(model: str, file: Path, *more: str) -> list[str]:
+    words = ["run", "--model", model, "--dataset", str(file), "--track", "smoke", "--no-floors"]
+    return [*words, *more]
+
+
+def test_help_shows_the_knobs_of_the_model(capsys: pytest.CaptureFixture[str]) -> None:
+    text = call_here(capsys, "run", "--model", "gsno", "--dataset", "darcy", "--help").stdout
+    for part in ("--model.k_s", "--model.k_t", "--train.lr", "presets: paper, plus", "4..256"):
+        assert part in text
+    assert "Data of darcy (also --data.seed, --data.resolution)" in text
+
+
+def test_help_of_an_unknown_model_ends_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    ended = call_here(capsys, "run", "--model", "gsnoo", "--help")
+    assert "did you mean 'gsno'?" in the_mistake(ended)
+
+
+def test_more_modes_than_nodes_is_one_line_and_leaves_no_run(
+    steady_file: Path, tmp_path: Path
+) -> None:
+    ended = call(*run_words("gsno", steady_file, "--model.k_s", "200"), home=tmp_path)
+    assert "200" in the_mistake(ended)
+    assert not list(tmp_path.glob("runs/*/spec.json"))
+
+
+def test_json_is_one_document_and_nothing_else(steady_file: Path, tmp_path: Path) -> None:
+    ended = call(*run_words("mean", steady_file, "--json"), home=tmp_path)
+    body = json.loads(ended.stdout)
+    assert ended.returncode == 0
+    assert ended.stderr == ""
+    assert body["result"]["status"] == "done"
+    shown = json.loads(call("show", body["result"]["key"][:10], "--json", home=tmp_path).stdout)
+    assert shown["status"] == "done"
+
+
+def test_a_dry_run_shows_what_would_happen_and_writes_nothing(tmp_path: Path) -> None:
+    ended = call(
+        "run", "--model", "gsno", "--dataset", "darcy", "--dry-run", "--json", home=tmp_path
+    )
+    body = json.loads(ended.stdout)
+    assert body["state"] == "new"
+    assert body["disk_mb"] > 0
+    assert body["memory_mb"] > 0
+    assert not list(tmp_path.rglob("*.nc"))
+
+
+def test_output_that_is_not_a_terminal_is_plain(steady_file: Path, tmp_path: Path) -> None:
+    ended = call(*run_words("mean", steady_file), home=tmp_path)
+    assert ended.stdout.isascii()
+    assert "\x1b" not in ended.stdout + ended.stderr
+    assert "mean@default\t" in ended.stdout
+    assert "\tms per sample" in ended.stdout
+
+
+def test_floors_of_the_registry_are_run_beside_the_model(
+    steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [word for word in run_words("mean", steady_file, "--json") if word != "--no-floors"]
+    ended = call_here(capsys, *words, "--home", str(tmp_path))
+    names = [floor["spec"]["model"] for floor in json.loads(ended.stdout)["floors"]]
+    assert "ridge" in names
+    assert "mean" not in names

@@ -1,0 +1,47 @@
+"""`gsnobench list` and `gsnobench show` name what is installed and describe it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import call_here
+
+from gsnobench.cli.show import describe
+from gsnobench.errors import DataError
+
+
+def test_list_names_every_bundled_plugin(capsys: pytest.CaptureFixture[str]) -> None:
+    body = json.loads(call_here(capsys, "list", "--json").stdout)
+    names = {(entry["kind"], entry["name"]) for entry in body["plugins"]}
+    bundled = [("dataset", "darcy"), ("dataset", "swe"), ("model", "gsno"), ("model", "modal")]
+    assert {*bundled, ("observer", "mlflow")} <= names
+    tracks = {track["name"] for track in body["tracks"]}
+    assert tracks == {"smoke", "laptop", "workstation", "paper"}
+
+
+def test_list_of_one_kind_names_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = call_here(capsys, "list", "datasets").stdout.splitlines()
+    assert lines[:2] == ["Plugins", "name\tkind\tpackage\tstate"]
+    assert {line.split("\t")[1] for line in lines[2:]} == {"dataset"}
+
+
+def test_a_model_is_described_with_its_knobs(tmp_path: Path) -> None:
+    document = describe("gsno", tmp_path).to_dict()
+    assert document["kind"] == "model"
+    assert "--model.k_s" in [knob["knob"] for knob in document["Knobs"]]
+
+
+def test_a_dataset_is_described_with_its_sizes(tmp_path: Path) -> None:
+    document = describe("darcy", tmp_path).to_dict()
+    assert "darcy_threshold" in document["tasks"]
+    assert document["Sizes"][0].keys() == {
+        *("track", "train", "valid", "test", "test_ood", "nodes")
+    }
+
+
+def test_a_file_is_described_by_its_task(steady_file: Path, tmp_path: Path) -> None:
+    assert describe(str(steady_file), tmp_path).facts["usable"] == "yes"
+    with pytest.raises(DataError, match="no such file"):
+        describe(str(tmp_path / "nowhere.nc"), tmp_path)
