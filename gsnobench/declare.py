@@ -156,6 +156,8 @@ class Preset:
     outputs: Scaling = "zscore"
     points: Scaling = "box"
     impose_boundary: bool = True  # known Dirichlet values are set after decoding, in loss and score
+    is_paper: bool = False  # the protocol of the model's paper
+    is_ours: bool = False  # a configuration of ours: a matrix shows the paper's beside it
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,6 +29,7 @@ class Knob:
     choices: tuple[Value, ...] = ()
     geometry: bool = False  # changes what `Model.geometry` returns, so it is part of the cache key
     search: bool = True
+    central: bool = False  # among the few that decide most: searched unless others are named
     # it matters only where these knobs have one of these values
     when: tuple[tuple[str, tuple[Value, ...]], ...] = ()
 
@@ -119,10 +120,12 @@ def knob(
     help: str = "",
     geometry: bool = False,
     search: bool = True,
+    central: bool = False,
     when: Mapping[str, Value | tuple[Value, ...]] | None = None,
 ) -> Any:
     """Declare a hyperparameter of a `Params` class; `geometry=True` where it changes the
     preprocessing, `search=False` where the range is only a limit and no sweep should vary it,
+    `central=True` where a sweep varies it unless told otherwise (first those that act in space),
     `when={"kernel": "hats"}` where it matters only with certain values of knobs that are declared
     above it."""
     if low is not None and high is not None and low > high:
@@ -140,6 +143,7 @@ def knob(
         "help": help,
         "geometry": geometry,
         "search": search,
+        "central": central,
         "when": conditions,
     }
     return dataclasses.field(default=default, metadata=settings)

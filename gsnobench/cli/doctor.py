@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import gsnobench
+from gsnobench.files import is_locked
 from gsnobench.plugins import listed
 from gsnobench.tracking import observer as tracking
 from gsnobench.tracking.address import Address
-from gsnobench.tracking.spool import is_live, is_mirrored, read, spools
+from gsnobench.tracking.spool import is_mirrored, read, spools
 
 PACKAGES = (
     "torch",
@@ -51,7 +52,7 @@ def report(home: Path) -> dict[str, Any]:
         },
         "tracking": _store(home),
         "unmirrored": [
-            path.name for path in spools(home) if not is_mirrored(path) and not is_live(path)
+            path.name for path in spools(home) if not is_mirrored(path) and not is_locked(path)
         ],
         "interrupted": sorted(folder.name for folder in _interrupted(home)),
         "left_over": sorted(str(path.relative_to(home)) for path in _left_over(home)),
@@ -127,7 +128,7 @@ def _interrupted(home: Path) -> list[Path]:
 def _is_running(home: Path, folder: Path) -> bool:
     spool = home / "spool" / f"{folder.name}.jsonl"
     lock = home / "runs" / f".{folder.name}.lock"
-    return any(path.exists() and is_live(path) for path in (spool, lock))
+    return any(is_locked(path) for path in (spool, lock))
 
 
 def _left_over(home: Path) -> list[Path]:
@@ -141,7 +142,7 @@ def _left_over(home: Path) -> list[Path]:
     locks = [
         path
         for path in home.rglob("*.lock")
-        if path.is_file() and path.stat().st_mtime < oldest and not is_live(path)
+        if path.is_file() and path.stat().st_mtime < oldest and not is_locked(path)
     ]
     trials = [
         path.parent / "checkpoint.pt"
@@ -156,7 +157,7 @@ def _left_over(home: Path) -> list[Path]:
 
 
 def _is_spent(path: Path) -> bool:
-    if not is_mirrored(path) or is_live(path):
+    if not is_mirrored(path) or is_locked(path):
         return False
     spool = read(path)
     return spool is not None and spool.finished is not None

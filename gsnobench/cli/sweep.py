@@ -98,7 +98,7 @@ def sweep(
 def sensitivity(
     context: typer.Context,
     dataset: Annotated[str, typer.Option(help="Task.")] = "nse",
-    model: Annotated[str, typer.Option(help="Model with the knobs k_s and k_t.")] = "gsno",
+    model: Annotated[str, typer.Option(help="Model with two central knobs.")] = "gsno",
     preset: Preset = "paper",
     seeds: Annotated[str, typer.Option(help="Training seeds, separated by commas.")] = "0,1,2",
     track: Track = "laptop",

@@ -20,11 +20,17 @@ from gsnobench.runs.machine import Machine, Report, choose_device
 from gsnobench.runs.plan import Request
 from gsnobench.runs.stages import data_path
 from gsnobench.sweep.figures import write_all
-from gsnobench.sweep.record import Record, parent_id, recorded, tags_of
-from gsnobench.sweep.search import Search, answer, is_complete, make_search, open_trials, wanted
-from gsnobench.sweep.space import grid_points
+from gsnobench.sweep.record import Record, open_record, parent_id, tags_of
+from gsnobench.sweep.search import (
+    Search,
+    is_complete,
+    make_search,
+    open_trials,
+    search_result,
+    trial_count,
+)
 from gsnobench.sweep.trials import Trials
-from gsnobench.sweep.workers import Place, run_workers
+from gsnobench.sweep.workers import WorkerOptions, run_workers
 
 
 @dataclass(frozen=True)
@@ -64,12 +70,12 @@ def sweep(request: Request, options: SweepOptions, *, home: Path | None, as_json
             place, device, jobs=options.threads, tags=tags_of(search, parent), report=report
         )
         if is_complete(search, trials) and (search.folder(place) / "result.json").exists():
-            found = answer(search, trials, machine)
+            found = search_result(search, trials, machine)
         else:
             # once, by all cores, before workers wait for it
             data_path(search.plan({}), replace(machine, jobs=0))
-            with recorded(search, trials, place) as record:
-                spread = Place(
+            with open_record(search, trials, place) as record:
+                spread = WorkerOptions(
                     place.root,
                     options.storage,
                     options.device,
@@ -81,7 +87,7 @@ def sweep(request: Request, options: SweepOptions, *, home: Path | None, as_json
                 run_workers(
                     search, spread, _Listener(search, trials, record, report, is_quiet=as_json).hear
                 )
-                found = answer(search, trials, machine)
+                found = search_result(search, trials, machine)
                 _keep(search, trials, place, found)
                 record.finish(found)
     _print(found, search.folder(place), as_json)
@@ -103,9 +109,8 @@ class _Listener:
         self, search: Search, trials: Trials, record: Record, report: Report, *, is_quiet: bool
     ) -> None:
         self.search, self.record, self.report, self.is_quiet = search, record, report, is_quiet
-        grid = grid_points(search.axes, search.plan({})) if search.sampler == "grid" else []
-        told = trials.answered()
-        self.total, self.done = wanted(search, grid), len(told)
+        told = trials.counted()
+        self.total, self.done = trial_count(search), len(told)
         self.best = min(
             (one.values[0] for one in told if one.values and one.state.name == "COMPLETE"),
             default=math.inf,

@@ -307,6 +307,7 @@ def gsnobench_model() -> gb.Model:
         DeepONet,
         presets={
             "paper": gb.Preset(
+                is_paper=True,
                 train={"optimiser": "adam", "lr": 1e-3, "batch": 32, "schedule": "cosine"},
                 impose_boundary=False,
             ),

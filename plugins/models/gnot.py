@@ -308,6 +308,7 @@ def gsnobench_model() -> gb.Model:
         Gnot,
         presets={
             "paper": gb.Preset(
+                is_paper=True,
                 train={"optimiser": "adam", "lr": 1e-3, "batch": 32, "schedule": "cosine"},
                 inputs="minmax",
                 outputs="minmax",

@@ -411,6 +411,7 @@ def gsnobench_model() -> gb.Model:
         Amg,
         presets={
             "paper": gb.Preset(
+                is_paper=True,
                 train={"optimiser": "adam", "lr": 1e-3, "batch": 32, "schedule": "cosine"},
                 inputs="minmax",
                 outputs="minmax",

@@ -243,6 +243,7 @@ def gsnobench_model() -> gb.Model:
         Coral,
         presets={
             "paper": gb.Preset(
+                is_paper=True,
                 train={"optimiser": "adam", "lr": 1e-3, "batch": 32, "schedule": "cosine"},
                 inputs="minmax",
                 outputs="minmax",

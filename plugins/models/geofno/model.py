@@ -316,6 +316,7 @@ def gsnobench_model() -> gb.Model:
         GeoFno,
         presets={
             "paper": gb.Preset(
+                is_paper=True,
                 train={**adam, "batch": 32},
                 inputs="minmax",
                 outputs="minmax",

@@ -39,12 +39,14 @@ class Params(gb.Params):
         high=256,
         log=True,
         geometry=True,
+        central=True,
         help="graph modes: retained eigenvectors of the Laplacian",
     )
     k_t: int = gb.knob(
         8,
         low=1,
         high=32,
+        central=True,
         help="temporal modes: Fourier modes of the latent, or of the decode if time is `channels`",
     )
     width: int = gb.knob(
@@ -462,6 +464,7 @@ def gsnobench_model() -> gb.Model:
         Gsno,
         presets={
             "paper": gb.Preset(
+                is_paper=True,
                 train={"optimiser": "adam", "lr": 1e-3, "batch": 32, "schedule": "cosine"},
                 inputs="minmax",
                 outputs="minmax",
@@ -469,6 +472,7 @@ def gsnobench_model() -> gb.Model:
                 impose_boundary=False,
             ),
             "plus": gb.Preset(
+                is_ours=True,
                 model={
                     **{
                         "k_s": 64,

@@ -469,6 +469,7 @@ def gsnobench_model() -> gb.Model:
         Mgkn,
         presets={
             "paper": gb.Preset(
+                is_paper=True,
                 train={"optimiser": "adam", "lr": 1e-3, "batch": 32, "schedule": "cosine"},
                 inputs="minmax",
                 outputs="minmax",

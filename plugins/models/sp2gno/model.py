@@ -338,6 +338,7 @@ def gsnobench_model() -> gb.Model:
         Sp2Gno,
         presets={
             "paper": gb.Preset(
+                is_paper=True,
                 train={
                     "optimiser": "adam",
                     "lr": 1e-3,
