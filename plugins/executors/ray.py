@@ -32,6 +32,11 @@ SETTINGS = {  # Ray's own timeouts are minutes
 }
 # attempts, a second each, to join a cluster that responds but refuses us
 JOINING = {"RAY_NUM_REDIS_GET_RETRIES": "5"}
+QUIET: dict[str, Any] = {
+    "log_to_driver": False,
+    "logging_level": logging.ERROR,
+    "configure_logging": False,
+}
 
 
 def check(limits: gb.Limits) -> None:
@@ -95,10 +100,9 @@ def _connected(limits: gb.Limits) -> Iterator[Any]:
         raise gb.RunError(
             "executor ray: Ray is not installed; pip install 'gsnobench[ray]'"
         ) from None
-    quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
     with _captured_errors() as captured:
         try:
-            ray.init(**_cluster(limits), **quiet)
+            ray.init(**_cluster(limits), **QUIET)
         except Exception as error:  # Ray raises its own, the system's and gRPC's errors here
             address = limits.address or "this machine"
             raise gb.RunError(_refusal(address, str(error), captured())) from error
