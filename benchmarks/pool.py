@@ -62,7 +62,7 @@ def throughput(seconds: float, cells: int, home: Home) -> dict[str, float]:
         walls[jobs] = time.perf_counter() - started
     return {
         "cells": cells,
-        "seconds_a_cell": walls[1] / cells,
+        "seconds_per_cell": walls[1] / cells,
         "throughput_ratio": walls[1] / walls[2],
         "cpu_ratio": cpus[2] / cpus[1],
     }

@@ -91,7 +91,7 @@ def matrix(choice: Choice) -> list[Plan]:
     for task in choice.datasets or _installed("dataset"):
         if task.endswith(".nc"):
             raise ParamError(
-                f"bench: {task} is a file; a matrix holds tasks, `gsnobench run` takes files"
+                f"bench: {task} is a file; a matrix holds tasks, `gsnobench run` reads files"
             )
         for model, preset in rows:
             for t_in in _windows(task, choice.t_in):

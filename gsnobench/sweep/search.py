@@ -59,7 +59,7 @@ class Search:
 
     def plan(self, point: Point, seed: int | None = None) -> Plan:
         """The run of a point."""
-        knobs = {**(self.request.knobs or {})}
+        knobs = dict(self.request.knobs or {})
         knobs |= {name: str(value) for name, value in point.items()}
         plan = make_plan(replace(self.request, knobs=knobs))
         return plan if seed is None else with_seed(plan, seed)

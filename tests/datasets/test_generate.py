@@ -1,6 +1,4 @@
-"""Data made in many processes: the same as in one, resumed after a kill; a plugin's error is one
-line.
-"""
+"""Data made in many processes: equal to those of one, resumed after a kill; errors in one line."""
 
 from __future__ import annotations
 
@@ -60,10 +58,10 @@ def test_the_data_seed_changes_every_sample(tmp_path: Path) -> None:
         ensure(DISC, resolve(DISC, "disc", track="tiny", data_seed=seed), home=tmp_path, jobs=1)
         for seed in (0, 1)
     ]
-    with store.open_file(paths[0]) as one, store.open_file(paths[1]) as other:
+    with store.open_file(paths[0]) as first, store.open_file(paths[1]) as other:
         assert all(
-            one.task.split_hashes[split] != other.task.split_hashes[split]
-            for split in one.task.sizes
+            first.task.split_hashes[split] != other.task.split_hashes[split]
+            for split in first.task.sizes
         )
 
 

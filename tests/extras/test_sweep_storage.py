@@ -138,21 +138,19 @@ def test_a_dead_worker_of_another_host_is_missed_by_its_heartbeat_in_postgresql(
     monkeypatch.setattr("gsnobench.sweep.trials.GRACE_S", 2)
     request = Request("gsno", str(file), track="smoke", preset="paper", knobs={"train.steps": "3"})
     search = make_search(request, ["model.k_s=4..64"], name="heart", trials=1)
-    one, two = (
-        open_trials(search, open_home(tmp_path / name), postgres) for name in ("one", "two")
-    )
-    opened = one.ask(1)
+    here, there = (open_trials(search, open_home(tmp_path / name), postgres) for name in ("a", "b"))
+    opened = here.ask(1)
     assert opened is not None
     point = suggest(opened.trial, search.axes, search.plan({}))
     time.sleep(4)  # longer than the grace: a worker with a heartbeat is not taken for dead
-    two._fail_dead_trials()
-    assert [trial.state.name for trial in two.all()] == ["RUNNING"]
+    there._fail_dead_trials()
+    assert [trial.state.name for trial in there.all()] == ["RUNNING"]
     opened.signs.close()  # no heartbeat, and its lock is in a home that the other does not see
-    again = two.ask(1)
+    again = there.ask(1)
     assert again is not None
     assert suggest(again.trial, search.axes, search.plan({})) == point
-    two.tell(again, [0.5], {})
-    assert [trial.state.name for trial in one.all()] == ["FAIL", "COMPLETE"]
+    there.tell(again, [0.5], {})
+    assert [trial.state.name for trial in here.all()] == ["FAIL", "COMPLETE"]
 
 
 def test_the_whole_command_killed_goes_on_where_it_stopped(file: Path, tmp_path: Path) -> None:

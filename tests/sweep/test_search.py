@@ -1,6 +1,4 @@
-"""A search on validation alone: its space, its trials when workers die, what it may not see, its
-one-line mistakes.
-"""
+"""A search on validation alone: its space, trials of workers that die, one-line mistakes."""
 
 from __future__ import annotations
 
@@ -183,14 +181,16 @@ def test_what_was_validated_is_executed_to_the_same_result_as_a_plain_run(
     steady_file: Path, tmp_path: Path
 ) -> None:
     run = make_plan(Request("gsno", str(steady_file), track="smoke", knobs=STEPS))
-    two, one = (Machine(open_home(tmp_path / name), torch.device("cpu")) for name in ("two", "one"))
-    tried = validate_plan(run, two)
+    two_steps, one_step = (
+        Machine(open_home(tmp_path / name), torch.device("cpu")) for name in ("two", "one")
+    )
+    tried = validate_plan(run, two_steps)
     assert set(tried.scores) == {"valid"}
     assert not list((tmp_path / "two").glob("results/**/*.json"))  # a trial is no evidence
-    whole = run_plan(run, one)
-    assert run_plan(run, two).scores == whole.scores
+    whole = run_plan(run, one_step)
+    assert run_plan(run, two_steps).scores == whole.scores
     assert tried.scores["valid"] == whole.scores["valid"]
-    assert validate_plan(run, two).scores == whole.scores
+    assert validate_plan(run, two_steps).scores == whole.scores
 
 
 def test_a_repeated_point_is_not_trained_again(
@@ -273,15 +273,15 @@ def test_hosts_that_share_only_a_database_run_no_trial_too_many(
     steady_file: Path, tmp_path: Path
 ) -> None:
     search, url = search_on(steady_file, trials=2), f"sqlite:///{tmp_path}/study.db"
-    one, two = (open_trials(search, open_home(tmp_path / name), url) for name in ("one", "two"))
-    assert one.home != two.home
-    first, second = one.ask(2), two.ask(2)
+    here, there = (open_trials(search, open_home(tmp_path / name), url) for name in ("a", "b"))
+    assert here.home != there.home
+    first, second = here.ask(2), there.ask(2)
     assert first is not None and second is not None
-    assert one._open_trial(2) is None  # as if it had looked before the other asked
-    two.tell(second, [0.5], {})
-    one.tell(first, [0.4], {})
-    assert two.ask(2) is None
-    assert [trial.state.name for trial in one.all()] == ["COMPLETE", "COMPLETE", "FAIL"]
+    assert here._open_trial(2) is None  # as if it had looked before the other asked
+    there.tell(second, [0.5], {})
+    here.tell(first, [0.4], {})
+    assert there.ask(2) is None
+    assert [trial.state.name for trial in here.all()] == ["COMPLETE", "COMPLETE", "FAIL"]
 
 
 def test_a_worker_on_another_host_is_missed_by_its_heartbeat(
@@ -290,16 +290,16 @@ def test_a_worker_on_another_host_is_missed_by_its_heartbeat(
     monkeypatch.setattr("gsnobench.sweep.trials.HEARTBEAT_S", 1)
     monkeypatch.setattr("gsnobench.sweep.trials.GRACE_S", 1)
     search, url = search_on(steady_file, trials=1), f"sqlite:///{tmp_path}/study.db"
-    one, two = (open_trials(search, open_home(tmp_path / name), url) for name in ("one", "two"))
-    opened = one.ask(1)
+    here, there = (open_trials(search, open_home(tmp_path / name), url) for name in ("a", "b"))
+    opened = here.ask(1)
     assert opened is not None
     point = dict(suggest(opened.trial, search.axes, search.plan({})))
     opened.signs.close()  # no heartbeat, and its lock is in a home that the other does not see
-    again = two.ask(1)
+    again = there.ask(1)
     assert again is not None
     assert dict(suggest(again.trial, search.axes, search.plan({}))) == point
-    two.tell(again, [0.5], {})
-    assert [trial.state.name for trial in two.all()] == ["FAIL", "COMPLETE"]
+    there.tell(again, [0.5], {})
+    assert [trial.state.name for trial in there.all()] == ["FAIL", "COMPLETE"]
 
 
 def test_a_line_torn_by_a_power_cut_does_not_cost_the_study(
