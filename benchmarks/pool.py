@@ -1,12 +1,11 @@
-"""What the process pool gains and costs: two workers against one on cells of equal length, and the
-overhead of a cell.
+"""What the process pool gains and costs: two workers against one, and the overhead per cell.
 
     python benchmarks/pool.py [--seconds 60] [--cells 4] [--json FILE]
 
-Throughput: so many cells of about so many seconds (gsno on smoke darcy, one thread each) by one
-worker, then as many by two; wall time, and CPU time of the cells. Wants a machine with two idle
-cores. Overhead: closed-form cells of milliseconds, in the pool and in this process, less the start
-of an empty worker process.
+Throughput: CELLS cells of about SECONDS seconds (gsno on smoke darcy, one thread each) by one
+worker, then as many by two; wall time, and CPU time of the cells. Needs two idle cores. Overhead:
+closed-form cells of milliseconds, in the pool and in this process, less the start of an empty child
+process.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from multiprocessing import get_context
 from pathlib import Path
 
 import torch
@@ -24,6 +22,7 @@ import torch
 from gsnobench.bench.executors import PRELOADED, executor
 from gsnobench.declare import Limits
 from gsnobench.home import Home, open_home
+from gsnobench.processes import Parent, start_forked
 from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
 from gsnobench.runs.run import run_plan
@@ -45,9 +44,8 @@ def wall(work: Callable[[], object]) -> float:
 
 def run_pool(plans: Sequence[Plan], home: Home, jobs: int) -> list[float]:
     """CPU-seconds of training of each cell."""
-    results = executor("pool").run(
-        [plan.spec for plan in plans], Limits(home=home.root, device="cpu", jobs=jobs)
-    )
+    limits = Limits(home=home.root, device="cpu", jobs=jobs)
+    results = executor("pool").run([plan.spec for plan in plans], limits)
     return [result.costs["train_cpu_s"] + result.costs["validate_cpu_s"] for result in results]
 
 
@@ -64,32 +62,30 @@ def throughput(seconds: float, cells: int, home: Home) -> dict[str, float]:
         walls[jobs] = time.perf_counter() - started
     return {
         "cells": cells,
-        "seconds_a_cell": walls[1] / cells,
+        "seconds_per_cell": walls[1] / cells,
         "throughput_ratio": walls[1] / walls[2],
         "cpu_ratio": cpus[2] / cpus[1],
     }
 
 
-def nothing() -> None:
-    """What an empty worker does."""
+def nothing(parent: Parent) -> None:
+    """What an empty child does."""
+
+
+def start_and_stop() -> None:
+    child = start_forked(nothing, threads=1, preload=PRELOADED)
+    assert child.receive() is None  # it has ended
+    child.stop()
 
 
 def start_seconds() -> float:
     """Wall time of an empty process of the pool's kind, once its server is warm."""
-    context = get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
-    times = []
-    for _ in range(5):
-        started = time.perf_counter()
-        process = context.Process(target=nothing)
-        process.start()
-        process.join()
-        times.append(time.perf_counter() - started)
+    times = [wall(start_and_stop) for _ in range(5)]
     return sorted(times[1:])[2]
 
 
 def overhead(home: Home) -> dict[str, float]:
-    """Seconds that a cell takes in the pool beyond its work and beyond the start of its process."""
+    """Seconds of a cell in the pool beyond its work and beyond the start of its process."""
     machine = Machine(home, torch.device("cpu"))
     plan = plan_of("ridge")
 
@@ -98,7 +94,7 @@ def overhead(home: Home) -> dict[str, float]:
 
     run_plan(plan, machine)  # warm: imports, compiled code, and below the pool's server
     run_pool(cells(50, 1), home, 1)
-    inside = wall(lambda: [run_plan(one, machine) for one in cells(100, TINY_CELLS)]) / TINY_CELLS
+    inside = wall(lambda: [run_plan(cell, machine) for cell in cells(100, TINY_CELLS)]) / TINY_CELLS
     pooled = wall(lambda: run_pool(cells(200, TINY_CELLS), home, 1)) / TINY_CELLS
     start = start_seconds()
     return {

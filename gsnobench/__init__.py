@@ -45,11 +45,13 @@ _NAMES = {  # module -> its public names; the block below says the same to type 
     "training.metrics": ("relative_l2",),
     "runs.run": ("run",),
     "runs.trained": ("Trained", "load"),
+    "bench.executors": ("run_alone",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
 if TYPE_CHECKING:
     from gsnobench.batch import Batch as Batch
+    from gsnobench.bench.executors import run_alone as run_alone
     from gsnobench.data import SPLITS as SPLITS
     from gsnobench.data import Array as Array
     from gsnobench.data import Field as Field

@@ -1,25 +1,33 @@
-"""Compute once per (recipe, parameters), keep on disk; safe for parallel processes and for a kill
-at any moment.
+"""Files that parallel processes share and that a kill at any moment cannot spoil.
+
+Written whole or not at all (`atomic`), locked by one process at a time (`lock`), and computed once
+per recipe and parameters (`Cache`).
 """
 
 from __future__ import annotations
 
+import csv
 import fcntl
 import hashlib
+import io
 import json
+import math
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from gsnobench.errors import DataError
 
 if TYPE_CHECKING:
     from gsnobench.data import Array
+
+POLL_S = 0.01  # between two attempts to lock a file
 
 
 def digest(value: object) -> str:
@@ -28,10 +36,14 @@ def digest(value: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+# -------------------------------------------------------------------------------------------- write
+
+
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """A temporary path in the same folder that replaces `path` when the block ends well, and
-    vanishes when it does not.
+    """A temporary path in the same folder that replaces `path` if the block ends well.
+
+    If the block raises, the temporary file is removed and `path` stays as it was.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,8 +58,7 @@ def atomic(path: Path) -> Iterator[Path]:
         yield part
         with part.open("rb+") as written:
             os.fsync(written.fileno())
-        # mkstemp makes private files; data and results are meant to be shared
-        os.chmod(part, 0o644)
+        os.chmod(part, 0o644)  # mkstemp makes private files; data and results are to be shared
         part.replace(path)
     except Exception as error:
         reason = _disk_trouble(error)
@@ -61,16 +72,11 @@ def atomic(path: Path) -> Iterator[Path]:
 
 
 def _disk_trouble(error: Exception) -> str | None:
-    """Why the disk refused, None if it did not: libraries wrap the error of the system in types of
-    their own.
-    """
+    """Why the disk refused, None if it did not: libraries wrap the system's error in their own."""
     if isinstance(error, OSError):
         return error.strerror or str(error)
-    if re.search(
-        r"os error \d+|[Nn]o space left|PytorchStreamWriter failed|file write failed", str(error)
-    ):
-        return str(error).splitlines()[0]
-    return None
+    words = r"os error \d+|[Nn]o space left|PytorchStreamWriter failed|file write failed"
+    return str(error).splitlines()[0] if re.search(words, str(error)) else None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -79,31 +85,68 @@ def write_text(path: Path, text: str) -> None:
         part.write_text(text, encoding="utf-8")
 
 
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
+    """Write a table atomically; returns its path."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([header, *rows])
+    write_text(path, text.getvalue())
+    return path
+
+
+def ends_torn(path: Path) -> bool:
+    """Whether a kill or a power cut left the last line of a file without its end."""
+    with path.open("rb") as file:
+        if file.seek(0, os.SEEK_END) == 0:
+            return False
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"
+
+
+# --------------------------------------------------------------------------------------------- lock
+
+
 @contextmanager
-def lock(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock between processes; the kernel frees it when its holder dies."""
+def lock(path: Path, *, patience: float = math.inf) -> Iterator[bool]:
+    """Lock a file between processes; yields whether this was possible within `patience` seconds.
+
+    The kernel frees the lock when its holder dies.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = path.open("a")
+        file = path.open("a")
     except OSError as error:
         raise DataError(
             f"{path}: cannot be locked ({error.strerror}); choose a writable folder with --home"
         ) from error
-    with handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+    with file:
+        yield lock_file(file, patience=patience)
+
+
+def lock_file(file: IO[Any], *, patience: float = 0.0) -> bool:
+    """Lock an open file until it is closed; False if another process keeps it locked too long."""
+    if patience == math.inf:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        return True
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(POLL_S)
 
 
 def is_locked(path: Path) -> bool:
     """Whether a living process holds the lock."""
     if not path.exists():
         return False
-    with path.open("a") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+    with path.open("a") as file:
+        return not lock_file(file)
+
+
+# -------------------------------------------------------------------------------------------- cache
 
 
 @dataclass(frozen=True)
@@ -115,8 +158,7 @@ class Cache:
     def arrays(
         self, recipe: str, params: Mapping[str, object], compute: Callable[[], Mapping[str, Array]]
     ) -> dict[str, Array]:
-        """The arrays that `compute` returns, from disk if they were computed before with these
-        parameters.
+        """The arrays that `compute` returns, from disk if they were computed before.
 
         `recipe` names the computation and its version ("modes-v1"); `params` must hold everything
         the result depends on.

@@ -1,16 +1,19 @@
-"""The matrix of rows (model@preset), tasks and seeds: its cells, what state each is in, what it
-will take, and its run.
+"""The matrix of rows (model@preset), tasks and seeds.
+
+A cell is one run. This file lists the cells, finds the state of each in the home folder, estimates
+what it costs, runs it through an executor, and compares two folders of results.
 """
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 from typing import Literal, get_args
 
+from gsnobench.datasets.ensure import data_path
 from gsnobench.declare import Executor, Limits
 from gsnobench.errors import DataError, ParamError, did_you_mean
 from gsnobench.files import is_locked
@@ -24,19 +27,18 @@ from gsnobench.runs.run import finished_result, is_interrupted, keep_result
 
 State = Literal["missing", "running", "done", "diverged", "declined", "failed", "stale"]
 STATES: tuple[State, ...] = get_args(State)
-# states that a run can change
-AGAIN: tuple[State, ...] = ("missing", "stale", "failed", "diverged")
+CHANGEABLE: tuple[State, ...] = ("missing", "stale", "failed", "diverged")  # by another run
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One run of the matrix and what is known of it."""
+    """One run of the matrix and its state."""
 
     plan: Plan
     state: State
     reason: str = ""
     result: RunResult | None = None
-    label: str = ""  # what tells it from others of the same row, task and seed
+    label: str = ""  # the difference to others of the same row, task and seed
 
     @property
     def spec(self) -> RunSpec:
@@ -44,20 +46,25 @@ class Cell:
 
     def to_dict(self) -> dict[str, object]:
         """The cell as `status --json` prints it."""
-        spec = self.spec
-        score = (
-            None
-            if self.result is None or self.result.headline != self.result.headline
-            else self.result.headline
-        )
-        facts = {
-            "task": spec.task,
-            "row": spec.row,
-            "seed": spec.seed,
-            "track": spec.track,
-            "key": spec.short,
-        }
-        return {**facts, "state": self.state, "reason": self.reason, "rel_l2": score}
+        error = None if self.result is None else _error(self.result)
+        own = {"state": self.state, "reason": self.reason, "rel_l2": error}
+        return {**_identity(self.spec), **own}
+
+
+def _identity(spec: RunSpec) -> dict[str, object]:
+    """What names a cell in JSON documents."""
+    return {
+        "task": spec.task,
+        "row": spec.row,
+        "seed": spec.seed,
+        "track": spec.track,
+        "key": spec.short,
+    }
+
+
+def _error(result: RunResult) -> float | None:
+    """The test error; None where it is not a number."""
+    return None if math.isnan(result.headline) else result.headline
 
 
 # ------------------------------------------------------------------------------------------- choice
@@ -65,7 +72,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a person asks for; empty means all that is installed."""
+    """The requested part of the matrix; empty means all that is installed."""
 
     models: Sequence[str] = ()  # model, or model@preset
     datasets: Sequence[str] = ()
@@ -78,58 +85,57 @@ def matrix(choice: Choice) -> list[Plan]:
     """The plans of all cells; every unknown name is one line before anything runs."""
     registry = read_registry()
     track = registry.track(choice.track)
-    rows = [row for name in choice.models or _installed("model") for row in _rows(name, track)]
+    models = choice.models or _installed("model")
+    rows = [row for name in models for row in _rows(name, track)]
     plans: dict[str, Plan] = {}
-    for text in choice.datasets or _installed("dataset"):
-        if text.endswith(".nc"):
+    for task in choice.datasets or _installed("dataset"):
+        if task.endswith(".nc"):
             raise ParamError(
-                f"bench: {text} is a file; a matrix holds tasks, `gsnobench run` takes files"
+                f"bench: {task} is a file; a matrix holds tasks, `gsnobench run` reads files"
             )
         for model, preset in rows:
-            for t_in in _windows(text, choice.t_in):
-                request = Request(
-                    model=model, dataset=text, preset=preset, track=choice.track, t_in=t_in
-                )
-                first = make_plan(request, registry)
-                plans |= {
-                    plan.spec.key: plan
-                    for plan in (with_seed(first, seed) for seed in _seeds(first, choice.seeds))
-                }
+            for t_in in _windows(task, choice.t_in):
+                request = Request(model, task, preset=preset, track=choice.track, t_in=t_in)
+                plan = make_plan(request, registry)
+                with_seeds = [with_seed(plan, seed) for seed in _seeds(plan, choice.seeds)]
+                plans |= {plan.spec.key: plan for plan in with_seeds}
     return list(plans.values())
 
 
 def _installed(kind: Literal["model", "dataset"]) -> list[str]:
-    return [one.name for one in listed(kind) if one.problem is None]
+    return [entry.name for entry in listed(kind) if entry.problem is None]
 
 
-def _windows(task: str, wanted: Sequence[int]) -> Sequence[int | None]:
-    """Frames given: as asked, or None for the task's own; steady tasks, one-step tasks and ids with
-    a window keep theirs.
+def _windows(task: str, requested: Sequence[int]) -> Sequence[int | None]:
+    """The requested numbers of given frames, or None for the task's own.
+
+    Steady tasks, one-step tasks and ids with a window keep theirs.
     """
     dataset = dataset_named(task)
     is_free = dataset.t_in > 0 and len(dataset.starts) == 1 and "@" not in task
-    return wanted if wanted and is_free else (None,)
+    return requested if requested and is_free else (None,)
 
 
-def _rows(name: str, track: Track) -> list[tuple[str, str | None]]:
-    """(model, preset) of a name; a model with a preset of ours is also run as its paper did."""
+def _rows(name: str, track: Track) -> list[tuple[str, str]]:
+    """The rows of `model@preset`, or of a model: its default preset.
+
+    If the default is a configuration of ours, the paper's protocol is a second row.
+    """
     model, _, preset = name.partition("@")
     if preset:
         return [(model, preset)]
     declared = load("model", model)
     default = declared.default_preset(track)
-    papers = [name for name, preset in declared.presets.items() if preset.is_paper]
-    beside = papers if declared.presets[default].is_ours else []
-    return [(model, name) for name in (default, *beside)]
+    rows = [(model, default)]
+    if declared.presets[default].is_ours:
+        rows += [(model, label) for label, other in declared.presets.items() if other.is_paper]
+    return rows
 
 
 def _seeds(plan: Plan, seeds: Sequence[int]) -> Sequence[int]:
-    """A closed form has no seed, and a refusal needs no second one."""
-    return (
-        seeds[:1]
-        if plan.declined is not None or all(phase.solve is not None for phase in plan.phases)
-        else seeds
-    )
+    """All seeds, or the first alone: a closed form has no seed, and a refusal needs no second."""
+    is_closed = all(phase.solve is not None for phase in plan.phases)
+    return seeds[:1] if plan.declined is not None or is_closed else seeds
 
 
 # -------------------------------------------------------------------------------------------- state
@@ -169,24 +175,22 @@ def _older(spec: RunSpec, home: Home) -> RunResult | None:
 
 def _difference(old: RunSpec, new: RunSpec) -> str:
     before, after = old.to_dict(), new.to_dict()
-    names = []
+    changed = []
     for name, value in after.items():
         if isinstance(value, Mapping):
-            names += [
-                f"{name}.{one}"
-                for one in sorted({*value, *before[name]})
-                if value.get(one) != before[name].get(one)
-            ]
+            entries = sorted({*value, *before[name]})
+            different = [entry for entry in entries if value.get(entry) != before[name].get(entry)]
+            changed += [f"{name}.{entry}" for entry in different]
         elif before[name] != value:
-            names.append(name)
-    return f"{', '.join(names[:3])}{' ...' if len(names) > 3 else ''} changed"
+            changed.append(name)
+    return f"{', '.join(changed[:3])}{' ...' if len(changed) > 3 else ''} changed"
 
 
 def chosen(cells: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
     """The cells in one of these states; a state that no run can change is refused."""
     for state in only:
-        if state not in AGAIN:
-            raise ParamError(f"only: {state!r} cannot be run; {did_you_mean(state, AGAIN)}")
+        if state not in CHANGEABLE:
+            raise ParamError(f"only: {state!r} cannot be run; {did_you_mean(state, CHANGEABLE)}")
     return [cell for cell in cells if cell.state in only]
 
 
@@ -195,25 +199,21 @@ def chosen(cells: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
 
 @dataclass(frozen=True)
 class Need:
-    """What a cell will probably take; None where nothing like it has been run."""
+    """What a cell will probably cost; None where nothing like it has been run."""
 
     cpu_s: float | None
     memory_mb: float | None
 
 
 def need(cell: Cell, home: Home) -> Need:
-    """From finished cells of the same row and task, else the track's budget for the time."""
+    """The mean of finished cells of the same row and task, else the track's budget of time."""
     folder = evidence_path(home.results, cell.spec).parent
     earlier = [RunResult.load(path).costs for path in folder.glob("*.json")]
     earlier = [costs for costs in earlier if "train_cpu_s" in costs]
     if not earlier:
         budget = read_registry().track(cell.spec.track).train_cpu_s
-        return Need(
-            budget
-            if cell.plan.is_calibrated and budget and any(cell.spec.steps.values())
-            else None,
-            None,
-        )
+        is_budgeted = cell.plan.is_calibrated and budget and any(cell.spec.steps.values())
+        return Need(budget if is_budgeted else None, None)
     spent = [
         costs["prepare_s"] + costs["train_cpu_s"] + costs["validate_cpu_s"] for costs in earlier
     ]
@@ -221,7 +221,7 @@ def need(cell: Cell, home: Home) -> Need:
 
 
 def cheap_first(cells: Iterable[Cell], home: Home) -> list[Cell]:
-    """Closed forms, then what is known to be short, then the rest: a mistake shows early."""
+    """Closed forms first, then what is known to be short: a mistake shows early."""
 
     def price(cell: Cell) -> tuple[bool, float]:
         return any(cell.spec.steps.values()), need(cell, home).cpu_s or 1e9
@@ -233,20 +233,20 @@ def cheap_first(cells: Iterable[Cell], home: Home) -> list[Cell]:
 
 
 def make_data(cells: Iterable[Cell], home: Home, report: Report) -> None:
-    """The data of all cells, once each, by all cores, before the first cell waits for them."""
+    """Make the data of all cells by all cores, each file once, before a cell has to wait for it."""
+    plans = {data_path(cell.plan.task, home.root): cell.plan for cell in cells if _needs_data(cell)}
     machine = Machine(home, choose_device("cpu"), report=report)
-    for plan in {
-        json.dumps([cell.spec.task.split("@")[0], cell.spec.resolution]): cell.plan
-        for cell in cells
-    }.values():
-        if plan.dataset is not None and plan.declined is None:
-            machine.ensure_data(plan.dataset, plan.task)
+    for plan in plans.values():
+        assert plan.dataset is not None
+        machine.ensure_data(plan.dataset, plan.task)
+
+
+def _needs_data(cell: Cell) -> bool:
+    return cell.plan.dataset is not None and cell.plan.declined is None
 
 
 def settle(cells: Iterable[Cell], home: Home) -> None:
-    """Put on record what is known: refusals, which are evidence too, and the copy of a result that
-    a kill left out.
-    """
+    """Write what is known without a run: refusals, and a copy of a result that a kill prevented."""
     for cell in cells:
         if cell.state == "declined" and cell.result is None:
             keep_result(RunResult(cell.spec, "declined", cell.reason), home)
@@ -260,9 +260,9 @@ def settle(cells: Iterable[Cell], home: Home) -> None:
 def run_cells(
     cells: Sequence[Cell], executor: Executor, limits: Limits, home: Home
 ) -> Iterator[Cell]:
-    """Every cell once it has an answer; what another machine answered is kept here as well."""
+    """Run cells; yields each when it has a result, which is kept here wherever it was computed."""
     for cell in cells:
-        if cell.state in ("diverged", "failed"):  # asked for again
+        if cell.state in ("diverged", "failed"):  # requested again
             home.run_folder(cell.spec.key).result.unlink(missing_ok=True)
     plans = {cell.spec.key: cell.plan for cell in cells}
     for result in executor.run([cell.spec for cell in cells], limits):
@@ -276,43 +276,35 @@ def run_cells(
 
 @dataclass(frozen=True)
 class Difference:
-    """One question with different answers in two folders of evidence."""
+    """A spec with different test errors in two folders of results; None where there is none."""
 
     spec: RunSpec
     here: float | None
     there: float | None
 
     def to_dict(self) -> dict[str, object]:
-        spec = self.spec
-        facts = {
-            "task": spec.task,
-            "row": spec.row,
-            "seed": spec.seed,
-            "track": spec.track,
-            "key": spec.short,
-        }
-        return {**facts, "here": self.here, "there": self.there}
+        return {**_identity(self.spec), "here": self.here, "there": self.there}
 
 
 def differences(here: Path, there: Path) -> list[Difference]:
-    """What one folder of evidence has that the other lacks or answers otherwise."""
+    """Specs whose test error is in only one of two folders of results, or differs."""
     if not there.is_dir():
         raise DataError(f"{there}: no such folder; expected evidence such as leaderboards/results")
-    ours, theirs = _scores(here), _scores(there)
-    found = []
-    for key in sorted({*ours, *theirs}):
-        spec = (ours.get(key) or theirs[key])[0]
-        pair = [side[key][1] if key in side else None for side in (ours, theirs)]
-        if pair[0] != pair[1]:
-            found.append(Difference(spec, *pair))
-    return sorted(
-        found, key=lambda one: (one.spec.track, one.spec.task, one.spec.row, one.spec.seed)
-    )
+    ours, theirs = _results(here), _results(there)
+    different = []
+    for key in {*ours, *theirs}:
+        errors = [_error(side[key]) if key in side else None for side in (ours, theirs)]
+        if errors[0] != errors[1]:
+            different.append(Difference((ours.get(key) or theirs[key]).spec, *errors))
+    return sorted(different, key=_order)
 
 
-def _scores(folder: Path) -> dict[str, tuple[RunSpec, float | None]]:
+def _order(difference: Difference) -> tuple[str, str, str, int, str]:
+    spec = difference.spec
+    return spec.track, spec.task, spec.row, spec.seed, spec.key
+
+
+def _results(folder: Path) -> dict[str, RunResult]:
+    """All results of a folder by key."""
     results = [RunResult.load(path) for path in folder.rglob("*.json")]
-    return {
-        one.spec.key: (one.spec, one.headline if one.headline == one.headline else None)
-        for one in results
-    }
+    return {result.spec.key: result for result in results}

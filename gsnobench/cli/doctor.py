@@ -15,9 +15,10 @@ import typer
 import gsnobench
 from gsnobench.cli.console import print_facts, print_result
 from gsnobench.cli.options import HomeOption, JsonOption
+from gsnobench.files import is_locked
 from gsnobench.home import Home, RunFolder, open_home
 from gsnobench.tracking.address import Address
-from gsnobench.tracking.spool import is_live, is_mirrored, read, spools
+from gsnobench.tracking.spool import is_mirrored, read, spools
 
 app = typer.Typer()
 
@@ -64,7 +65,7 @@ def report(home: Path) -> dict[str, Any]:
     from gsnobench.plugins import listed
 
     usable = [entry for entry in listed() if entry.problem is None]
-    idle = [path for path in spools(home) if not is_mirrored(path) and not is_live(path)]
+    idle = [path for path in spools(home) if not is_mirrored(path) and not is_locked(path)]
     facts = {
         "gsnobench": gsnobench.__version__,
         "python": platform.python_version(),
@@ -134,7 +135,7 @@ def _interrupted(home: Path) -> list[RunFolder]:
 
 def _is_running(home: Path, folder: RunFolder) -> bool:
     spool = home / "spool" / f"{folder.name}.jsonl"
-    return any(path.exists() and is_live(path) for path in (spool, folder.lock))
+    return any(is_locked(path) for path in (spool, folder.lock))
 
 
 def _left_over(home: Path) -> list[Path]:
@@ -145,7 +146,7 @@ def _left_over(home: Path) -> list[Path]:
 
     oldest = time.time() - STALE_S
     parts = [path for path in home.rglob(".*.part") if is_old(path)]
-    locks = [path for path in home.rglob("*.lock") if is_old(path) and not is_live(path)]
+    locks = [path for path in home.rglob("*.lock") if is_old(path) and not is_locked(path)]
     trials = [folder for folder in Home(home).run_folders() if is_old(folder.trial)]
     checkpoints = [
         folder.checkpoint
@@ -156,7 +157,7 @@ def _left_over(home: Path) -> list[Path]:
 
 
 def _is_spent(path: Path) -> bool:
-    if not is_mirrored(path) or is_live(path):
+    if not is_mirrored(path) or is_locked(path):
         return False
     spool = read(path)
     return spool is not None and spool.finished is not None

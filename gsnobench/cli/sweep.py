@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from gsnobench.sweep.record import Record
     from gsnobench.sweep.search import Search
     from gsnobench.sweep.trials import Trials
-    from gsnobench.sweep.workers import Place
+    from gsnobench.sweep.workers import WorkerOptions
 
 app = typer.Typer()
 study_app = typer.Typer(
@@ -107,7 +107,7 @@ def sweep(
     from gsnobench.runs.plan import Request
     from gsnobench.sweep.record import parent_id, tags_of
     from gsnobench.sweep.search import make_search, open_trials
-    from gsnobench.sweep.workers import Place
+    from gsnobench.sweep.workers import WorkerOptions
 
     folders = open_home(home)
     search = make_search(
@@ -125,10 +125,12 @@ def sweep(
     address = storage or os.environ.get(STORAGE_VARIABLE, "")
     opened = open_trials(search, folders, address)
     tags = tags_of(search, parent_id(opened))
-    place = Place(folders.root, address, device, workers=workers, threads=threads, tags=tags)
+    options = WorkerOptions(
+        folders.root, address, device, workers=workers, threads=threads, tags=tags
+    )
     with progress(quiet=as_json) as report:
         machine = Machine(folders, torch_device, jobs=threads, tags=tags, report=report)
-        result = _search(search, opened, machine, place, quiet=as_json)
+        result = _search(search, opened, machine, options, quiet=as_json)
     folder = search.folder(folders)
     document = {**result, "folder": str(folder)}
     print_result(document, lambda: _print_sweep(result, folder), as_json=as_json)
@@ -136,23 +138,23 @@ def sweep(
 
 
 def _search(
-    search: Search, trials: Trials, machine: Machine, place: Place, *, quiet: bool
+    search: Search, trials: Trials, machine: Machine, options: WorkerOptions, *, quiet: bool
 ) -> dict[str, Any]:
     """The result of the search: all trials and refits that are missing are run first."""
     from gsnobench.runs.stages import Run
-    from gsnobench.sweep.record import recorded
-    from gsnobench.sweep.search import answer, is_complete
+    from gsnobench.sweep.record import open_record
+    from gsnobench.sweep.search import is_complete, search_result
     from gsnobench.sweep.workers import run_workers
 
     if is_complete(search, trials) and (search.folder(machine.home) / "result.json").exists():
-        return answer(search, trials, machine)
+        return search_result(search, trials, machine)
     # once, by all cores, before the workers need the data
     Run.at_home(search.plan({}), replace(machine, jobs=0)).data_file()
-    with recorded(search, trials, machine.home) as record:
+    with open_record(search, trials, machine.home) as record:
         machine.report.stage(f"sweep {search.name}")
         view = _TrialView(search, trials, record, machine.report, is_quiet=quiet)
-        run_workers(search, place, view.show)
-        result = answer(search, trials, machine)
+        run_workers(search, options, view.show)
+        result = search_result(search, trials, machine)
         _keep(search, trials, machine.home, result)
         record.finish(result)
     return result
@@ -175,14 +177,12 @@ class _TrialView:
     def __init__(
         self, search: Search, trials: Trials, record: Record, report: Report, *, is_quiet: bool
     ) -> None:
-        from gsnobench.sweep.search import wanted
-        from gsnobench.sweep.space import grid_points
+        from gsnobench.sweep.search import trial_count
 
         self.record, self.report, self.is_quiet = record, report, is_quiet
-        grid = grid_points(search.axes, search.plan({})) if search.sampler == "grid" else []
-        ended = trials.answered()
+        ended = trials.counted()
         complete = [trial for trial in ended if trial.values and trial.state.name == "COMPLETE"]
-        self.total, self.done = wanted(search, grid), len(ended)
+        self.total, self.done = trial_count(search), len(ended)
         self.best = min((trial.values[0] for trial in complete), default=math.inf)
 
     def show(self, event: str, content: Mapping[str, Any]) -> None:

@@ -1,5 +1,7 @@
-"""Makes the samples of a dataset in worker processes, chunk by chunk; a finished chunk is a file
-and is never made twice.
+"""Makes the samples of a dataset in worker processes, shard by shard.
+
+A shard is a file of consecutive samples; a finished one is never made again. The shards of all
+splits are joined into the file of the task.
 """
 
 from __future__ import annotations
@@ -7,17 +9,12 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
-import signal
-import subprocess
-import sys
 import traceback
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +26,12 @@ from gsnobench.declare import Dataset, Sample
 from gsnobench.errors import DataError, GsnobenchError, PluginError
 from gsnobench.files import Cache
 from gsnobench.plugins import listed, load
+from gsnobench.processes import Child, Parent, ready, start_fresh, stopped_at_end
 
 Progress = Callable[[int, int], None]  # samples done, samples in all
-
-# BLAS on one thread: the last bits of a sum depend on the number of threads, and the cores are
-# taken by the other workers
-ONE_THREAD = {
-    f"{library}_NUM_THREADS": "1"
-    for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "VECLIB_MAXIMUM", "NUMBA")
-}
+# of a worker: the last bits of a sum depend on the number of BLAS threads, and the other workers
+# use the other cores
+THREADS = 1
 
 
 @dataclass(frozen=True)
@@ -55,9 +49,7 @@ class Shard:
 
 @dataclass(frozen=True, eq=False)
 class Maker:
-    """Makes shards of one task into a folder; what all samples share is set up once, before the
-    first of them.
-    """
+    """Makes shards of one task into a folder; what all samples share is set up once."""
 
     dataset: Dataset
     task: Task
@@ -66,33 +58,34 @@ class Maker:
 
     @cached_property
     def setup(self) -> Any:
-        return self.dataset.setup(
-            self.dataset.params.make(self.task.data, label="data"), self.task.resolution, self.cache
-        )
+        params = self.dataset.params.make(self.task.data, label="data")
+        return self.dataset.setup(params, self.task.resolution, self.cache)
 
     def make(self, shard: Shard) -> None:
-        """Write one shard; what a plugin does wrong is one line that names it."""
+        """Write one shard; an error of the plugin is one line that names it."""
+        dataset = self.dataset
+        indices = list(range(shard.start, shard.stop))
         try:
-            indices = list(range(shard.start, shard.stop))
-            made = list(
-                self.dataset.generate(self.setup, self.task.data_seed, shard.split, indices)
-            )
-            samples = _gathered(self.dataset, self.task, made, self.dataset.mesh(self.setup))
-            _check_finite(self.dataset, shard, samples)
+            made = list(dataset.generate(self.setup, self.task.data_seed, shard.split, indices))
+            samples = _gathered(dataset, self.task, made, dataset.mesh(self.setup))
+            _check_finite(dataset, shard, samples)
         except GsnobenchError:
             raise
         except Exception as error:
             label = f"{shard.split} samples {shard.start} to {shard.stop - 1}"
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
             raise PluginError(
-                f"{self.dataset.name}: making {label} failed ({reason}); report it to its author"
+                f"{dataset.name}: making {label} failed ({_in_one_line(error)}); report it to its "
+                "author"
             ) from error
         if len(made) != len(indices):
             raise PluginError(
-                f"{self.dataset.name}: generate() gave {len(made)} samples for {len(indices)} "
-                "indices"
+                f"{dataset.name}: generate() gave {len(made)} samples for {len(indices)} indices"
             )
         write(self.folder / shard.name, {shard.split: samples}, provenance={}, level=0)
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _gathered(dataset: Dataset, task: Task, made: Sequence[Sample], shared: Mesh | None) -> Samples:
@@ -103,14 +96,15 @@ def _gathered(dataset: Dataset, task: Task, made: Sequence[Sample], shared: Mesh
             f"{dataset.name}: {is_wrong}, but fixed_mesh is {task.fixed_mesh}; make both say the "
             "same"
         )
-    meshes = (
-        (shared,) if shared is not None else tuple(_own_mesh(dataset, sample) for sample in made)
-    )
-    nodes = max(mesh.size for mesh in meshes)
-    # (S, T, N, C)
-    frames = np.zeros((len(made), len(task.times), nodes, len(task.fields)), dtype=np.float32)
-    static = np.zeros((len(made), nodes, len(task.static)), dtype=np.float32)  # (S, N, F)
-    scalars = np.zeros((len(made), len(task.scalars)), dtype=np.float32)  # (S, P)
+    if shared is not None:
+        meshes: tuple[Mesh, ...] = (shared,)
+    else:
+        meshes = tuple(_own_mesh(dataset, sample) for sample in made)
+    count, nodes = len(made), max(mesh.size for mesh in meshes)
+    frames_shape = (count, len(task.times), nodes, len(task.fields))
+    frames = np.zeros(frames_shape, dtype=np.float32)  # (S, T, N, C)
+    static = np.zeros((count, nodes, len(task.static)), dtype=np.float32)  # (S, N, F)
+    scalars = np.zeros((count, len(task.scalars)), dtype=np.float32)  # (S, P)
     for index, sample in enumerate(made):
         size = meshes[0 if shared is not None else index].size
         targets = {
@@ -130,17 +124,14 @@ def _gathered(dataset: Dataset, task: Task, made: Sequence[Sample], shared: Mesh
 
 
 def _check_finite(dataset: Dataset, shard: Shard, samples: Samples) -> None:
-    for kind, declared in (
-        ("frames", dataset.fields),
-        ("static", dataset.static),
-        ("scalars", dataset.scalars),
-    ):
+    declared = {"frames": dataset.fields, "static": dataset.static, "scalars": dataset.scalars}
+    for kind, fields in declared.items():
         is_bad = ~np.isfinite(getattr(samples, kind))
         if is_bad.any():
             index, *_, channel = np.argwhere(is_bad)[0]
-            where = f"{declared[channel].name} of {shard.split} sample {shard.start + index}"
+            label = f"{fields[channel].name} of {shard.split} sample {shard.start + index}"
             raise PluginError(
-                f"{dataset.name}: {where} is not finite as a 32-bit number; its solver diverged "
+                f"{dataset.name}: {label} is not finite as a 32-bit number; its solver diverged "
                 "there"
             )
 
@@ -160,135 +151,97 @@ def _own_mesh(dataset: Dataset, sample: Sample) -> Mesh:
 def generate_shards(
     maker: Maker, sizes: Mapping[str, int], *, jobs: int = 0, progress: Progress | None = None
 ) -> tuple[Shard, ...]:
-    """All shards of a task, those made before included; `jobs` processes work on the rest (0: one a
-    core; 1: this one).
+    """All shards of a task; those that are missing are made by `jobs` processes.
 
-    The cuts do not depend on `jobs`, so that the samples are the same whoever makes them; only this
-    process may have more than one BLAS thread, which can change the last bits of a sum.
+    `jobs=0` is one process per core, `jobs=1` this process. The shards do not depend on `jobs`, so
+    that the samples are the same in every case; only this process may have more than one BLAS
+    thread, which can change the last bits of a sum.
     """
     chunk = max(1, maker.dataset.chunk)
-    cuts = [
-        (split, start, min(start + chunk, size))
+    shards = tuple(
+        Shard(split, start, min(start + chunk, size))  # type: ignore[arg-type]
         for split, size in sizes.items()
         for start in range(0, size, chunk)
-    ]
-    shards = tuple(Shard(split, start, stop) for split, start, stop in cuts)  # type: ignore[arg-type]
-    todo = [shard for shard in shards if not (maker.folder / shard.name).exists()]
+    )
+    missing = [shard for shard in shards if not (maker.folder / shard.name).exists()]
     total = sum(sizes.values())
-    done = total - sum(shard.stop - shard.start for shard in todo)
-    workers = min(jobs or len(os.sched_getaffinity(0)), len(todo))
+    done = total - sum(shard.stop - shard.start for shard in missing)
+    workers = min(jobs or len(os.sched_getaffinity(0)), len(missing))
     if progress is not None:
         progress(done, total)
-    with closing(
-        _in_this_process(maker, todo) if jobs == 1 else _in_processes(maker, todo, workers)
-    ) as finished:
-        for shard in finished:
+    is_alone = jobs == 1
+    made = _in_this_process(maker, missing) if is_alone else _in_processes(maker, missing, workers)
+    with closing(made):
+        for shard in made:
             done += shard.stop - shard.start
             if progress is not None:
                 progress(done, total)
     return shards
 
 
-def _in_this_process(maker: Maker, todo: Sequence[Shard]) -> Generator[Shard, None, None]:
-    for shard in todo:
+def _in_this_process(maker: Maker, missing: Sequence[Shard]) -> Generator[Shard, None, None]:
+    for shard in missing:
         maker.make(shard)
         yield shard
 
 
 def _in_processes(
-    maker: Maker, todo: Sequence[Shard], workers: int
+    maker: Maker, missing: Sequence[Shard], workers: int
 ) -> Generator[Shard, None, None]:
-    """Shards as they are finished; each worker gets the next one when it has done its last."""
-    waiting = deque(todo)
-    order = (_portable(maker.dataset), task_to_json(maker.task), maker.folder, maker.cache.folder)
-    with ExitStack() as stack:
-        busy = [stack.enter_context(_worker(order)) for _ in range(workers)]
-        for connection in busy:
-            connection.send(waiting.popleft())
-        while busy:
-            ready = wait(busy)
-            for connection in [one for one in busy if one in ready]:
-                yield _answer(maker.dataset, connection)
+    """Shards as they are finished; a worker that has finished one gets the next."""
+    waiting = deque(missing)
+    dataset, task = _portable(maker.dataset), task_to_json(maker.task)
+    args = (dataset, task, maker.folder, maker.cache.folder)
+    children: list[Child] = []
+    with stopped_at_end(children):
+        for _ in range(workers):
+            children.append(start_fresh(_make_shards, *args, threads=THREADS))
+            children[-1].send(waiting.popleft())
+        while children:
+            for child in ready(children):
+                yield _finished(maker.dataset, child.receive())
                 if waiting:
-                    connection.send(waiting.popleft())
+                    child.send(waiting.popleft())
                 else:
-                    busy.remove(connection)
+                    child.stop()
+                    children.remove(child)
 
 
-def _answer(dataset: Dataset, connection: Connection) -> Shard:
-    try:
-        shard, error, trace = connection.recv()
-    except EOFError as error:
+def _finished(dataset: Dataset, message: Any) -> Shard:
+    """The shard that a worker has made, or its error."""
+    if message is None:
         raise DataError(
             f"{dataset.name}: a worker process died, perhaps for want of memory; run again with "
-            "fewer --jobs, "
-            "finished samples are kept"
-        ) from error
+            "fewer --jobs, finished samples are kept"
+        )
+    shard, error, trace = message
     if error is not None:
         raise error from RuntimeError(f"in a worker process:\n{trace}")
-    return shard
+    return shard  # type: ignore[no-any-return]
 
 
-@contextmanager
-def _worker(order: tuple[Any, ...]) -> Iterator[Connection]:
-    """A fresh interpreter that serves shards over a pipe; it ends when the pipe does, so none
-    outlives a killed parent.
-    """
-    ours, theirs = Pipe()
-    command = [
-        sys.executable,
-        "-P",
-        "-c",
-        f"from gsnobench.datasets.generate import serve; serve({theirs.fileno()})",
-    ]
-    environment = {
-        **os.environ,
-        **ONE_THREAD,
-        "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
-    }
-    process = subprocess.Popen(
-        command, pass_fds=[theirs.fileno()], env=environment, stdin=subprocess.DEVNULL
-    )
-    theirs.close()
-    try:
-        ours.send(order)
-        yield ours
-    finally:
-        ours.close()
-        process.terminate()
-        process.wait()
-
-
-def serve(descriptor: int) -> None:
-    """The life of a worker: make the shards that are asked for until the other end of the pipe is
-    closed.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
-    os.dup2(2, 1)  # what a plugin prints must not mix with a JSON document on standard output
-    connection = Connection(descriptor)
-    try:
-        plugin, task, folder, cache = connection.recv()
-        make = _maker_of(plugin, Path(folder), task, cache)
-        while True:
-            shard: Shard = connection.recv()
-            try:
-                make(shard)
-                connection.send((shard, None, ""))
-            except GsnobenchError as error:
-                connection.send((shard, error, traceback.format_exc()))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        return
+def _make_shards(
+    parent: Parent, dataset: bytes | str, task: str, folder: Path, cache: Path | None
+) -> None:
+    """What a worker process does: it makes the shards that its parent sends."""
+    make = _maker_of(dataset, task, folder, cache)
+    while True:
+        shard: Shard = parent.receive()
+        try:
+            make(shard)
+            parent.send((shard, None, ""))
+        except GsnobenchError as error:
+            parent.send((shard, error, traceback.format_exc()))
 
 
 def _maker_of(
-    plugin: bytes | str, folder: Path, task: str, cache: Path | None
+    portable: bytes | str, task: str, folder: Path, cache: Path | None
 ) -> Callable[[Shard], None]:
-    """What makes shards in a worker; if the dataset cannot be loaded there, what says so."""
+    """Makes shards in a worker; raises the reason if the dataset cannot be loaded there."""
     try:
-        dataset = load("dataset", plugin) if isinstance(plugin, str) else pickle.loads(plugin)
+        dataset = load("dataset", portable) if isinstance(portable, str) else pickle.loads(portable)
     except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        failure = PluginError(f"a worker process cannot load its dataset ({reason})")
+        failure = PluginError(f"a worker process cannot load its dataset ({_in_one_line(error)})")
 
         def refuse(shard: Shard) -> None:
             raise failure
@@ -298,9 +251,7 @@ def _maker_of(
 
 
 def _portable(dataset: Dataset) -> bytes | str:
-    """A dataset as another process can have it: its functions by reference, or else the name of its
-    plugin.
-    """
+    """A dataset for another process: its functions by reference, or the name of its plugin."""
     functions = (dataset.setup, dataset.generate, dataset.mesh, dataset.params)
     advice = "define it in a module of its own or use --jobs 1"
     if any(function.__module__ == "__main__" for function in functions):
@@ -323,8 +274,9 @@ def _portable(dataset: Dataset) -> bytes | str:
 
 @dataclass(frozen=True, eq=False)
 class Joined:
-    """One array of all shards of a split, padded to the largest node count; shards are opened when
-    they are read.
+    """One array of all shards of a split, padded to the largest node count.
+
+    A shard is opened when it is read.
     """
 
     folder: Path
@@ -339,28 +291,26 @@ class Joined:
             is_here = (rows >= shard.start) & (rows < shard.stop)
             if is_here.any():
                 with open_file(self.folder / shard.name) as opened:
-                    values = getattr(opened.split(shard.split), self.name)[
-                        rows[is_here] - shard.start
-                    ]
+                    array = getattr(opened.split(shard.split), self.name)
+                    values = array[rows[is_here] - shard.start]
                 block[(is_here, *map(slice, values.shape[1:]))] = values
         return block
 
 
 def join_shards(maker: Maker, shards: Sequence[Shard]) -> dict[Split, Samples]:
     """The splits of finished shards, ready to be written as one file."""
-    task, splits = maker.task, dict.fromkeys(shard.split for shard in shards)
-    held = {split: tuple(shard for shard in shards if shard.split == split) for split in splits}
-    meshes = {split: _joined_meshes(maker, held[split]) for split in splits}
-    samples = {}
-    for split, parts in held.items():
-        count, nodes = parts[-1].stop, max(mesh.size for mesh in meshes[split])
+    task, samples = maker.task, {}
+    for split in dict.fromkeys(shard.split for shard in shards):
+        parts = tuple(shard for shard in shards if shard.split == split)
+        meshes = _joined_meshes(maker, parts)
+        count, nodes = parts[-1].stop, max(mesh.size for mesh in meshes)
         shapes = {
             "frames": (count, len(task.times), nodes, len(task.fields)),
             "static": (count, nodes, len(task.static)),
             "scalars": (count, len(task.scalars)),
         }
         arrays = {name: Joined(maker.folder, parts, name, shape) for name, shape in shapes.items()}
-        samples[split] = Samples(task, meshes[split], **arrays)
+        samples[split] = Samples(task, meshes, **arrays)
     return samples
 
 
@@ -380,5 +330,5 @@ def _joined_meshes(maker: Maker, shards: Sequence[Shard]) -> tuple[Mesh, ...]:
 
 
 def discard_shards(maker: Maker) -> None:
-    """Remove the chunks of a file that is whole."""
+    """Remove the shards of a file that is whole."""
     shutil.rmtree(maker.folder, ignore_errors=True)

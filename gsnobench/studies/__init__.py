@@ -1,1 +1,4 @@
-"""Studies: fixed sets of runs that answer one question, each ending in a table and a figure."""
+"""The studies of `gsnobench study`: fixed sets of runs that end in tables and a figure.
+
+`sensitivity` shows how the error depends on the two central knobs of a model.
+"""

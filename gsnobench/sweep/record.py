@@ -1,6 +1,4 @@
-"""A sweep in MLflow: a parent run under which its trials are nested, by the same spool and mirror
-as any run.
-"""
+"""A sweep in MLflow: a parent run that holds its trials, by the same spool as any run."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ def parent_id(trials: Trials) -> str:
 
 
 def tags_of(search: Search, parent: str) -> dict[str, str]:
-    """What a trial says of its sweep; the mirror nests it under the run with this id."""
+    """Tags of a trial; the mirror nests it under the run with the id of its parent."""
     return {"kind": "trial", "sweep": search.name, "gsnobench.parent": parent}
 
 
@@ -46,44 +44,40 @@ class Record:
             if self.writer is not None:
                 self.writer.append("epoch", phase="sweep", epoch=number, scores=scores)
 
-    def finish(self, found: Mapping[str, Any]) -> None:
-        """The answer; figures and tables lie in the folder by now."""
+    def finish(self, result: Mapping[str, Any]) -> None:
+        """The result of the sweep; its figures and tables are in the folder by now."""
         with harmless("the end of this sweep is not tracked"):
             if self.writer is None or self.address is None:
                 return
-            best, winner = found.get("best", {}), found.get("winner", {})
-            named = {
-                "best_valid": best.get("valid"),
-                "winner_valid": winner.get("mean"),
-                "winner_test": winner.get("test_mean"),
+            best, winner = result.get("best", {}), result.get("winner", {})
+            errors = {
+                "sweep/best_valid": best.get("valid"),
+                "sweep/winner_valid": winner.get("mean"),
+                "sweep/winner_test": winner.get("test_mean"),
             }
-            metrics = {f"sweep/{name}": value for name, value in named.items() if value is not None}
             point = winner.get("point") or best.get("point") or {}
-            tags = {f"best.{name}": str(value) for name, value in point.items()}
-            about = {
-                "status": found["status"],
-                "reason": found.get("reason", ""),
-                "metrics": metrics,
-                "tags": tags,
-            }
-            self.writer.append("finished", **about, result=fingerprint(self.folder))
+            self.writer.append(
+                "finished",
+                status=result["status"],
+                reason=result.get("reason", ""),
+                metrics={name: error for name, error in errors.items() if error is not None},
+                tags={f"best.{name}": str(value) for name, value in point.items()},
+                result=fingerprint(self.folder),
+            )
 
 
 @contextmanager
-def recorded(search: Search, trials: Trials, home: Home) -> Iterator[Record]:
-    """The parent run is alive within the block; trouble with tracking is a line on the log."""
+def open_record(search: Search, trials: Trials, home: Home) -> Iterator[Record]:
+    """The parent run is live within the block; trouble with tracking is one line of the log."""
     record = Record(search.folder(home))
     with harmless("this sweep is not tracked"):
         record.address = Address.of(home.root)
         if record.address is not None:
             # "+" sorts before the names of runs: the mirror makes a parent before its children
             record.writer = open_writer(record.address.home, f"+{search.name}")
-            record.writer.append(
-                "started",
-                id=parent_id(trials),
-                store=record.address.id,
-                **_beginning(search, record.folder),
-            )
+            first = _beginning(search, record.folder)
+            parent = parent_id(trials)
+            record.writer.append("started", id=parent, store=record.address.id, **first)
             ensure_mirror(record.address)
     try:
         yield record
@@ -95,16 +89,16 @@ def recorded(search: Search, trials: Trials, home: Home) -> Iterator[Record]:
 
 
 def _beginning(search: Search, folder: Path) -> dict[str, Any]:
-    """As of a run, without the knobs that are searched and without a key, since a sweep is no
-    single question.
-    """
-    said = beginning(search.plan({}).spec, folder, {"kind": "sweep", "sweep": search.name})
+    """The first record of a run, without searched knobs and key: a sweep is not one question."""
+    first = beginning(search.plan({}).spec, folder, {"kind": "sweep", "sweep": search.name})
     searched = {axis.name for axis in search.axes}
-    params = {name: value for name, value in said["params"].items() if name not in searched}
-    params |= {
-        "over": ", ".join(axis.describe() for axis in search.axes),
-        "minimise": ", ".join(search.objectives),
+    params = {name: value for name, value in first["params"].items() if name not in searched}
+    params["over"] = ", ".join(axis.describe() for axis in search.axes)
+    params["minimise"] = ", ".join(search.objectives)
+    return {
+        **first,
+        "run": f"../studies/{search.name}",  # the mirror looks for artifacts from HOME/runs
+        "name": f"sweep {search.name}",
+        "tags": {name: value for name, value in first["tags"].items() if name != "gsnobench.key"},
+        "params": params,
     }
-    tags = {name: value for name, value in said["tags"].items() if name != "gsnobench.key"}
-    place = f"../studies/{search.name}"  # the mirror looks for artifacts from HOME/runs
-    return {**said, "run": place, "name": f"sweep {search.name}", "tags": tags, "params": params}

@@ -1,5 +1,6 @@
-"""A search over knobs: trials scored on validation alone, the best refitted with several seeds, the
-winner tested once.
+"""A search over knobs: trials, refits of the best with several seeds, one test of the winner.
+
+Trials and refits are scored on validation alone. The test split is opened for the winner, once.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
 from gsnobench.runs.run import run_plan, validate_plan
 from gsnobench.sweep.space import Axis, Point, axes_of, grid_points, own_point, suggest
-from gsnobench.sweep.trials import Asked, Trials, answering
+from gsnobench.sweep.trials import OpenTrial, Trials, one_line_errors
 from gsnobench.training.fit import mix, steps_per_epoch
 
 Sampler = Literal["tpe", "grid", "random", "gp"]
@@ -32,10 +33,10 @@ Pruner = Literal["none", "median", "hyperband"]
 Objective = Literal["error", "seconds", "parameters"]
 FACTS = ("key", "status", "reason", "costs", "same")  # what a trial remembers beside its values
 MOST_CELLS = 100_000  # of a grid
-Say = Callable[[str, Mapping[str, Any]], None]  # what happened -> whoever shows it
+OnEvent = Callable[[str, Mapping[str, Any]], None]  # (event, content): shows what happened
 
 
-# ------------------------------------------------------------------------------------- the question
+# ------------------------------------------------------------------------------------------- search
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,8 @@ class Search:
 
     def plan(self, point: Point, seed: int | None = None) -> Plan:
         """The run of a point."""
-        knobs = {
-            **(self.request.knobs or {}),
-            **{name: str(value) for name, value in point.items()},
-        }
+        knobs = dict(self.request.knobs or {})
+        knobs |= {name: str(value) for name, value in point.items()}
         plan = make_plan(replace(self.request, knobs=knobs))
         return plan if seed is None else with_seed(plan, seed)
 
@@ -72,7 +71,7 @@ class Search:
 def make_search(
     request: Request, over: Sequence[str], *, name: str = "", minimise: str = "error", **how: Any
 ) -> Search:
-    """Check what a person asks for; every mistake is one line before anything is trained."""
+    """The search that is requested; every mistake is one line before anything is trained."""
     plan = make_plan(request)
     if plan.declined is not None:
         raise RunError(
@@ -80,10 +79,7 @@ def make_search(
         )
     goals = tuple(word.strip() for word in minimise.split(",") if word.strip())
     for goal in goals:
-        if goal not in get_args(Objective):
-            raise ParamError(
-                f"minimise: {goal!r} is unknown; {did_you_mean(goal, get_args(Objective))}"
-            )
+        _check_known("minimise", goal, get_args(Objective))
     if goals[:1] != ("error",) or len(set(goals)) != len(goals):
         raise ParamError(
             f"minimise: {minimise!r} must begin with error and name each goal once; for example "
@@ -96,12 +92,8 @@ def make_search(
 
 
 def _check(search: Search) -> None:
-    for kind, value, known in (
-        ("sampler", search.sampler, get_args(Sampler)),
-        ("pruner", search.pruner, get_args(Pruner)),
-    ):
-        if value not in known:
-            raise ParamError(f"{kind}: {value!r} is unknown; {did_you_mean(value, known)}")
+    _check_known("sampler", search.sampler, get_args(Sampler))
+    _check_known("pruner", search.pruner, get_args(Pruner))
     if search.pruner != "none" and not search.has_one_goal:
         raise ParamError(
             "pruner: a search with several goals cannot prune; drop --pruner or minimise error "
@@ -124,21 +116,25 @@ def _check(search: Search) -> None:
         )
 
 
+def _check_known(option: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise ParamError(f"{option}: {value!r} is unknown; {did_you_mean(value, known)}")
+
+
 def _default_name(plan: Plan, search: Search) -> str:
-    """Tells the searches of one pair apart, so that a default name never holds another search."""
+    """A name per search of a model and a task: the hash keeps different searches apart."""
     spec = plan.spec
     return f"{spec.row}-{spec.task}-{spec.track}-{digest(identity(search, plan))[:6]}"
 
 
 def identity(search: Search, plan: Plan) -> dict[str, Any]:
-    """What makes two commands the same search: the question without the searched knobs, and what is
-    varied for what.
-    """
+    """Equal for equal searches: the spec without the searched knobs, the axes and the goals."""
     spec = plan.spec.to_dict()
     for axis in search.axes:
-        section, name = axis.name.split(".", 1)
+        section, searched = axis.name.split(".", 1)
+        params = spec[f"{section}_params"]
         spec[f"{section}_params"] = {
-            one: value for one, value in spec[f"{section}_params"].items() if one != name
+            name: value for name, value in params.items() if name != searched
         }
     return {
         **spec,
@@ -151,20 +147,20 @@ def open_trials(search: Search, home: Home, storage: str) -> Trials:
     """The study of the search; refused if the name is that of another one."""
     plan = search.plan({})
     trials = Trials.open(search.name, search.folder(home), storage, len(search.objectives))
-    wanted = identity(search, plan)
-    with answering(storage):
-        found = trials.study.user_attrs.get("search")
-        if found is None:
-            trials.study.set_user_attr("search", wanted)
+    ours = identity(search, plan)
+    with one_line_errors(storage):
+        stored = trials.study.user_attrs.get("search")
+        if stored is None:
+            trials.study.set_user_attr("search", ours)
             start = own_point(search.axes, plan)
             if start and search.sampler != "grid":
                 trials.study.enqueue_trial(dict(start), skip_if_exists=True)
-        elif found != wanted:
-            odd = ", ".join(
-                sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
-            )
+        elif stored != ours:
+            names = sorted({*stored, *ours})
+            different = [name for name in names if stored.get(name) != ours.get(name)]
             raise RunError(
-                f"sweep {search.name}: holds another search ({odd} differ); choose another --name"
+                f"sweep {search.name}: holds another search ({', '.join(different)} differ); "
+                "choose another --name"
             )
     trials.study.pruner = _pruner(search)
     return trials
@@ -173,63 +169,65 @@ def open_trials(search: Search, home: Home, storage: str) -> Trials:
 def _pruner(search: Search) -> optuna.pruners.BasePruner:
     if search.pruner == "median":
         return optuna.pruners.MedianPruner()
-    return (
-        optuna.pruners.HyperbandPruner()
-        if search.pruner == "hyperband"
-        else optuna.pruners.NopPruner()
-    )
+    if search.pruner == "hyperband":
+        return optuna.pruners.HyperbandPruner()
+    return optuna.pruners.NopPruner()
 
 
 def _sampler(search: Search, slot: int, known: int) -> optuna.samplers.BaseSampler:
-    """A worker's own stream of random numbers: two workers with one stream would ask the same
-    points.
-    """
+    """A sampler with random numbers of its own: two workers must not choose the same points."""
     seed = mix(search.request.seed, "sampler", slot, known) % 2**32
     if search.sampler == "gp":
         return optuna.samplers.GPSampler(seed=seed, warn_independent_sampling=False)
-    return (
-        optuna.samplers.TPESampler(seed=seed)
-        if search.sampler == "tpe"
-        else optuna.samplers.RandomSampler(seed=seed)
-    )
+    if search.sampler == "tpe":
+        return optuna.samplers.TPESampler(seed=seed)
+    return optuna.samplers.RandomSampler(seed=seed)
 
 
-# ----------------------------------------------------------------------------------------- the work
+# ------------------------------------------------------------------------------------------- trials
 
 
-def work(search: Search, trials: Trials, machine: Machine, say: Say, *, slot: int = 0) -> None:
-    """The life of a worker: trials until there are enough, then its share of the refits."""
+def work(
+    search: Search, trials: Trials, machine: Machine, on_event: OnEvent, *, slot: int = 0
+) -> None:
+    """What a worker does: trials until there are enough, then its share of the refits."""
     base = search.plan({})
     trials.study.sampler = _sampler(search, slot, len(trials.all()))
-    grid = grid_points(search.axes, base) if search.sampler == "grid" else []
-    with answering(trials.url):
-        while (asked := trials.ask(wanted(search, grid), grid)) is not None:
-            _answer(search, trials, asked, base, machine, say)
-    if search.has_one_goal:
-        _refit(search, trials, machine, say)
+    count, grid = trial_count(search), grid_of(search)
+    with one_line_errors(trials.url):
+        while (opened := trials.ask(count, grid)) is not None:
+            on_event("trial", _run_trial(search, trials, opened, base, machine))
+    _refit(search, trials, machine, on_event)
 
 
-def wanted(search: Search, grid: Sequence[Point]) -> int:
-    """How many trials there will be: a grid may hold fewer than were asked for."""
+def grid_of(search: Search) -> list[Point]:
+    """The points of a grid search; empty for other samplers."""
+    return grid_points(search.axes, search.plan({})) if search.sampler == "grid" else []
+
+
+def trial_count(search: Search) -> int:
+    """How many trials there will be: a grid may hold fewer than were requested."""
+    grid = grid_of(search)
     return min(search.trials, len(grid)) if grid else search.trials
 
 
-def _answer(
-    search: Search, trials: Trials, asked: Asked, base: Plan, machine: Machine, say: Say
-) -> None:
-    point = suggest(asked.trial, search.axes, base)
+def _run_trial(
+    search: Search, trials: Trials, opened: OpenTrial, base: Plan, machine: Machine
+) -> dict[str, Any]:
+    """Run a trial and store its values; returns what is shown of it."""
+    trial = opened.trial
+    point = suggest(trial, search.axes, base)
     plan, started = search.plan(point), time.monotonic()
-    same = next(
-        (one for one in trials.answered() if one.user_attrs.get("key") == plan.spec.key), None
-    )
-    # no point is trained twice; what this home has from elsewhere is found by `validate`
+    counted = trials.counted()
+    same = next((other for other in counted if other.user_attrs.get("key") == plan.spec.key), None)
+    # no point is trained twice; what this home has from elsewhere is loaded by `validate_plan`
     if same is not None:
         values = list(same.values) if same.state == TrialState.COMPLETE else None
         facts = {**same.user_attrs, "same": same.number}
     else:
-        tags = {**(machine.tags or {}), "trial": str(asked.trial.number)}
-        watch = None if search.pruner == "none" else _watch(asked.trial, plan)
-        result = _validate(plan, replace(machine, tags=tags, watch=watch))
+        watch = None if search.pruner == "none" else _watch(trial, plan)
+        tagged = _with_tags(machine, trial=str(trial.number))
+        result = _validate(plan, replace(tagged, watch=watch))
         values = _values(search, result)
         facts = {
             "key": plan.spec.key,
@@ -238,22 +236,17 @@ def _answer(
             "costs": dict(result.costs),
         }
     facts = {name: value for name, value in facts.items() if name in FACTS}
-    trials.tell(asked, values, facts)
-    spent = time.monotonic() - started
-    say(
-        "trial",
-        {
-            "number": asked.trial.number,
-            "point": dict(point),
-            "values": values,
-            "seconds": spent,
-            **facts,
-        },
-    )
+    trials.tell(opened, values, facts)
+    shown = {"number": trial.number, "point": dict(point), "values": values}
+    return {**shown, "seconds": time.monotonic() - started, **facts}
+
+
+def _with_tags(machine: Machine, **tags: str) -> Machine:
+    return replace(machine, tags={**(machine.tags or {}), **tags})
 
 
 def _validate(plan: Plan, machine: Machine) -> RunResult:
-    """A point that the model refuses (more modes than nodes) is an answer too."""
+    """A result on validation; a point that the model refuses (too many modes) has a failed one."""
     try:
         return validate_plan(plan, machine)
     except ParamError as error:
@@ -273,19 +266,19 @@ def _values(search: Search, result: RunResult) -> list[float] | None:
 
 
 def _watch(trial: Trial, plan: Plan) -> Callable[[str, int, Mapping[str, float]], None]:
-    """Report validation errors by the epochs since the beginning, also after a resume, and end what
-    the pruner gives up.
+    """Report validation errors to the pruner, and end the run that it gives up.
+
+    Epochs count from the beginning of the run, also after a resume.
     """
-    an_epoch = steps_per_epoch(plan.task.sizes["train"], len(plan.task.starts), plan.train)
+    per_epoch = steps_per_epoch(plan.task.sizes["train"], len(plan.task.starts), plan.train)
     first, offsets = 0, {}
     for phase in plan.phases:
         offsets[phase.name] = first
-        first += max(1, math.ceil(plan.spec.steps[phase.name] / an_epoch))
+        first += max(1, math.ceil(plan.spec.steps[phase.name] / per_epoch))
 
     def watch(phase: str, epoch: int, scores: Mapping[str, float]) -> None:
         if "valid" in scores:
-            step = offsets[phase] + epoch
-            trial.report(scores["valid"], step)
+            trial.report(scores["valid"], offsets[phase] + epoch)
             if trial.should_prune():
                 raise Prune(
                     f"{phase}: validation error {scores['valid']:.4g} at epoch {epoch}, not among "
@@ -298,148 +291,135 @@ def _watch(trial: Trial, plan: Plan) -> Callable[[str, int, Mapping[str, float]]
 # ------------------------------------------------------------------------------------------- refits
 
 
+@dataclass(frozen=True, eq=False)
+class Refit:
+    """One of the best points and its runs, one per refit seed."""
+
+    point: Point
+    plans: Mapping[int, Plan]
+
+
 def point_of(search: Search, trial: FrozenTrial) -> Point:
     """The point of a trial, in the order of the axes."""
     return {axis.name: trial.params[axis.name] for axis in search.axes if axis.name in trial.params}
 
 
 def ranked(search: Search, trials: Trials) -> list[tuple[Point, float]]:
-    """Distinct points with their validation error, best first; ties in the order of asking."""
+    """Distinct points with their validation error, best first; ties in the order of trials."""
     best: dict[str, tuple[Point, float]] = {}
-    for one in trials.answered():
-        if one.state == TrialState.COMPLETE:
-            best.setdefault(one.user_attrs["key"], (point_of(search, one), one.values[0]))
+    for trial in trials.counted():
+        if trial.state == TrialState.COMPLETE:
+            best.setdefault(trial.user_attrs["key"], (point_of(search, trial), trial.values[0]))
     return sorted(best.values(), key=lambda pair: pair[1])
 
 
-def refits(search: Search, trials: Trials) -> list[tuple[Point, dict[int, Plan]]]:
-    """The best points, and for each the runs that judge it."""
-    top = [point for point, _ in ranked(search, trials)[: search.refit_top]]
-    return [
-        (point, {seed: search.plan(point, seed) for seed in search.refit_seeds}) for point in top
-    ]
+def refits(search: Search, trials: Trials) -> list[Refit]:
+    """The best points with the runs that compare them; none if the search has several goals."""
+    if not search.has_one_goal:
+        return []
+    best = [point for point, _ in ranked(search, trials)[: search.refit_top]]
+    seeds = search.refit_seeds
+    return [Refit(point, {seed: search.plan(point, seed) for seed in seeds}) for point in best]
 
 
 def refit_error(trials: Trials, plan: Plan) -> float | None:
-    """The validation error of a refit that was made, here or on another host; infinite if it has
-    none.
-    """
+    """The validation error of a refit, made here or on another host; infinite if it has none."""
     value = trials.study.user_attrs.get(f"refit {plan.spec.short}")
     return None if value is None else float(value)
 
 
-def _refit(search: Search, trials: Trials, machine: Machine, say: Say) -> None:
-    """Every run that nobody has made: first those that nobody is at, then the rest."""
-    plans = [plan for _, by_seed in refits(search, trials) for plan in by_seed.values()]
+def _refit(search: Search, trials: Trials, machine: Machine, on_event: OnEvent) -> None:
+    """Make all missing refits: first those that no other worker is making, then the rest."""
+    plans = [plan for refit in refits(search, trials) for plan in refit.plans.values()]
     for is_patient in (False, True):
         for plan in plans:
             is_taken = is_locked(machine.home.run_folder(plan.spec.key).lock)
             if (is_taken and not is_patient) or refit_error(trials, plan) is not None:
                 continue
-            result = _validate(
-                plan, replace(machine, tags={**(machine.tags or {}), "kind": "refit"})
-            )
-            error = (
-                result.scores["valid"]["headline"]["rel_l2"]
-                if result.status == "done"
-                else math.inf
-            )
-            with answering(trials.url):
+            result = _validate(plan, _with_tags(machine, kind="refit"))
+            is_done = result.status == "done"
+            error = result.scores["valid"]["headline"]["rel_l2"] if is_done else math.inf
+            with one_line_errors(trials.url):
                 trials.study.set_user_attr(f"refit {plan.spec.short}", str(error))
-            say("refit", {"row": plan.spec.row, "seed": plan.spec.seed, "error": error})
+            on_event("refit", {"row": plan.spec.row, "seed": plan.spec.seed, "error": error})
 
 
-# ------------------------------------------------------------------------------------------- answer
+# ------------------------------------------------------------------------------------------- result
 
 
 def is_complete(search: Search, trials: Trials) -> bool:
     """Whether all trials and refits have been made."""
-    grid = grid_points(search.axes, search.plan({})) if search.sampler == "grid" else []
-    if len(trials.answered()) < wanted(search, grid):
+    if len(trials.counted()) < trial_count(search):
         return False
-    runs = (
-        [plan for _, by_seed in refits(search, trials) for plan in by_seed.values()]
-        if search.has_one_goal
-        else []
-    )
-    return all(refit_error(trials, plan) is not None for plan in runs)
+    plans = [plan for refit in refits(search, trials) for plan in refit.plans.values()]
+    return all(refit_error(trials, plan) is not None for plan in plans)
 
 
-def answer(search: Search, trials: Trials, machine: Machine) -> dict[str, Any]:
-    """What the search has found, as one JSON document; the winner is scored on test here, and
-    nothing else ever is.
-    """
-    spec = search.plan({}).spec
-    told = trials.answered()
-    status = [str(one.user_attrs.get("status")) for one in told]
-    counts = {
-        "answered": len(told),
-        **{one: status.count(one) for one in ("done", "pruned", "diverged", "failed")},
-    }
-    found: dict[str, Any] = {
+def search_result(search: Search, trials: Trials, machine: Machine) -> dict[str, Any]:
+    """The result of the search as one JSON document; only the winner is scored on test, here."""
+    spec, counted = search.plan({}).spec, trials.counted()
+    result: dict[str, Any] = {
         "name": search.name,
-        **{"row": spec.row, "task": spec.task, "track": spec.track, "seed": spec.seed},
+        "row": spec.row,
+        "task": spec.task,
+        "track": spec.track,
+        "seed": spec.seed,
         "over": [axis.describe() for axis in search.axes],
         "minimise": list(search.objectives),
-        "trials": counts,
+        "trials": _counts(counted),
     }
     order = ranked(search, trials)
     if not order:
-        reasons = [text for one in told if (text := one.user_attrs.get("reason"))]
-        return {
-            **found,
-            "status": "failed",
-            "reason": f"no trial finished: {reasons[0] if reasons else 'all were pruned'}",
-        }
-    found["best"] = {"point": dict(order[0][0]), "valid": order[0][1]}
+        reasons = [text for trial in counted if (text := trial.user_attrs.get("reason"))]
+        reason = f"no trial finished: {reasons[0] if reasons else 'all were pruned'}"
+        return {**result, "status": "failed", "reason": reason}
+    result["best"] = {"point": dict(order[0][0]), "valid": order[0][1]}
     if search.has_one_goal:
-        return {**found, **_judged(search, trials, machine)}
-    front = sorted(trials.study.best_trials, key=lambda one: one.values)
-    points = {
-        one.user_attrs["key"]: {"point": dict(point_of(search, one)), "values": list(one.values)}
-        for one in front
-    }
-    return {**found, "status": "done", "pareto": list(points.values())}
+        return {**result, **_refit_result(search, trials, machine)}
+    front: dict[str, dict[str, Any]] = {}
+    for trial in sorted(trials.study.best_trials, key=lambda trial: trial.values):
+        point = dict(point_of(search, trial))
+        front[trial.user_attrs["key"]] = {"point": point, "values": list(trial.values)}
+    return {**result, "status": "done", "pareto": list(front.values())}
 
 
-def _judged(search: Search, trials: Trials, machine: Machine) -> dict[str, Any]:
+def _counts(counted: Sequence[FrozenTrial]) -> dict[str, int]:
+    """How many trials ended in which way."""
+    status = [str(trial.user_attrs.get("status")) for trial in counted]
+    ends = {name: status.count(name) for name in ("done", "pruned", "diverged", "failed")}
+    return {"answered": len(counted), **ends}
+
+
+def _refit_result(search: Search, trials: Trials, machine: Machine) -> dict[str, Any]:
+    """The refitted points, and the winner with its test errors."""
+    made = refits(search, trials)
     table: list[dict[str, Any]] = []
-    for point, plans in refits(search, trials):
-        errors = {seed: refit_error(trials, plan) for seed, plan in plans.items()}
+    for refit in made:
+        errors = {seed: refit_error(trials, plan) for seed, plan in refit.plans.items()}
         known = [math.inf if error is None else error for error in errors.values()]
-        table.append({"point": dict(point), "seeds": errors, "mean": mean(known)})
-    place = min(range(len(table)), key=lambda n: table[n]["mean"])
-    winner = dict(table[place])
-    if not math.isfinite(winner["mean"]):
-        return {
-            "refits": table,
-            "status": "failed",
-            "reason": "every refitted point diverged with some seed",
-        }
-    tests = {
-        seed: _tested(trials, plan, machine)
-        for seed, plan in refits(search, trials)[place][1].items()
+        table.append({"point": dict(refit.point), "seeds": errors, "mean": mean(known)})
+    best = min(range(len(table)), key=lambda index: table[index]["mean"])
+    if not math.isfinite(table[best]["mean"]):
+        reason = "every refitted point diverged with some seed"
+        return {"refits": table, "status": "failed", "reason": reason}
+    plans = made[best].plans
+    tests = {seed: _test_error(trials, plan, machine) for seed, plan in plans.items()}
+    winner = {
+        **table[best],
+        "test": tests,
+        "test_mean": mean(tests.values()),
+        "keys": [plan.spec.short for plan in plans.values()],
     }
-    scores = [score for score, _ in tests.values()]
-    is_done = all(math.isfinite(score) for score in scores)
-    winner |= {
-        "test": {seed: score for seed, (score, _) in tests.items()},
-        "test_mean": mean(scores),
-    }
-    winner["keys"] = [key[:12] for _, key in tests.values()]
+    is_done = all(math.isfinite(error) for error in tests.values())
     return {"refits": table, "winner": winner, "status": "done" if is_done else "diverged"}
 
 
-def _tested(trials: Trials, plan: Plan, machine: Machine) -> tuple[float, str]:
-    """The test error of a run, once: another host of this study may have scored it already."""
+def _test_error(trials: Trials, plan: Plan, machine: Machine) -> float:
+    """The test error of a run, scored once: another host of this study may have done so already."""
     name = f"test {plan.spec.short}"
     known = trials.study.user_attrs.get(name)
     if known is None:
-        known = str(
-            run_plan(
-                plan, replace(machine, tags={**(machine.tags or {}), "kind": "winner"})
-            ).headline
-        )
-        with answering(trials.url):
+        known = str(run_plan(plan, _with_tags(machine, kind="winner")).headline)
+        with one_line_errors(trials.url):
             trials.study.set_user_attr(name, known)
-    return float(known), plan.spec.key
+    return float(known)

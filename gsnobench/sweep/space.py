@@ -1,6 +1,4 @@
-"""What a sweep varies: knobs as Optuna's distributions, the values of a grid, and the conditions
-between them.
-"""
+"""What a sweep varies: knobs as axes, their values, and the conditions between them."""
 
 from __future__ import annotations
 
@@ -17,12 +15,9 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.trial import Trial
 
-# dotted knob -> value; a knob that does not matter at this point is not in it
-Point = Mapping[str, Value]
-# what is searched where nothing is said and the model has them
-CENTRAL = ("model.k_s", "model.k_t")
-STEPS = 8  # values of a whole-number range in a grid, if it holds many more
-FEW = 16
+Point = Mapping[str, Value]  # by dotted knob; a knob that does not matter there is left out
+STEPS = 8  # values of a range in a grid
+FEW = 16  # a range of fewer whole numbers is in a grid as it is
 BUDGET = ("train.steps", "train.epochs")
 
 
@@ -32,8 +27,7 @@ class Axis:
 
     name: str  # dotted: model.k_s
     knob: Knob
-    # all of them, if they can be told; empty: the range from low to high
-    values: tuple[Value, ...] = ()
+    values: tuple[Value, ...] = ()  # all values; empty: the range from low to high
     low: float = 0.0
     high: float = 0.0
 
@@ -42,20 +36,17 @@ class Axis:
         return self.knob.type in (int, float)
 
     def describe(self) -> str:
-        """The searched values as `--over` takes them."""
-        told = (
-            ":".join(str(one) for one in self.values)
-            if self.values
-            else f"{self.low:g}..{self.high:g}"
-        )
-        return f"{self.name}={told}"
+        """The searched values as `--over` reads them."""
+        if self.values:
+            return f"{self.name}={':'.join(str(value) for value in self.values)}"
+        return f"{self.name}={self.low:g}..{self.high:g}"
 
     def holds(self, value: Value) -> bool:
-        """Whether a value can be asked for."""
+        """Whether a value is among the searched ones."""
         return value in self.values if self.values else self.low <= float(value) <= self.high
 
     def distribution(self) -> BaseDistribution:
-        """The axis in Optuna's words."""
+        """The axis as a distribution of Optuna."""
         from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
         if self.values:
@@ -75,15 +66,12 @@ class Axis:
         return trial.suggest_float(self.name, self.low, self.high, log=self.knob.log)
 
     def grid(self) -> tuple[Value, ...]:
-        """A few values that cover the axis: doublings of a logarithmic whole number, else evenly
-        spaced ones.
-        """
+        """A few values that cover the axis: doublings of a logarithmic whole number, else even."""
         if self.values:
             return self.values
         if self.knob.type is int and self.knob.log:
-            doublings = [
-                int(self.low) * 2**n for n in range(int(math.log2(self.high / self.low)) + 1)
-            ]
+            count = int(math.log2(self.high / self.low)) + 1
+            doublings = [int(self.low) * 2**n for n in range(count)]
             return tuple(dict.fromkeys([*doublings, int(self.high)]))
         if self.knob.type is int:
             low, high = int(self.low), int(self.high)
@@ -101,23 +89,23 @@ class Axis:
 
 
 def axes_of(over: Sequence[str], plan: Plan, fixed: Mapping[str, str]) -> tuple[Axis, ...]:
-    """The axes of `--over`, in declared order, so that a condition stands before what depends on
-    it.
+    """The axes of `--over`, in declared order, so that a condition precedes what depends on it.
 
     An entry is a knob (`model.k_s`), a knob with a narrower range (`model.k_s=4..64`) or with
-    values (`model.k_s=4:8:16`).
+    values (`model.k_s=4:8:16`). Without entries the central knobs of the model are searched, or all
+    of its knobs if it declares none as central.
     """
     declared = _declared(plan)
     searched = {name: knob for name, knob in declared.items() if knob.is_searched}
-    wanted = list(over) or [name for name in _central(plan) if name in searched]
-    wanted = wanted or [name for name in searched if name.startswith("model.")]
-    if not wanted:
+    requested = list(over) or _central(searched, plan)
+    requested = requested or [name for name in searched if name.startswith("model.")]
+    if not requested:
         raise ParamError(
             f"over: {plan.model.name} declares no knob to search; name one of train: "
             f"{_names(searched)}"
         )
     axes: dict[str, Axis] = {}
-    for text in wanted:
+    for text in requested:
         name, _, values = text.partition("=")
         if name not in searched:
             raise ParamError(_refusal(name, declared, searched))
@@ -133,9 +121,10 @@ def axes_of(over: Sequence[str], plan: Plan, fixed: Mapping[str, str]) -> tuple[
     return tuple(axes[name] for name in declared if name in axes)
 
 
-def _central(plan: Plan) -> tuple[str, ...]:
-    """The two central knobs; a single frame has no temporal modes to count."""
-    return CENTRAL if plan.task.t_out > 1 else CENTRAL[:1]
+def _central(searched: Mapping[str, Knob], plan: Plan) -> list[str]:
+    """The central knobs; the first alone if one frame is predicted: the others act in time."""
+    names = [name for name, knob in searched.items() if knob.central]
+    return names if plan.task.t_out > 1 else names[:1]
 
 
 def _check_condition(axis: Axis, axes: Mapping[str, Axis], plan: Plan) -> None:
@@ -144,11 +133,11 @@ def _check_condition(axis: Axis, axes: Mapping[str, Axis], plan: Plan) -> None:
     for name, allowed in axis.knob.when:
         other = axes.get(f"{section}.{name}")
         value = _values(plan)[f"{section}.{name}"]
-        if not any(other.holds(one) if other else one == value for one in allowed):
-            told = " or ".join(str(one) for one in allowed)
+        if not any(other.holds(choice) if other else choice == value for choice in allowed):
+            choices = " or ".join(str(choice) for choice in allowed)
             raise ParamError(
-                f"over: {axis.name} matters only where {section}.{name} is {told}; fix or search "
-                "that one as well"
+                f"over: {axis.name} matters only where {section}.{name} is {choices}; fix or "
+                "search that one as well"
             )
 
 
@@ -173,12 +162,14 @@ def _names(searched: Mapping[str, Knob]) -> str:
 
 def _refusal(name: str, declared: Mapping[str, Knob], searched: Mapping[str, Knob]) -> str:
     if name in declared:
-        return f"over: {name} is not a knob to search (no range, or kept fixed by its author); searchable: {_names(searched)}"
-    if name in BUDGET:
-        return f"over: {name} is the budget of every trial, not a knob; fix it with --{name}; searchable: {_names(searched)}"
-    if name.startswith("data."):
-        return f"over: {name} would change the question; searchable: {_names(searched)}"
-    return f"over: no knob {name!r}; {did_you_mean(name, searched)}"
+        reason = "is not a knob to search (no range, or kept fixed by its author)"
+    elif name in BUDGET:
+        reason = f"is the budget of every trial, not a knob; fix it with --{name}"
+    elif name.startswith("data."):
+        reason = "would change the question"
+    else:
+        return f"over: no knob {name!r}; {did_you_mean(name, searched)}"
+    return f"over: {name} {reason}; searchable: {_names(searched)}"
 
 
 def _axis(name: str, knob: Knob, text: str) -> Axis:
@@ -193,11 +184,8 @@ def _axis(name: str, knob: Knob, text: str) -> Axis:
             )
         return Axis(name, knob, low=float(low), high=float(high))
     if text:
-        return Axis(
-            name,
-            knob,
-            values=tuple(dict.fromkeys(knob.check(word, section) for word in text.split(":"))),
-        )
+        values = [knob.check(word, section) for word in text.split(":")]
+        return Axis(name, knob, values=tuple(dict.fromkeys(values)))
     if knob.choices or knob.type is bool:
         return Axis(name, knob, values=knob.choices or (False, True))
     assert knob.low is not None and knob.high is not None
@@ -208,7 +196,7 @@ def _axis(name: str, knob: Knob, text: str) -> Axis:
 
 
 def suggest(trial: Trial, axes: Sequence[Axis], plan: Plan) -> Point:
-    """A point for a trial: an axis whose condition does not hold is not asked for."""
+    """A point for a trial: an axis whose condition does not hold is left out."""
     point: dict[str, Value] = {}
     for axis in axes:
         if _matters(axis, point, plan):
@@ -217,8 +205,9 @@ def suggest(trial: Trial, axes: Sequence[Axis], plan: Plan) -> Point:
 
 
 def own_point(axes: Sequence[Axis], plan: Plan) -> Point:
-    """Where the preset itself lies: the first trial, so that the answer is never worse than no
-    search; empty if outside.
+    """The point of the preset itself, empty if it is not among the searched values.
+
+    It is the first trial, so that the result is never worse than no search.
     """
     point: dict[str, Value] = {}
     values = _values(plan)
@@ -243,11 +232,12 @@ def grid_points(axes: Sequence[Axis], plan: Plan) -> list[Point]:
 
 
 def _matters(axis: Axis, point: Point, plan: Plan) -> bool:
-    section, values = axis.name.split(".")[0], {**_values(plan), **point}
-    return axis.knob.is_active(
-        {
-            name.split(".", 1)[1]: one
-            for name, one in values.items()
-            if name.startswith(f"{section}.")
-        }
-    )
+    """Whether the condition of an axis holds at a point."""
+    prefix = axis.name.split(".")[0] + "."
+    values = {**_values(plan), **point}
+    own = {
+        name.removeprefix(prefix): value
+        for name, value in values.items()
+        if name.startswith(prefix)
+    }
+    return axis.knob.is_active(own)

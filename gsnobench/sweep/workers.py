@@ -1,85 +1,63 @@
-"""The processes of a sweep on this host: each asks, trains and tells by itself; one that dies is
-replaced.
-"""
+"""The processes of a sweep on this host: each runs trials by itself; one that dies is replaced."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from gsnobench.declare import Limits
 from gsnobench.errors import GsnobenchError, RunError
 from gsnobench.home import open_home
-from gsnobench.processes import die_with, pinned
+from gsnobench.processes import Child, Parent, ready, start_forked, stopped_at_end
 from gsnobench.runs.machine import Machine, Report, choose_device, devices_of
-from gsnobench.sweep.search import Search, open_trials, work
+from gsnobench.sweep.search import OnEvent, Search, open_trials, work
 from gsnobench.tracking.observer import WAIT_VARIABLE
 
 MOST_DEATHS = 8  # of workers in one command: beyond that the machine is at fault, not chance
+PRELOADED = ("gsnobench.sweep.workers",)
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a sweep runs; nothing here changes what it finds."""
+class WorkerOptions:
+    """How many workers run, and on what; nothing here changes the result of a sweep."""
 
     home: Path
-    # address of a database, else a journal in the home; may hold a password, so it is never an
-    # argument
-    storage: str = ""
+    storage: str = ""  # a database, else a journal in the home; may hold a password
     device: str = "auto"
     workers: int = 1
     threads: int = 1
     tags: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Worker:
-    """One process and the line to it."""
-
-    process: Any
-    channel: Connection
-    slot: int
-    device: str
-
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.join()
-        self.channel.close()
-
-
-def run_workers(
-    search: Search, place: Place, hear: Callable[[str, Mapping[str, Any]], None]
-) -> None:
-    """Work until nothing is left to do; a worker's mistake ends them all, its death does not."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["gsnobench.sweep.workers"])
-    devices = devices_of(
-        Limits(home=place.home, device=place.device, jobs=place.workers, threads=place.threads)
+def run_workers(search: Search, options: WorkerOptions, on_event: OnEvent) -> None:
+    """Work until nothing is left to do; the error of a worker ends them all, its death does not."""
+    limits = Limits(
+        home=options.home, device=options.device, jobs=options.workers, threads=options.threads
     )
-    workers = [
-        _start(context, search, replace(place, device=device), slot)
-        for slot, device in enumerate(devices)
-    ]
+    devices = devices_of(limits)
+    slots: dict[Child, int] = {}
+
+    def start(slot: int) -> None:
+        slots[_start(search, replace(options, device=devices[slot]), slot)] = slot
+
     deaths = 0
-    try:
-        while workers:
-            for channel in wait([one.channel for one in workers]):
-                worker = next(one for one in workers if one.channel is channel)
-                event, content = _receive(worker.channel)
-                if event == "mistake":
+    with stopped_at_end(slots):
+        for slot in range(len(devices)):
+            start(slot)
+        while slots:
+            for child in ready(slots):
+                message: tuple[str, Mapping[str, Any]] = child.receive() or ("death", {})
+                event, content = message
+                if event == "error":
                     raise RunError(str(content["text"]))
                 if event not in ("end", "death"):
-                    hear(event, content)
+                    on_event(event, content)
                     continue
-                worker.stop()
-                workers.remove(worker)
+                child.stop()
+                slot = slots.pop(child)
                 if event == "death":
                     deaths += 1
                     if deaths > MOST_DEATHS:
@@ -87,54 +65,33 @@ def run_workers(
                             f"sweep {search.name}: {deaths} workers died; look at the memory, or "
                             "use fewer --workers"
                         )
-                    hear("death", {"deaths": deaths})
-                    workers.append(
-                        _start(context, search, replace(place, device=worker.device), worker.slot)
-                    )
-    finally:
-        for one in workers:
-            one.stop()
+                    on_event("death", {"deaths": deaths})
+                    start(slot)
 
 
-def _start(context: Any, search: Search, place: Place, slot: int) -> Worker:
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, search, place, slot))
-    with pinned(place.threads):  # the fork server takes its environment from its first start
-        process.start()
-    theirs.close()
-    return Worker(process, ours, slot, place.device)
+def _start(search: Search, options: WorkerOptions, slot: int) -> Child:
+    args = (search, options, slot)
+    return start_forked(_run_worker, *args, threads=options.threads, preload=PRELOADED)
 
 
-def _receive(channel: Connection) -> tuple[str, Mapping[str, Any]]:
-    try:
-        event, content = channel.recv()
-        return str(event), content
-    except (EOFError, OSError):
-        return "death", {}
-
-
-def _serve(channel: Connection, search: Search, place: Place, slot: int) -> None:
-    """The life of a worker's process; it ends with its work, or with the process that started it."""
+def _run_worker(parent: Parent, search: Search, options: WorkerOptions, slot: int) -> None:
+    """What the process of a worker does."""
     import torch
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the starter's to answer
-    threading.Thread(target=die_with, args=(channel,), daemon=True).start()
-    torch.set_num_threads(place.threads)
-    # the mirror follows by itself: a trial need not wait for it
-    os.environ.setdefault(WAIT_VARIABLE, "0")
-    report = Report(warn=lambda text: channel.send(("warning", {"text": text})))
+    torch.set_num_threads(options.threads)
+    os.environ.setdefault(WAIT_VARIABLE, "0")  # a trial need not wait for the mirror of its run
+    report = Report(warn=lambda text: parent.send(("warning", {"text": text})))
     try:
-        home = open_home(place.home)
+        home = open_home(options.home)
         machine = Machine(
-            home, choose_device(place.device), jobs=place.threads, tags=place.tags, report=report
+            home,
+            choose_device(options.device),
+            jobs=options.threads,
+            tags=options.tags,
+            report=report,
         )
-        work(
-            search,
-            open_trials(search, home, place.storage),
-            machine,
-            lambda *told: channel.send(told),
-            slot=slot,
-        )
-        channel.send(("end", {}))
+        trials = open_trials(search, home, options.storage)
+        work(search, trials, machine, lambda *event: parent.send(event), slot=slot)
+        parent.send(("end", {}))
     except GsnobenchError as error:
-        channel.send(("mistake", {"text": str(error)}))
+        parent.send(("error", {"text": str(error)}))

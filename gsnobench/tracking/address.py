@@ -53,12 +53,7 @@ class Address:
     @property
     def label(self) -> str:
         """The address without user and password."""
-        parts = urlsplit(self.uri)
-        return (
-            parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-            if parts.netloc
-            else self.uri
-        )
+        return without_password(self.uri)
 
     def told(self, error: Exception) -> str:
         """What an error of the store says, on one line, without user and password: messages repeat
@@ -83,6 +78,16 @@ class Address:
         argument.
         """
         return {**BOUNDS, **os.environ, URI_VARIABLES[0]: "" if self.is_default else self.uri}
+
+
+def without_password(address: str) -> str:
+    """An address without user and password, for messages."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "address"
+    host = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=host).geturl() if parts.netloc else address
 
 
 @contextmanager

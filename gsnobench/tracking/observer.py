@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gsnobench.errors import RunError
+from gsnobench.files import is_locked, lock
 from gsnobench.home import RunFolder
 from gsnobench.hookspecs import hookimpl
 from gsnobench.records import RunResult, RunSpec
@@ -32,8 +33,6 @@ from gsnobench.tracking.spool import (
     beginning,
     ending,
     fingerprint,
-    held,
-    is_live,
     is_mirrored,
     mark_mirrored,
     new_id,
@@ -143,7 +142,7 @@ def ensure_mirror(address: Address) -> subprocess.Popen[bytes] | None:
     """Start the mirror unless one is at work: that one sees our spool, which lies there before we
     look.
     """
-    with held(_lock(address)) as is_free:
+    with lock(_lock(address), patience=0) as is_free:
         pass
     if not is_free:
         return None
@@ -327,7 +326,7 @@ def _follow(mirror: Mirror) -> bool:
     failures, next_try, running, seen = 0, 0.0, set[Path](), dict[Path, tuple[int, int, int]]()
     while True:
         paths = unmirrored(mirror.address.home, seen)
-        live = {path for path in paths if is_live(path)}
+        live = {path for path in paths if is_locked(path)}
         # read after the look at who lives: what has ended is then read to its end
         pending = _pending(mirror.address, paths)
         if not pending:
@@ -363,7 +362,7 @@ def mirror(home: Path) -> None:
     """
     address = Address.of(home)
     while address is not None:
-        with held(_lock(address), patience=1.0) as is_ours:
+        with lock(_lock(address), patience=1.0) as is_ours:
             if not is_ours or not _follow(Mirror(address)):
                 return
         # asked after the lock is free: a run may have begun meanwhile
@@ -381,12 +380,12 @@ def replay(home: Path) -> dict[str, Any]:
             "replay: tracking is turned off; set GSNOBENCH_TRACKING_URI to the store, or unset it "
             "for SQLite"
         )
-    with held(_lock(address), patience=30.0) as is_ours, bounded_requests():
+    with lock(_lock(address), patience=30.0) as is_ours, bounded_requests():
         if not is_ours:
             raise RunError(
                 "replay: a mirror is at work on this home; wait until its runs have ended"
             )
-        live = {path for path in spools(address.home) if is_live(path)}
+        live = {path for path in spools(address.home) if is_locked(path)}
         every = {path: spool for path in spools(address.home) if (spool := read(path)) is not None}
         ours = {
             path: spool for path, spool in every.items() if spool.started["store"] == address.id

@@ -1,12 +1,11 @@
-"""The local record of a run: one JSON line an event, written before anything else hears of it.
+"""Append-only event log of a run: one JSON line per event, written before MLflow sees it.
 
-A writer holds a lock on its file while it lives, so that any other process can tell a running spool
-from an interrupted one. `RUN.done` beside `RUN.jsonl` says how many bytes of it have been mirrored.
+A writer locks its file while it lives, so that any other process can tell a running spool from an
+interrupted one. `RUN.done` beside `RUN.jsonl` holds how many bytes of it have been mirrored.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import math
@@ -15,13 +14,13 @@ import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
 from gsnobench import __version__
-from gsnobench.files import write_text
+from gsnobench.files import ends_torn, is_locked, lock_file, write_text
 from gsnobench.home import RunFolder
 from gsnobench.records import RunResult, RunSpec
 
@@ -42,14 +41,12 @@ class Point:
 
 @dataclass(frozen=True)
 class Spool:
-    """Everything that a spool file tells, repetitions of a resumed run taken out."""
+    """The content of a spool file, without the repetitions of a resumed run."""
 
     path: Path
     size: int  # bytes read
-    # the first "started" record: id, store, experiment, name, tags, params
-    started: Mapping[str, Any]
-    # (metric, step) -> its first value
-    points: Mapping[tuple[str, int], Point] = field(default_factory=dict)
+    started: Mapping[str, Any]  # the first such record: id, store, experiment, name, tags, params
+    points: Mapping[tuple[str, int], Point] = field(default_factory=dict)  # by metric and step
     finished: Mapping[str, Any] | None = None
 
     @property
@@ -64,7 +61,7 @@ class Spool:
 
 @dataclass(frozen=True, eq=False)
 class SpoolWriter:
-    """An open spool; every record is in the hands of the operating system when `append` returns."""
+    """An open spool; when `append` returns, the operating system has the record."""
 
     path: Path
     file: IO[str]
@@ -75,82 +72,83 @@ class SpoolWriter:
         self.file.flush()
 
     def close(self) -> None:
-        """Bring the file to the disk and give up the lock: the spool is no longer live."""
+        """Flush the file to the disk and free its lock: the spool is no longer live."""
         with self.file:
             os.fsync(self.file.fileno())
 
 
 def open_writer(home: Path, run: str) -> SpoolWriter:
-    """The spool of a run, opened at its end; one that has finished makes room for the new attempt.
+    """The spool of a run, opened at its end; a finished one is put aside for the new attempt.
 
     Raises OSError where the folder cannot be written or another process writes the same run.
     """
     path = home / FOLDER / f"{run}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and not is_live(path):
+    if path.exists() and not is_locked(path):
         before = read(path)
         if before is None or before.finished is not None:
             _put_aside(path, before)
     file = path.open("a", encoding="utf-8")
-    if not _locked(file, patience=1.0):  # a glance of `is_live` holds the lock for microseconds
+    if not lock_file(file, patience=1.0):  # `is_locked` itself locks it for microseconds
         file.close()
         raise BlockingIOError(f"{path} is being written by another process")
-    if _ends_torn(path):
+    if ends_torn(path):
         file.write("\n")
     return SpoolWriter(path, file)
 
 
 def beginning(spec: RunSpec, folder: Path, tags: Mapping[str, str]) -> dict[str, Any]:
-    """What the first record says of a run: where it belongs, its tags, its resolved knobs as the
-    command line names them.
-    """
-    named = {
+    """The first record of a run: experiment, tags, and resolved knobs by their dotted names."""
+    identity = {
         "model": spec.model,
         "preset": spec.preset,
         "task": spec.task,
         "track": spec.track,
         "seed": spec.seed,
+        "row": spec.row,
+        "gsnobench.key": spec.key,
+        "gsnobench.version": __version__,
     }
-    named |= {"row": spec.row, "gsnobench.key": spec.key, "gsnobench.version": __version__, **tags}
-    groups = {
+    settings = {
         "model": spec.model_params,
         "train": spec.train_params,
         "data": {**spec.data, "seed": spec.data_seed},
+        "steps": spec.steps,
+        "scaling": spec.scaling,
+        "sizes": spec.sizes,
+        "resolution": spec.resolution,
+        "seed": spec.seed,
     }
-    groups |= {"steps": spec.steps, "scaling": spec.scaling, "sizes": spec.sizes}
-    params = _flat({**groups, "resolution": spec.resolution, "seed": spec.seed})
-    experiment, name = f"gsnobench/{spec.track}/{spec.task}", f"{spec.row} seed {spec.seed}"
     return {
         "run": folder.name,
-        "experiment": experiment,
-        "name": name,
-        "tags": _flat(named),
-        "params": params,
+        "experiment": f"gsnobench/{spec.track}/{spec.task}",
+        "name": f"{spec.row} seed {spec.seed}",
+        "tags": _flat({**identity, **tags}),
+        "params": _flat(settings),
     }
 
 
 def ending(result: RunResult, folder: Path) -> dict[str, Any]:
-    """What the last record says: status, final scores, costs, and the machine."""
+    """The last record of a run: status, final scores, costs, and the machine."""
     metrics = {
-        f"{split}/{one}/{metric}": value
+        f"{split}/{field_name}/{metric}": value
         for split, by_field in result.scores.items()
-        for one, by_metric in by_field.items()
+        for field_name, by_metric in by_field.items()
         for metric, value in by_metric.items()
     }
     metrics |= {f"cost/{name}": value for name, value in result.costs.items()}
+    numbers = {name: value for name, value in metrics.items() if isinstance(value, (int, float))}
     return {
         "status": result.status,
         "reason": result.reason[:TEXT],
-        "metrics": {
-            name: value for name, value in metrics.items() if isinstance(value, (int, float))
-        },
+        "metrics": numbers,
         "tags": _flat({"env": result.environment, "data": result.data}),
         "result": fingerprint(folder),
     }
 
 
 def fingerprint(folder: Path) -> str:
-    """Tells whether the files of a run folder are still those of this attempt."""
+    """Hash of a result: shows whether the files of a folder are still those of this attempt."""
     result = RunFolder(folder).result
     return hashlib.sha256(result.read_bytes()).hexdigest() if result.exists() else ""
 
@@ -166,7 +164,7 @@ def spools(home: Path) -> list[Path]:
 
 
 def read(path: Path) -> Spool | None:
-    """What a spool holds; None if it has no readable beginning. Lines torn by a kill are left out."""
+    """What a spool holds, without lines torn by a kill; None if it has no readable beginning."""
     raw = path.read_bytes()
     records = [record for line in raw.split(b"\n") if (record := _parsed(line)) is not None]
     started = next(
@@ -182,12 +180,6 @@ def read(path: Path) -> Spool | None:
     return Spool(path, len(raw), started, points, finished)
 
 
-def is_live(path: Path) -> bool:
-    """Whether a process has the spool open for writing."""
-    with path.open("a") as file:
-        return not _locked(file)
-
-
 def is_mirrored(path: Path) -> bool:
     """Whether all that the file holds now has been mirrored."""
     try:
@@ -197,10 +189,11 @@ def is_mirrored(path: Path) -> bool:
 
 
 def unmirrored(home: Path, seen: dict[Path, tuple[int, int, int]]) -> list[Path]:
-    """Spools that hold more than has been mirrored; `seen` remembers the others, since there may be
-    thousands to look at.
+    """Spools that hold more than has been mirrored.
+
+    `seen` remembers the others between calls, since there may be thousands of them.
     """
-    found = []
+    paths = []
     for path in spools(home):
         with suppress(FileNotFoundError):  # put aside by a new attempt
             stat = path.stat()
@@ -210,8 +203,8 @@ def unmirrored(home: Path, seen: dict[Path, tuple[int, int, int]]) -> list[Path]
             if is_mirrored(path):
                 seen[path] = mark
             else:
-                found.append(path)
-    return found
+                paths.append(path)
+    return paths
 
 
 def mark_mirrored(spool: Spool) -> None:
@@ -219,50 +212,14 @@ def mark_mirrored(spool: Spool) -> None:
     write_text(spool.path.with_suffix(".done"), f"{spool.size}\n")
 
 
-@contextmanager
-def held(path: Path, patience: float = 0.0) -> Iterator[bool]:
-    """Try to hold an exclusive lock for the block; yields whether it was got within `patience`
-    seconds.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        yield _locked(file, patience)
-
-
-def _locked(file: IO[str], patience: float = 0.0) -> bool:
-    """Lock an open file; False if another process still has it after `patience` seconds. Closing it
-    frees the lock.
-    """
-    deadline = time.monotonic() + patience
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(0.01)
-
-
 def _put_aside(path: Path, before: Spool | None) -> None:
-    """A spool that is fully mirrored may go; any other keeps its records under a name of its own
-    for a later replay.
-    """
+    """Remove a spool that is fully mirrored; keep any other under its own name for a replay."""
     if is_mirrored(path):
         path.unlink()
     else:
-        path.rename(
-            path.with_name(f"{path.stem}.{before.id[:8] if before else 'unreadable'}.jsonl")
-        )
+        suffix = before.id[:8] if before else "unreadable"
+        path.rename(path.with_name(f"{path.stem}.{suffix}.jsonl"))
     path.with_suffix(".done").unlink(missing_ok=True)
-
-
-def _ends_torn(path: Path) -> bool:
-    with path.open("rb") as file:
-        if file.seek(0, os.SEEK_END) == 0:
-            return False
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) != b"\n"
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
@@ -276,17 +233,16 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 def _points_of(record: Mapping[str, Any]) -> Iterator[Point]:
     when = int(record.get("time", 0))
     if record["event"] == "epoch":
+        step = int(record["epoch"])
         for name, value in record["scores"].items():
-            yield Point(
-                _allowed(f"{record['phase']}/{name}"), int(record["epoch"]), float(value), when
-            )
+            yield Point(_allowed(f"{record['phase']}/{name}"), step, float(value), when)
     if record["event"] == "finished":
         for name, value in record["metrics"].items():
             yield Point(_allowed(name), 0, float(value), when)
 
 
 def _allowed(name: str) -> str:
-    """A name with only the characters that MLflow takes."""
+    """A name with only the characters that MLflow allows."""
     return re.sub(r"[^\w\-./: ]", "_", name)
 
 
@@ -294,10 +250,11 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """Nested values as dotted names and short texts."""
     flat: dict[str, str] = {}
     for name, value in values.items():
-        place = _allowed(f"{prefix}{name}")
-        flat |= (
-            _flat(value, f"{place}.") if isinstance(value, Mapping) else {place: str(value)[:TEXT]}
-        )
+        dotted = _allowed(f"{prefix}{name}")
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{dotted}.")
+        else:
+            flat[dotted] = str(value)[:TEXT]
     return flat
 
 

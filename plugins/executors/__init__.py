@@ -1,1 +1,1 @@
-"""Engines that run a set of specs; one a file."""
+"""Engines that run a set of specs; one per file."""

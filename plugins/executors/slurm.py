@@ -1,8 +1,7 @@
-"""Cells as jobs of a SLURM cluster, through submitit. The home folder must be on a disk that all
-nodes share.
+"""Cells as jobs of a SLURM cluster, through submitit.
 
-`--address` names the partition. `--address local` takes submitit's stand-in for a cluster,
-processes of this machine, to try a set-up where there is no SLURM.
+The home folder must be on a disk that all nodes share. `--address` names the partition. `--address
+local` uses submitit's stand-in for a cluster, processes of this machine, for a trial without SLURM.
 """
 
 from __future__ import annotations
@@ -15,22 +14,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import gsnobench as gb
-from gsnobench.bench.executors import run_alone
 
 GSNOBENCH_API = 1
 POLL_S = 0.5
-SPARE_MIN = 10  # a job may take longer than its cell: the start, and the data if they are missing
+SPARE_MIN = 10  # of a job beyond its cell: for the start, and for data that are missing
 LONGEST_MIN = 24 * 60  # of a cell without a limit
 LOCAL = "local"
 
 
 def check(limits: gb.Limits) -> None:
-    """The cluster answers and its settings are accepted."""
+    """Refuse settings that the cluster does not accept."""
     _submitter(limits)
 
 
 def run(specs: Sequence[gb.RunSpec], limits: gb.Limits) -> Iterator[gb.RunResult]:
-    """A job a cell; the queue holds at most `jobs` of them, or all."""
+    """One job per cell; the queue holds at most `jobs` of them, or all."""
     if not specs:
         return
     submitter, waiting = _submitter(limits), deque(specs)
@@ -39,7 +37,7 @@ def run(specs: Sequence[gb.RunSpec], limits: gb.Limits) -> Iterator[gb.RunResult
     while waiting or jobs:
         while waiting and len(jobs) < room:
             spec = waiting.popleft()
-            jobs[submitter.submit(run_alone, json.dumps(spec.to_dict()), limits)] = spec
+            jobs[submitter.submit(gb.run_alone, json.dumps(spec.to_dict()), limits)] = spec
         for job in [job for job in jobs if job.done()]:
             yield _result(job, jobs.pop(job))
         time.sleep(POLL_S)
@@ -49,9 +47,8 @@ def _result(job: Any, spec: gb.RunSpec) -> gb.RunResult:
     try:
         return gb.RunResult.from_json(job.result())
     except Exception as error:  # submitit wraps whatever ended the job
-        return gb.RunResult(
-            spec, "failed", f"slurm: job {job.job_id} {str(error).strip().splitlines()[0][:200]}"
-        )
+        reason = str(error).strip().splitlines()[0][:200]
+        return gb.RunResult(spec, "failed", f"slurm: job {job.job_id} {reason}")
 
 
 def _submitter(limits: gb.Limits) -> Any:
@@ -61,29 +58,33 @@ def _submitter(limits: gb.Limits) -> Any:
         raise gb.RunError(
             "executor slurm: submitit is not installed; pip install 'gsnobench[slurm]'"
         ) from None
-    folder = limits.home / "slurm"
+    cluster = LOCAL if limits.address == LOCAL else "slurm"
     try:
-        submitter = submitit.AutoExecutor(
-            folder=folder, cluster=LOCAL if limits.address == LOCAL else "slurm"
-        )
-        minutes = math.ceil(limits.seconds / 60) + SPARE_MIN if limits.seconds else LONGEST_MIN
-        submitter.update_parameters(
-            timeout_min=minutes, cpus_per_task=limits.threads, name="gsnobench"
-        )
-        submitter.update_parameters(gpus_per_node=math.ceil(limits.gpus)) if limits.gpus else None
-        submitter.update_parameters(
-            mem_gb=math.ceil(limits.memory_mb / 1024) + 1
-        ) if limits.memory_mb else None
-        submitter.update_parameters(slurm_partition=limits.address) if limits.address not in (
-            "",
-            LOCAL,
-        ) else None
+        submitter = submitit.AutoExecutor(folder=limits.home / "slurm", cluster=cluster)
+        submitter.update_parameters(**_parameters(limits))
     except Exception as error:
         raise gb.RunError(
             f"executor slurm: {str(error).splitlines()[0][:200]}; run on a login node, or "
             "--address local"
         ) from error
     return submitter
+
+
+def _parameters(limits: gb.Limits) -> dict[str, Any]:
+    """The limits as submitit names them."""
+    minutes = math.ceil(limits.seconds / 60) + SPARE_MIN if limits.seconds else LONGEST_MIN
+    parameters: dict[str, Any] = {
+        "timeout_min": minutes,
+        "cpus_per_task": limits.threads,
+        "name": "gsnobench",
+    }
+    if limits.gpus:
+        parameters["gpus_per_node"] = math.ceil(limits.gpus)
+    if limits.memory_mb:
+        parameters["mem_gb"] = math.ceil(limits.memory_mb / 1024) + 1
+    if limits.address not in ("", LOCAL):
+        parameters["slurm_partition"] = limits.address
+    return parameters
 
 
 @gb.hookimpl

@@ -1,6 +1,4 @@
-"""The matrix in real processes: cells run once, states, limits, estimates, comparison; a killed one
-goes on.
-"""
+"""The matrix in real processes: cells run once; states, limits, estimates, comparison; kills."""
 
 from __future__ import annotations
 
@@ -19,12 +17,14 @@ from typing import Any
 import pytest
 from stranger_plugins import make_strangers
 
-from gsnobench.bench.matrix import Choice, matrix
+from gsnobench.bench.matrix import Choice, cell_of, make_data, matrix
 from gsnobench.cli.app import main
 from gsnobench.datasets.ensure import ensure
 from gsnobench.datasets.tasks import resolve
+from gsnobench.home import open_home
 from gsnobench.plugins import load
 from gsnobench.records import RunResult
+from gsnobench.runs.machine import Report
 
 
 @pytest.fixture(scope="module")
@@ -59,17 +59,8 @@ class Bench:
         (home / "data").symlink_to(data / "data")
 
     def command(self, verb: str, *words: str) -> list[str]:
-        return [
-            sys.executable,
-            "-m",
-            "gsnobench",
-            verb,
-            "--track",
-            "smoke",
-            "--home",
-            str(self.home),
-            *words,
-        ]
+        fixed = f"-m gsnobench {verb} --track smoke --home {self.home}"
+        return [sys.executable, *fixed.split(), *words]
 
     def call(self, verb: str, *words: str, expect: int = 0) -> pytest.CaptureResult[str]:
         with pytest.MonkeyPatch.context() as patch:
@@ -98,22 +89,23 @@ def test_every_cell_runs_once_and_a_closed_form_has_one_seed(bench: Bench) -> No
     cells = bench.cells("bench", *MATRIX)
     assert {cell["state"] for cell in cells} == {"done"}
     assert all(0 < cell["rel_l2"] < 10 for cell in cells)
-    written = {path: path.stat().st_mtime_ns for path in bench.home.glob("runs/*/result.json")}
+    written = _times(bench.home)
     assert len(written) == len(cells)
     assert bench.cells("bench", *MATRIX) == cells
-    assert {
-        path: path.stat().st_mtime_ns for path in bench.home.glob("runs/*/result.json")
-    } == written
+    assert _times(bench.home) == written
 
 
-def test_the_pool_answers_what_a_single_process_answers(
+def _times(home: Path) -> dict[Path, int]:
+    """When each result was written."""
+    return {path: path.stat().st_mtime_ns for path in home.glob("runs/*/result.json")}
+
+
+def test_a_pool_and_a_single_process_have_the_same_results(
     bench: Bench, tmp_path: Path, data: Path
 ) -> None:
     pool = bench.cells("bench", *MATRIX)
-    alone = Bench(tmp_path / "alone", data, bench.capsys).cells(
-        "bench", *MATRIX, "--executor", "local"
-    )
-    assert pool == alone
+    other = Bench(tmp_path / "alone", data, bench.capsys)
+    assert pool == other.cells("bench", *MATRIX, "--executor", "local")
 
 
 def test_failures_stay_with_their_reason_and_the_rest_goes_on(bench: Bench) -> None:
@@ -125,9 +117,9 @@ def test_failures_stay_with_their_reason_and_the_rest_goes_on(bench: Bench) -> N
     again = {cell["row"]: cell["state"] for cell in bench.cells("bench", *words)}
     assert again == {"plain@default": "done", "broken@default": "failed"}
     assert bench.cells("bench", *words, "--only", "failed", expect=3)
-    told = bench.call("status", *words).out
-    assert "broken@default on heat@2-5: failed, ZeroDivisionError: by design" in told
-    assert "--only failed" in told
+    shown = bench.call("status", *words).out
+    assert "broken@default on heat@2-5: failed, ZeroDivisionError: by design" in shown
+    assert "--only failed" in shown
 
 
 def test_a_cell_over_its_memory_limit_fails_alone(bench: Bench) -> None:
@@ -193,14 +185,11 @@ def test_evidence_of_two_folders_is_compared(bench: Bench, tmp_path: Path, data:
     bench.cells("bench", "--models", "plain", "--datasets", "heat", "--seeds", "0,1")
     other = Bench(tmp_path / "other", data, bench.capsys)
     other.cells("bench", "--models", "plain", "--datasets", "heat", "--seeds", "0")
-    told = json.loads(
-        bench.call("status", "--diff-against", str(other.home / "results"), "--json").out
-    )
-    assert [(one["seed"], one["there"]) for one in told] == [(1, None)]
-    assert (
-        "no such folder"
-        in bench.call("status", "--diff-against", str(tmp_path / "nowhere"), expect=2).err
-    )
+    results = str(other.home / "results")
+    different = json.loads(bench.call("status", "--diff-against", results, "--json").out)
+    assert [(cell["seed"], cell["there"]) for cell in different] == [(1, None)]
+    ended = bench.call("status", "--diff-against", str(tmp_path / "nowhere"), expect=2)
+    assert "no such folder" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -227,40 +216,30 @@ def test_mistakes_are_one_line_before_anything_runs(
 
 
 @pytest.mark.parametrize(
-    ("answer", "line"),
+    ("reply", "line"),
     [(b"HTTP/1.0 400 Bad Request\r\n", "another service listens there"), (b"", "timed out")],
 )
-def test_who_is_no_ray_cluster_is_refused_within_seconds(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, answer: bytes, line: str
+def test_an_address_without_a_ray_cluster_is_refused_within_seconds(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, reply: bytes, line: str
 ) -> None:
     monkeypatch.setattr("gsnobench_plugins.executors.ray.KNOCK_S", 1)
     with socket.create_server(("127.0.0.1", 0)) as service:
-        threading.Thread(target=_say, args=(service, answer), daemon=True).start()
-        place = f"127.0.0.1:{service.getsockname()[1]}"
-        words = (
-            "--models",
-            "mean",
-            "--datasets",
-            "heat",
-            "--seeds",
-            "0",
-            "--executor",
-            "ray",
-            "--address",
-            place,
-        )
+        threading.Thread(target=_reply, args=(service, reply), daemon=True).start()
+        address = f"127.0.0.1:{service.getsockname()[1]}"
+        words = f"--models mean --datasets heat --seeds 0 --executor ray --address {address}"
         begun = time.monotonic()
-        done = bench.call("bench", *words, expect=2)
-    assert f"no cluster at {place} ({line})" in done.err and len(done.err.strip().splitlines()) == 1
+        done = bench.call("bench", *words.split(), expect=2)
+    assert f"no cluster at {address} ({line})" in done.err
+    assert len(done.err.strip().splitlines()) == 1
     assert time.monotonic() - begun < 30
 
 
-def _say(service: socket.socket, answer: bytes) -> None:
-    """A service that says one thing to whoever calls, and holds the line."""
-    line, _ = service.accept()
-    with line:
-        line.sendall(answer)
-        line.recv(1000)
+def _reply(service: socket.socket, reply: bytes) -> None:
+    """A service that sends one reply to its first client, and keeps the connection."""
+    connection, _ = service.accept()
+    with connection:
+        connection.sendall(reply)
+        connection.recv(1000)
         time.sleep(5)
 
 
@@ -288,7 +267,7 @@ def test_ctrl_c_ends_cleanly(bench: Bench) -> None:
     slow = {**os.environ, "STRANGE_SLEEP": "0.5"}
     command = bench.command("bench", *words)
     process = subprocess.Popen(
-        command, env=slow, stderr=subprocess.PIPE, text=True, preexec_fn=_hear_ctrl_c
+        command, env=slow, stderr=subprocess.PIPE, text=True, preexec_fn=_heed_ctrl_c
     )
     _wait_for(lambda: list(bench.home.glob("runs/*/spec.json")))
     process.send_signal(signal.SIGINT)
@@ -298,8 +277,8 @@ def test_ctrl_c_ends_cleanly(bench: Bench) -> None:
     assert {cell["state"] for cell in bench.cells("status", *words)} == {"missing"}
 
 
-def _hear_ctrl_c() -> None:
-    """A process in the background of a shell inherits deaf ears."""
+def _heed_ctrl_c() -> None:
+    """A process in the background of a shell inherits that Ctrl-C is ignored."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -312,25 +291,40 @@ def _wait_for(condition: Any, seconds: float = 90.0) -> None:
 
 def _processes_of(home: Path) -> list[int]:
     """Processes that have a file of this home open."""
-    found = []
+    numbers = []
     for folder in Path("/proc").glob("[0-9]*/fd"):
         try:
             files = [os.readlink(link) for link in folder.iterdir()]
         except OSError:
             continue
-        found += (
-            [int(folder.parent.name)] if any(name.startswith(str(home)) for name in files) else []
-        )
-    return found
+        if any(name.startswith(str(home)) for name in files):
+            numbers.append(int(folder.parent.name))
+    return numbers
 
 
 def test_windows_are_moved_where_a_task_has_one_to_move() -> None:
     tasks = ("darcy", "swe", "airfoil", "nse@10-41")
     plans = matrix(Choice(models=("mean",), datasets=tasks, seeds=(0,), track="smoke", t_in=(1, 5)))
-    assert sorted(plan.spec.task for plan in plans) == [
-        "airfoil@1-1",
-        "darcy",
-        "nse@10-41",
-        "swe@1-50",
-        "swe@5-46",
-    ]
+    names = sorted(plan.spec.task for plan in plans)
+    assert names == ["airfoil@1-1", "darcy", "nse@10-41", "swe@1-50", "swe@5-46"]
+
+
+def test_a_configuration_of_ours_is_shown_beside_that_of_the_paper() -> None:
+    def rows(track: str) -> list[str]:
+        choice = Choice(models=("gsno", "deeponet", "mean"), datasets=("darcy",), track=track)
+        return list(dict.fromkeys(plan.spec.row for plan in matrix(choice)))
+
+    assert rows("smoke") == ["gsno@plus", "gsno@paper", "deeponet@compact", "mean@default"]
+    assert rows("paper") == ["gsno@paper", "deeponet@paper", "mean@default"]
+
+
+def test_data_are_made_once_per_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(
+        "gsnobench.bench.matrix.ensure", lambda dataset, task, **_: made.append(task.id)
+    )
+    tasks = ("swe@1-50", "swe@5-46", "darcy")  # both windows read the same file
+    choice = Choice(models=("mean", "persistence"), datasets=tasks, seeds=(0,), track="smoke")
+    home = open_home(tmp_path)
+    make_data([cell_of(plan, home) for plan in matrix(choice)], home, Report())
+    assert len(made) == 2 and "darcy" in made

@@ -16,7 +16,6 @@ from gsnobench.cli import doctor
 from gsnobench.files import lock
 from gsnobench.tracking import observer as tracking
 from gsnobench.tracking.address import Address
-from gsnobench.tracking.spool import held
 
 
 def age(path: Path) -> Path:
@@ -58,7 +57,7 @@ def test_cut_runs_and_unmirrored_spools_are_found_and_replayed(
     address = Address.of(home)
     assert address is not None
     # as if a mirror were at work and slow
-    with held(home / "spool" / f".mirror-{address.id}.lock"):
+    with lock(home / "spool" / f".mirror-{address.id}.lock"):
         train(home, done, range(1, 3))
         finish(home, done)
     (folder_of(home, cut) / "spec.json").write_text("{}")

@@ -1,6 +1,4 @@
-"""Data made in many processes: the same as in one, resumed after a kill, and one line for a broken
-plugin.
-"""
+"""Data made in many processes: equal to those of one, resumed after a kill; errors in one line."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ def content_hash(path: Path) -> str:
         return opened.content_hash
 
 
-@pytest.mark.parametrize("dataset", [HEAT, DISC], ids=lambda one: one.name)
+@pytest.mark.parametrize("dataset", [HEAT, DISC], ids=lambda dataset: dataset.name)
 def test_parallel_is_serial(tmp_path: Path, dataset: gb.Dataset) -> None:
     task = resolve(dataset, dataset.name, track="smoke")
     serial = ensure(dataset, task, home=tmp_path / "serial", jobs=1)
@@ -60,10 +58,10 @@ def test_the_data_seed_changes_every_sample(tmp_path: Path) -> None:
         ensure(DISC, resolve(DISC, "disc", track="tiny", data_seed=seed), home=tmp_path, jobs=1)
         for seed in (0, 1)
     ]
-    with store.open_file(paths[0]) as one, store.open_file(paths[1]) as other:
+    with store.open_file(paths[0]) as first, store.open_file(paths[1]) as other:
         assert all(
-            one.task.split_hashes[split] != other.task.split_hashes[split]
-            for split in one.task.sizes
+            first.task.split_hashes[split] != other.task.split_hashes[split]
+            for split in first.task.sizes
         )
 
 
@@ -71,10 +69,11 @@ _PROGRAM = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from gsnobench.datasets.tasks import ensure, resolve
+from gsnobench.datasets.ensure import ensure
+from gsnobench.datasets.tasks import resolve
 from toy_datasets import HEAT
-if __name__ == "__main__":
-    print(ensure(HEAT, resolve(HEAT, "heat", track="smoke"), home=Path(sys.argv[2]), jobs=int(sys.argv[3])))
+task = resolve(HEAT, "heat", track="smoke")
+print(ensure(HEAT, task, home=Path(sys.argv[2]), jobs=int(sys.argv[3])))
 """
 
 
@@ -96,14 +95,14 @@ def _wait_for(condition: object, seconds: float = 60) -> None:
 
 
 def _processes_with(text: str) -> list[int]:
-    found = []
+    numbers = []
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and text.encode() in (entry / "environ").read_bytes():
-                found.append(int(entry.name))
+                numbers.append(int(entry.name))
         except OSError:
             continue
-    return found
+    return numbers
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -131,7 +130,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, jobs: int) -> None:
     )
 
 
-def test_two_processes_that_ask_at_once_make_it_once(tmp_path: Path) -> None:
+def test_two_processes_that_need_the_same_data_make_them_once(tmp_path: Path) -> None:
     home = tmp_path / "home"
     both = [_start(home, 1, TOY_SLEEP="0.02") for _ in range(2)]
     outputs = [process.communicate() for process in both]
@@ -154,7 +153,7 @@ def _square(setup: int) -> gb.Mesh:
 
 
 def _threads(setup: int, seed: int, split: str, indices: Sequence[int]) -> Iterator[gb.Sample]:
-    """A field that tells the threads of the process that made it."""
+    """A field that holds the number of threads of the process that made it."""
     for index in indices:
         noise = np.random.default_rng([index, *split.encode()]).normal()
         frames = np.array([float(os.environ["OMP_NUM_THREADS"]), index, noise])[None, :, None]

@@ -1,5 +1,4 @@
-"""The smoke matrix on real engines, killed while it runs: every cell done once, whatever the
-executor.
+"""The smoke matrix on real engines, killed while it runs: every cell is done, and done once.
 
 Each engine gets a small matrix of six cells here, and the whole one (3 models x 3 datasets x 2
 seeds, 3 kills) with `-m slow`.
@@ -47,16 +46,8 @@ class Size:
 
     @property
     def words(self) -> tuple[str, ...]:
-        return (
-            "--models",
-            self.models,
-            "--datasets",
-            self.datasets,
-            "--seeds",
-            "0,1",
-            "--track",
-            "smoke",
-        )
+        words = f"--models {self.models} --datasets {self.datasets} --seeds 0,1 --track smoke"
+        return tuple(words.split())
 
 
 SMALL = Size("gsno@plus,deeponet,plain", "darcy", cells=6, kills=1)
@@ -72,78 +63,64 @@ class Bench:
     variables: dict[str, str] = field(default_factory=dict)
 
     def start(self, *words: str, **variables: str) -> subprocess.Popen[bytes]:
-        command = [
-            sys.executable,
-            "-m",
-            "gsnobench",
-            "bench",
-            *self.size.words,
-            "--home",
-            str(self.home),
-            *words,
-        ]
-        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        command = [sys.executable, "-m", "gsnobench", "bench", *self.size.words]
         return subprocess.Popen(
-            command,
+            [*command, "--home", str(self.home), *words],
             env={**os.environ, **self.variables, **variables},
             start_new_session=True,
-            **silent,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
 
     def states(self) -> list[dict[str, Any]]:
-        done = gsnobench(
-            "status", *self.size.words, "--home", str(self.home), "--json", **self.variables
-        )
+        return self.call("status")
+
+    def call(self, verb: str, *words: str) -> list[dict[str, Any]]:
+        """The cells that a command prints."""
+        fixed = (*self.size.words, "--home", str(self.home), "--json")
+        done = gsnobench(verb, *fixed, *words, **self.variables)
         return list(json.loads(done.stdout)["cells"])
 
-    def answers(self) -> dict[str, bytes]:
+    def results(self) -> dict[str, bytes]:
         return {
             path.parent.name: path.read_bytes() for path in self.home.glob("runs/*/result.json")
         }
 
     def kill(self, *words: str) -> dict[str, bytes]:
-        """Start the matrix and kill it -9 at random moments; what was finished at the last of them."""
+        """Start the matrix and kill it at random moments; what was finished at the last of them."""
         draw = random.Random(0)
         for _ in range(self.size.kills):
-            seen = len(self.answers())
+            seen = len(self.results())
             process = self.start(*words)
             wait_until(
                 lambda seen=seen, process=process: (
-                    len(self.answers()) > seen or process.poll() is not None
+                    len(self.results()) > seen or process.poll() is not None
                 ),
                 300,
             )
             time.sleep(draw.uniform(0, 4 if self.size is WHOLE else 1))
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        return self.answers()
+        return self.results()
 
     def finish(self, *words: str) -> None:
         """Restart until no cell is missing: jobs of a dead bench may still be running elsewhere."""
         for _ in range(5):
-            done = gsnobench(
-                "bench",
-                *self.size.words,
-                "--home",
-                str(self.home),
-                *words,
-                "--json",
-                **self.variables,
-            )
-            if all(cell["state"] == "done" for cell in json.loads(done.stdout)["cells"]):
+            if all(cell["state"] == "done" for cell in self.call("bench", *words)):
                 return
             wait_until(
                 lambda: all(cell["state"] != "running" for cell in self.states()), 300, pause=2.0
             )
 
     def faults(self, before: dict[str, bytes]) -> list[str]:
-        """What is wrong with a matrix that should be done: a cell not done, results beyond one a
-        cell, an answer changed.
+        """What is wrong with a matrix that should be done.
+
+        A cell that is not done, more than one result per cell, a result that has changed.
         """
         wrong = [
             f"{cell['key']} is {cell['state']}" for cell in self.states() if cell["state"] != "done"
         ]
-        after = self.answers()
+        after = self.results()
         counts = {"runs": len(after), "results": len(list(self.home.glob("results/**/*.json")))}
         wrong += [f"{count} {name}" for name, count in counts.items() if count != self.size.cells]
         return wrong + [
@@ -187,9 +164,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Size], Path]:
     ]
 )
 def bench(request: pytest.FixtureRequest, data: Callable[[Size], Path], tmp_path: Path) -> Bench:
-    """A matrix with its data and without a result; the strangers' slow model is installed for
-    whoever runs it.
-    """
+    """A matrix with its data and without a result; the strangers' slow model is installed."""
     home = tmp_path / "home"
     home.mkdir()
     (home / "data").symlink_to(data(request.param))
@@ -242,30 +217,18 @@ def ray_cluster(variables: dict[str, str]) -> Iterator[Cluster]:
     token.chmod(0o600)
     variables = {**variables, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
     address = f"127.0.0.1:{free_port()}"
-    ray = [
-        str(Path(sys.executable).parent / "ray"),
-        "start",
-        "--num-cpus=1",
-        "--disable-usage-stats",
-    ]
-    ray += ["--node-ip-address=127.0.0.1"]
-    head = [
-        "--head",
-        f"--port={address.split(':')[1]}",
-        "--include-dashboard=false",
-        f"--temp-dir={folder / 'ray'}",
-    ]
-    run: dict[str, Any] = {
-        "env": {**os.environ, **variables},
-        "check": True,
-        "capture_output": True,
-        "timeout": 300,
-    }
+    ray = [str(Path(sys.executable).parent / "ray"), "start", "--num-cpus=1"]
+    ray += ["--disable-usage-stats", "--node-ip-address=127.0.0.1"]
+    head = ["--head", f"--port={address.split(':')[1]}", "--include-dashboard=false"]
+    head += [f"--temp-dir={folder / 'ray'}"]
+    run: dict[str, Any] = {"check": True, "capture_output": True, "timeout": 300}
+    run["env"] = {**os.environ, **variables}
     try:
         subprocess.run([*ray, *head], **run)
         first = ray_processes(token)
         subprocess.run([*ray, f"--address={address}"], **run)
-        yield Cluster(address, variables, [one for one in ray_processes(token) if one not in first])
+        second = [process for process in ray_processes(token) if process not in first]
+        yield Cluster(address, variables, second)
     finally:
         kill_all(ray_processes(token))
         shutil.rmtree(folder, ignore_errors=True)
@@ -273,21 +236,20 @@ def ray_cluster(variables: dict[str, str]) -> Iterator[Cluster]:
 
 def ray_processes(token: Path) -> list[psutil.Process]:
     """What belongs to the cluster of this token."""
-    found = []
-    for one in psutil.process_iter():
-        try:
-            found += [one] if one.environ().get("RAY_AUTH_TOKEN_PATH") == str(token) else []
-        except psutil.Error:
-            continue
-    return found
+    processes = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get("RAY_AUTH_TOKEN_PATH") == str(token):
+                processes.append(process)
+    return processes
 
 
 def kill_all(processes: list[psutil.Process]) -> None:
     """With their children, some of which write a title over what they were started with."""
-    for one in processes:
+    for process in processes:
         with suppress(psutil.Error):
-            for child in (*one.children(recursive=True), one):
-                child.kill()
+            for member in (*process.children(recursive=True), process):
+                member.kill()
 
 
 def free_port() -> int:
@@ -300,30 +262,18 @@ def test_ray_with_a_node_killed_in_the_middle(bench: Bench) -> None:
     with ray_cluster(bench.variables) as cluster:
         words = ("--executor", "ray", "--address", cluster.address)
         process = bench.start(*words, **cluster.variables)
-        wait_until(lambda: len(bench.answers()) >= bench.size.cells // 6, 600)
-        before = bench.answers()
+        wait_until(lambda: len(bench.results()) >= bench.size.cells // 6, 600)
+        before = bench.results()
         cluster.kill_a_node()
         assert process.wait(timeout=1800) == 0
         assert before and not bench.faults(before)
 
 
-TINY = (
-    "bench",
-    "--models",
-    "mean,deeponet",
-    "--datasets",
-    "darcy",
-    "--seeds",
-    "0",
-    "--track",
-    "smoke",
-    "--executor",
-    "ray",
-)
+TINY = "bench --models mean,deeponet --datasets darcy --seeds 0 --track smoke --executor ray"
 
 
 def test_a_ray_of_our_own_makes_missing_data_and_leaves_no_process(tmp_path: Path) -> None:
-    done = gsnobench(*TINY, "--home", str(tmp_path), "--json")
+    done = gsnobench(*TINY.split(), "--home", str(tmp_path), "--json")
     assert [cell["state"] for cell in json.loads(done.stdout)["cells"]] == ["done", "done"]
     assert list(tmp_path.glob("data/**/*.nc"))
     token = tmp_path / "ray-token"
@@ -336,7 +286,7 @@ def test_a_wrong_ray_token_is_one_line(tmp_path: Path) -> None:
     token.write_text("f" * 64)
     token.chmod(0o600)
     with ray_cluster(QUIET) as cluster:
-        words = (*TINY, "--home", str(tmp_path), "--address", cluster.address)
+        words = (*TINY.split(), "--home", str(tmp_path), "--address", cluster.address)
         done = gsnobench(
             *words, expect=2, **{**cluster.variables, "RAY_AUTH_TOKEN_PATH": str(token)}
         )
@@ -345,7 +295,7 @@ def test_a_wrong_ray_token_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("extra", [("--gpus", "64"), ("--memory", "1e9")])
 def test_what_no_ray_node_has_is_refused_at_once(extra: tuple[str, str], tmp_path: Path) -> None:
-    done = gsnobench(*TINY, "--home", str(tmp_path), *extra, expect=2)
+    done = gsnobench(*TINY.split(), "--home", str(tmp_path), *extra, expect=2)
     assert "no node has" in the_line(done)
 
 

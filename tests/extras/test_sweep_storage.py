@@ -1,5 +1,4 @@
-"""Forty trials by two workers, one of them killed, on a journal, SQLite and a real PostgreSQL;
-MLflow nests them.
+"""Forty trials by two workers, one of them killed, on a journal, SQLite and a real PostgreSQL.
 
 Needs the packages `pgserver` and `psycopg[binary]`, which `make test-extras` installs.
 """
@@ -59,15 +58,11 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def command(file: Path, home: Path, storage: str, trials: int = TRIALS) -> list[str]:
-    words = f"sweep --model gsno --preset paper --dataset {file} --track smoke --over model.k_s=4..64,model.k_t=1..16 --name forty"
-    words += f" --trials {trials} --workers 2 --train.steps 3 --refit-top 2 --refit-seeds 0,1 --home {home} --json"
-    return [
-        sys.executable,
-        "-m",
-        "gsnobench",
-        *words.split(),
-        *(["--storage", storage] if storage else []),
-    ]
+    words = f"sweep --model gsno --preset paper --dataset {file} --track smoke --name forty"
+    words += f" --over model.k_s=4..64,model.k_t=1..16 --trials {trials} --workers 2"
+    words += f" --train.steps 3 --refit-top 2 --refit-seeds 0,1 --home {home} --json"
+    stored = ["--storage", storage] if storage else []
+    return [sys.executable, "-m", "gsnobench", *words.split(), *stored]
 
 
 def environment(tracking: str = "none") -> dict[str, str]:
@@ -95,15 +90,15 @@ def states(home: Path, storage: str) -> list[str]:
         study_name="forty", storage=open_storage(storage, home / "studies" / "forty")
     )
     trials = study.get_trials()
-    complete = [one for one in trials if one.state.name == "COMPLETE"]
-    assert all({"model.k_s", "model.k_t"} == set(one.params) and one.value > 0 for one in complete)
+    complete = [trial for trial in trials if trial.state.name == "COMPLETE"]
     by_key: dict[str, set[float]] = {}
-    for one in complete:
-        by_key.setdefault(one.user_attrs["key"], set()).add(one.value)
+    for trial in complete:
+        assert {"model.k_s", "model.k_t"} == set(trial.params) and trial.value > 0
+        by_key.setdefault(trial.user_attrs["key"], set()).add(trial.value)
     # a point that came twice was trained once
     assert all(len(values) == 1 for values in by_key.values())
-    assert len(by_key) == len({tuple(sorted(one.params.items())) for one in complete})
-    return [one.state.name for one in trials]
+    assert len(by_key) == len({tuple(sorted(trial.params.items())) for trial in complete})
+    return [trial.state.name for trial in trials]
 
 
 @pytest.mark.parametrize("kind", ["journal", "sqlite", "postgresql"])
@@ -113,25 +108,23 @@ def test_forty_trials_survive_a_killed_worker(
     storage = {"journal": "", "sqlite": f"sqlite:///{tmp_path}/study.db"}.get(kind)
     if storage is None:
         storage = request.getfixturevalue("postgres")
-    words, pipes = (
+    process = subprocess.Popen(
         command(file, tmp_path, storage),
-        {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE},
+        env=environment(),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
-    process = subprocess.Popen(words, env=environment(), text=True, **pipes)  # type: ignore[call-overload]
     kill_one(tmp_path, 12, process)
     out, errors = process.communicate()
     assert process.returncode == 0, errors
     first = json.loads(out)
     assert first["trials"]["done"] == first["trials"]["answered"] == TRIALS
-    found = states(tmp_path, storage)
-    assert (found.count("COMPLETE"), found.count("FAIL"), len(found)) == (TRIALS, 1, TRIALS + 1)
+    ends = states(tmp_path, storage)
+    assert (ends.count("COMPLETE"), ends.count("FAIL"), len(ends)) == (TRIALS, 1, TRIALS + 1)
 
-    ended = subprocess.run(
-        command(file, tmp_path, storage, TRIALS + 4),
-        env=environment(),
-        capture_output=True,
-        text=True,
-    )
+    more = command(file, tmp_path, storage, TRIALS + 4)
+    ended = subprocess.run(more, env=environment(), capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     second = json.loads(ended.stdout)
     assert second["trials"]["done"] == TRIALS + 4
@@ -145,21 +138,19 @@ def test_a_dead_worker_of_another_host_is_missed_by_its_heartbeat_in_postgresql(
     monkeypatch.setattr("gsnobench.sweep.trials.GRACE_S", 2)
     request = Request("gsno", str(file), track="smoke", preset="paper", knobs={"train.steps": "3"})
     search = make_search(request, ["model.k_s=4..64"], name="heart", trials=1)
-    one, two = (
-        open_trials(search, open_home(tmp_path / name), postgres) for name in ("one", "two")
-    )
-    asked = one.ask(1)
-    assert asked is not None
-    point = suggest(asked.trial, search.axes, search.plan({}))
-    time.sleep(4)  # longer than the grace: a heart that beats is not taken for dead
-    two._bury()
-    assert [trial.state.name for trial in two.all()] == ["RUNNING"]
-    asked.hold.close()  # its heart stops, and its lock lies in a home that the other does not see
-    again = two.ask(1)
+    here, there = (open_trials(search, open_home(tmp_path / name), postgres) for name in ("a", "b"))
+    opened = here.ask(1)
+    assert opened is not None
+    point = suggest(opened.trial, search.axes, search.plan({}))
+    time.sleep(4)  # longer than the grace: a worker with a heartbeat is not taken for dead
+    there._fail_dead_trials()
+    assert [trial.state.name for trial in there.all()] == ["RUNNING"]
+    opened.signs.close()  # no heartbeat, and its lock is in a home that the other does not see
+    again = there.ask(1)
     assert again is not None
     assert suggest(again.trial, search.axes, search.plan({})) == point
-    two.tell(again, [0.5], {})
-    assert [trial.state.name for trial in one.all()] == ["FAIL", "COMPLETE"]
+    there.tell(again, [0.5], {})
+    assert [trial.state.name for trial in here.all()] == ["FAIL", "COMPLETE"]
 
 
 def test_the_whole_command_killed_goes_on_where_it_stopped(file: Path, tmp_path: Path) -> None:
@@ -229,8 +220,8 @@ def test_trials_are_nested_under_their_sweep_in_mlflow(file: Path, tmp_path: Pat
     assert "best.model.k_s" in parent.data.tags
     names = {
         entry.path
-        for place in (None, "figures")
-        for entry in client.list_artifacts(parent.info.run_id, place)
+        for folder in (None, "figures")
+        for entry in client.list_artifacts(parent.info.run_id, folder)
     }
     assert {"result.json", "trials.csv", "figures/contour.png", "figures/importance.png"} <= names
     assert not any("test/headline/rel_l2" in run.data.metrics for run in trials)

@@ -1,6 +1,4 @@
-"""The study of retained modes: its cells are ordinary runs that are made once, and its sentence
-says what the numbers say.
-"""
+"""The sensitivity study: its cells are ordinary runs, made once; its sentence fits the numbers."""
 
 from __future__ import annotations
 
@@ -10,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from command_line import call_here, the_mistake
 
 from gsnobench.cli.app import main
 from gsnobench.studies import sensitivity
 from gsnobench.studies.sensitivity import Row, Sensitivity
 
+HEADER = "knob,k_s,k_t,seed,test,valid,parameters,train_cpu_s,state,key"
 WORDS = "study sensitivity --dataset darcy --track smoke --seeds 0 --jobs 1 --train.steps 2"
 
 
@@ -25,11 +25,11 @@ def study(home: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> None:
     assert ended.value.code == 0
 
 
-def test_a_study_is_run_once_and_told_in_tables_and_a_figure(
+def test_a_study_is_run_once_and_ends_in_tables_and_a_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("GSNOBENCH_TRACKING_URI", "none")
-    monkeypatch.setattr(sensitivity, "GRID", {"k_s": (4, 8), "k_t": (4, 8)})
+    monkeypatch.setattr(sensitivity, "VALUES", ((4, 8), (4, 8)))
     study(tmp_path, monkeypatch)
     progress = capsys.readouterr().err
     # the centre of both tables is one run
@@ -38,24 +38,24 @@ def test_a_study_is_run_once_and_told_in_tables_and_a_figure(
     study(tmp_path, monkeypatch, "--json")
     again = capsys.readouterr()
     assert "done," not in again.err
-    told = json.loads(again.out)
-    folder = Path(told["folder"])
-    errors = {name: [row["test"] for row in rows] for name, rows in told["tables"].items()}
-    assert errors["k_s"][1] == errors["k_t"][1] and all(
-        len(one) == 1 for rows in errors.values() for one in rows
-    )
+    document = json.loads(again.out)
+    folder = Path(document["folder"])
+    errors = {name: [row["test"] for row in rows] for name, rows in document["tables"].items()}
+    assert errors["k_s"][1] == errors["k_t"][1]
+    assert all(len(seeds) == 1 for rows in errors.values() for seeds in rows)
     with (folder / "sensitivity.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert [(row["k_s"], row["k_t"], row["state"]) for row in rows] == [
-        *(("4", "8", "done"), ("8", "8", "done"), ("8", "4", "done"), ("8", "8", "done"))
-    ]
+    assert list(rows[0]) == HEADER.split(",")
+    knobs = [(row["knob"], row["k_s"], row["k_t"]) for row in rows]
+    assert knobs == [("k_s", "4", "8"), ("k_s", "8", "8"), ("k_t", "8", "4"), ("k_t", "8", "8")]
+    assert {row["state"] for row in rows} == {"done"}
     assert float(rows[0]["test"]) == pytest.approx(errors["k_s"][0][0])
     assert (folder / "figures" / "sensitivity.png").read_bytes().startswith(b"\x89PNG")
     assert len(list((tmp_path / "results").rglob("*.json"))) == 3
 
 
 @dataclass(frozen=True)
-class Told(Row):
+class FixedRow(Row):
     """A row whose errors are given."""
 
     given: tuple[float, ...] = ()
@@ -74,11 +74,19 @@ class Told(Row):
         ((0.3, 0.2), "k_s: too few values to see a shape."),
     ],
 )
-def test_the_sentence_tells_a_shape_only_beyond_the_scatter_of_seeds(
+def test_the_sentence_names_a_shape_only_beyond_the_scatter_of_seeds(
     means: tuple[float, ...], verdict: str
 ) -> None:
     rows = [
-        Told(value, (), (mean - 0.01, mean, mean + 0.01))
+        FixedRow(value, (), (mean - 0.01, mean, mean + 0.01))
         for value, mean in zip((4, 6, 8), means, strict=False)
     ]
     assert Sensitivity("toy", Path("nowhere"), {"k_s": tuple(rows)}).sentence.startswith(verdict)
+
+
+def test_a_model_without_two_central_knobs_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = f"study sensitivity --model mean --home {tmp_path}"
+    line = the_mistake(call_here(capsys, *words.split()))
+    assert "mean declares 0 central numbers" in line

@@ -1,6 +1,4 @@
-"""A search on validation alone: its space, its counts with workers that die, what it may not see,
-and its one-line mistakes.
-"""
+"""A search on validation alone: its space, trials of workers that die, one-line mistakes."""
 
 from __future__ import annotations
 
@@ -31,12 +29,12 @@ from gsnobench.runs.run import run_plan, validate_plan
 from gsnobench.sweep.figures import write_all
 from gsnobench.sweep.search import (
     Search,
-    answer,
     is_complete,
     make_search,
     open_trials,
     ranked,
     refits,
+    search_result,
     work,
 )
 from gsnobench.sweep.space import axes_of, grid_points, own_point, suggest
@@ -59,21 +57,14 @@ class Knobs(gb.Params):
 @pytest.fixture
 def plan(steady_file: Path) -> Plan:
     """A plan whose model has the knobs above."""
-    found = make_plan(Request("gsno", str(steady_file), track="smoke"))
-    return replace(found, model=replace(found.model, params=Knobs), params=Knobs())
+    gsno = make_plan(Request("gsno", str(steady_file), track="smoke"))
+    return replace(gsno, model=replace(gsno.model, params=Knobs), params=Knobs())
 
 
 def search_on(file: Path, over: str = "model.k_s=4..16,model.k_t=1..2", **how: Any) -> Search:
     request = Request("gsno", str(file), track="smoke", preset="paper", knobs=STEPS)
-    settings = {
-        "trials": 4,
-        "name": "s",
-        "refit_top": 2,
-        "refit_seeds": (0, 1),
-        "sampler": "random",
-        **how,
-    }
-    return make_search(request, over.split(","), **settings)
+    settings = {"trials": 4, "name": "s", "refit_top": 2, "refit_seeds": (0, 1)}
+    return make_search(request, over.split(","), **{**settings, "sampler": "random", **how})
 
 
 def run_here(
@@ -81,27 +72,17 @@ def run_here(
 ) -> tuple[Trials, Machine, list[Mapping[str, Any]]]:
     """A worker in this process."""
     machine = Machine(open_home(home), torch.device("cpu"))
-    trials, heard = open_trials(search, machine.home, storage), []
-    work(search, trials, machine, lambda event, content: heard.append({"event": event, **content}))
-    return trials, machine, heard
+    trials, events = open_trials(search, machine.home, storage), []
+    work(search, trials, machine, lambda event, content: events.append({"event": event, **content}))
+    return trials, machine, events
 
 
 # -------------------------------------------------------------------------------------------- space
 
 
 def test_knobs_become_distributions(plan: Plan) -> None:
-    axes = axes_of(
-        [
-            "model.bias",
-            "model.modes",
-            "model.depth=1..3",
-            "model.slope",
-            "model.kernel",
-            "train.lr",
-        ],
-        plan,
-        {},
-    )
+    names = "model.bias model.modes model.depth=1..3 model.slope model.kernel train.lr"
+    axes = axes_of(names.split(), plan, {})
     assert [axis.distribution() for axis in axes] == [
         optuna.distributions.IntDistribution(4, 64, log=True),
         optuna.distributions.IntDistribution(1, 3),
@@ -114,11 +95,10 @@ def test_knobs_become_distributions(plan: Plan) -> None:
     assert axes_of(["model.modes=4:6:9"], plan, {})[0].grid() == (4, 6, 9)
 
 
-def test_a_conditional_knob_is_asked_only_where_it_matters(plan: Plan) -> None:
+def test_a_conditional_knob_is_searched_only_where_it_matters(plan: Plan) -> None:
     axes = axes_of(["model.knots=2:4", "model.kernel"], plan, {})
-    assert dict(suggest(FixedTrial({"model.kernel": "table", "model.knots": 4}), axes, plan)) == {
-        "model.kernel": "table"
-    }
+    table = FixedTrial({"model.kernel": "table", "model.knots": 4})
+    assert dict(suggest(table, axes, plan)) == {"model.kernel": "table"}
     hats = {"model.kernel": "hats", "model.knots": 4}
     assert dict(suggest(FixedTrial(hats), axes, plan)) == hats
     assert len(grid_points(axes, plan)) == 3
@@ -140,16 +120,13 @@ def test_the_central_knobs_are_the_default(
     steady_file: Path, unsteady_file: Path, plan: Plan
 ) -> None:
     gsno = make_plan(Request("gsno", str(steady_file), track="smoke"))
-    assert [axis.name for axis in axes_of([], gsno, {})] == ["model.k_s"], (
-        "a single frame has no temporal modes"
-    )
+    # a single frame has no temporal modes
+    assert [axis.name for axis in axes_of([], gsno, {})] == ["model.k_s"]
     moving = make_plan(Request("gsno", str(unsteady_file), track="smoke"))
     assert [axis.name for axis in axes_of([], moving, {})] == ["model.k_s", "model.k_t"]
-    assert [axis.name.removeprefix("model.") for axis in axes_of([], plan, {})][:3] == [
-        "modes",
-        "depth",
-        "slope",
-    ]
+    # a model that declares none
+    names = [axis.name for axis in axes_of([], plan, {})]
+    assert names[:3] == ["model.modes", "model.depth", "model.slope"]
 
 
 # ------------------------------------------------------------------------------------- what is seen
@@ -170,11 +147,11 @@ def test_the_test_split_is_closed_until_the_winner_is_known_and_is_scored_withou
     monkeypatch.setattr(
         "gsnobench.training.fit._step", lambda *_: pytest.fail("the winner was trained again")
     )
-    found = answer(search, trials, machine)
+    result = search_result(search, trials, machine)
     assert "test" in opened
-    assert found["status"] == "done"
+    assert result["status"] == "done"
     keys = {path.parent.name for path in tmp_path.glob("runs/*/result.json")}
-    assert keys == set(found["winner"]["keys"])  # nobody else was tested
+    assert keys == set(result["winner"]["keys"])  # nobody else was tested
     assert len(keys) == 2
 
 
@@ -183,24 +160,20 @@ def test_refits_choose_on_the_mean_of_validation_over_seeds(
 ) -> None:
     search = search_on(steady_file, trials=5)
     trials, machine, _ = run_here(search, tmp_path)
-    found = answer(search, trials, machine)
-    assert [one["point"] for one in found["refits"]] == [
-        dict(point) for point, _ in ranked(search, trials)[:2]
-    ]
-    assert found["winner"]["mean"] == min(one["mean"] for one in found["refits"])
-    plans = next(
-        plans for point, plans in refits(search, trials) if dict(point) == found["winner"]["point"]
-    )
-    for seed, run in plans.items():
+    result = search_result(search, trials, machine)
+    winner, table = result["winner"], result["refits"]
+    best = [dict(point) for point, _ in ranked(search, trials)[:2]]
+    assert [row["point"] for row in table] == best
+    assert winner["mean"] == min(row["mean"] for row in table)
+    (refit,) = [refit for refit in refits(search, trials) if dict(refit.point) == winner["point"]]
+    for seed, run in refit.plans.items():
         stored = run_plan(run, machine)
-        assert stored.scores["valid"]["headline"]["rel_l2"] == pytest.approx(
-            found["winner"]["seeds"][seed], rel=1e-6
-        )
-        assert stored.headline == found["winner"]["test"][seed]
-    files = write_all(search.folder(machine.home), search, trials, found)
-    assert {"trials.csv", "refits.csv", "over-model.k_s.png", "contour.png"} <= {
-        path.name for path in files
-    }
+        error = stored.scores["valid"]["headline"]["rel_l2"]
+        assert error == pytest.approx(winner["seeds"][seed], rel=1e-6)
+        assert stored.headline == winner["test"][seed]
+    files = write_all(search.folder(machine.home), search, trials, result)
+    names = {path.name for path in files}
+    assert {"trials.csv", "refits.csv", "over-model.k_s.png", "contour.png"} <= names
     assert all(path.stat().st_size > 0 for path in files)
 
 
@@ -208,39 +181,42 @@ def test_what_was_validated_is_executed_to_the_same_result_as_a_plain_run(
     steady_file: Path, tmp_path: Path
 ) -> None:
     run = make_plan(Request("gsno", str(steady_file), track="smoke", knobs=STEPS))
-    two, one = (Machine(open_home(tmp_path / name), torch.device("cpu")) for name in ("two", "one"))
-    tried = validate_plan(run, two)
+    two_steps, one_step = (
+        Machine(open_home(tmp_path / name), torch.device("cpu")) for name in ("two", "one")
+    )
+    tried = validate_plan(run, two_steps)
     assert set(tried.scores) == {"valid"}
     assert not list((tmp_path / "two").glob("results/**/*.json"))  # a trial is no evidence
-    whole = run_plan(run, one)
-    assert run_plan(run, two).scores == whole.scores
+    whole = run_plan(run, one_step)
+    assert run_plan(run, two_steps).scores == whole.scores
     assert tried.scores["valid"] == whole.scores["valid"]
-    assert validate_plan(run, two).scores == whole.scores
+    assert validate_plan(run, two_steps).scores == whole.scores
 
 
-def test_a_repeated_point_is_answered_without_training(
+def test_a_repeated_point_is_not_trained_again(
     steady_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_here(search_on(steady_file, "model.k_s=4:8", sampler="grid"), tmp_path)
     monkeypatch.setattr("gsnobench.training.fit._step", lambda *_: pytest.fail("trained twice"))
     other = search_on(steady_file, "model.k_s=4:8", name="other", trials=6)
-    trials, _, heard = run_here(other, tmp_path)
-    assert len(trials.answered()) == 6
+    trials, _, events = run_here(other, tmp_path)
+    assert len(trials.counted()) == 6
     assert len(ranked(other, trials)) <= 2
-    assert sum("same" in one for one in heard) >= 4
+    assert sum("same" in event for event in events) >= 4
 
 
-def test_a_point_the_model_refuses_is_an_answer_and_the_sweep_goes_on(
+def test_a_point_that_the_model_refuses_counts_and_the_sweep_goes_on(
     steady_file: Path, tmp_path: Path
 ) -> None:
     search = search_on(
         steady_file, "model.k_s=4:250", sampler="grid", refit_top=1, refit_seeds=(0,)
     )
-    trials, machine, heard = run_here(search, tmp_path)
-    found = answer(search, trials, machine)
-    assert (found["trials"]["done"], found["trials"]["failed"]) == (1, 1)
-    assert any("250 modes on a mesh of 121 nodes" in one.get("reason", "") for one in heard)
-    assert found["winner"]["point"] == {"model.k_s": 4}
+    trials, machine, events = run_here(search, tmp_path)
+    result = search_result(search, trials, machine)
+    assert (result["trials"]["done"], result["trials"]["failed"]) == (1, 1)
+    reasons = [event.get("reason", "") for event in events]
+    assert any("250 modes on a mesh of 121 nodes" in reason for reason in reasons)
+    assert result["winner"]["point"] == {"model.k_s": 4}
 
 
 def test_a_pruner_ends_poor_trials_early(steady_file: Path, tmp_path: Path) -> None:
@@ -250,34 +226,32 @@ def test_a_pruner_ends_poor_trials_early(steady_file: Path, tmp_path: Path) -> N
         steady_file, rates, pruner="median", trials=6, sampler="grid", refit_top=1, refit_seeds=(0,)
     )
     trials, machine, _ = run_here(search, tmp_path)
-    poor = next(one for one in trials.answered() if one.params["train.lr"] == 0.3)
+    (poor,) = [trial for trial in trials.counted() if trial.params["train.lr"] == 0.3]
     assert (poor.state, poor.user_attrs["status"]) == (TrialState.PRUNED, "pruned")
     assert "not among the better trials" in poor.user_attrs["reason"]
-    found = answer(search, trials, machine)
-    assert (found["trials"]["done"], found["trials"]["pruned"]) == (5, 1)
-    assert found["winner"]["point"]["train.lr"] < 0.3
+    result = search_result(search, trials, machine)
+    assert (result["trials"]["done"], result["trials"]["pruned"]) == (5, 1)
+    assert result["winner"]["point"]["train.lr"] < 0.3
 
 
 def test_two_goals_end_in_a_pareto_front(steady_file: Path, tmp_path: Path) -> None:
     search = search_on(steady_file, minimise="error,parameters", trials=5)
     trials, machine, _ = run_here(search, tmp_path)
-    found = answer(search, trials, machine)
-    front = [one["values"] for one in found["pareto"]]
+    result = search_result(search, trials, machine)
+    front = [point["values"] for point in result["pareto"]]
     assert front == sorted(front)
-    assert [parameters for _, parameters in front] == sorted(
-        (parameters for _, parameters in front), reverse=True
-    )
-    assert "winner" not in found
+    parameters = [count for _, count in front]
+    assert parameters == sorted(parameters, reverse=True)
+    assert "winner" not in result and refits(search, trials) == []
     assert not list(tmp_path.glob("runs/*/result.json"))
-    assert "pareto.png" in {
-        path.name for path in write_all(search.folder(machine.home), search, trials, found)
-    }
+    files = write_all(search.folder(machine.home), search, trials, result)
+    assert "pareto.png" in {path.name for path in files}
 
 
 # ------------------------------------------------------------------------------------------- counts
 
 
-def test_the_point_of_a_dead_worker_is_asked_again_and_given_up_after_three(
+def test_the_point_of_a_dead_worker_is_tried_again_and_given_up_after_three(
     steady_file: Path, tmp_path: Path
 ) -> None:
     search = search_on(steady_file, trials=1)
@@ -286,28 +260,28 @@ def test_the_point_of_a_dead_worker_is_asked_again_and_given_up_after_three(
     trials.study.sampler = optuna.samplers.RandomSampler(seed=0)
     points = []
     for _ in range(4):
-        asked = trials.ask(1)
-        assert asked is not None
-        points.append(dict(suggest(asked.trial, search.axes, search.plan({}))))
-        asked.hold.close()  # as the kernel does when a process dies
+        opened = trials.ask(1)
+        assert opened is not None
+        points.append(dict(suggest(opened.trial, search.axes, search.plan({}))))
+        opened.signs.close()  # as the kernel does when a process dies
     assert points[0] == points[1] == points[2] != points[3]
-    states = [one.state for one in trials.all()]
+    states = [trial.state for trial in trials.all()]
     assert states == [TrialState.FAIL] * 3 + [TrialState.RUNNING]
 
 
-def test_hosts_that_share_only_a_database_ask_no_trial_too_many(
+def test_hosts_that_share_only_a_database_run_no_trial_too_many(
     steady_file: Path, tmp_path: Path
 ) -> None:
     search, url = search_on(steady_file, trials=2), f"sqlite:///{tmp_path}/study.db"
-    one, two = (open_trials(search, open_home(tmp_path / name), url) for name in ("one", "two"))
-    assert one.home != two.home
-    first, second = one.ask(2), two.ask(2)
+    here, there = (open_trials(search, open_home(tmp_path / name), url) for name in ("a", "b"))
+    assert here.home != there.home
+    first, second = here.ask(2), there.ask(2)
     assert first is not None and second is not None
-    assert one._take(2) is None  # as if it had looked before the other asked
-    two.tell(second, [0.5], {})
-    one.tell(first, [0.4], {})
-    assert two.ask(2) is None
-    assert [trial.state.name for trial in one.all()] == ["COMPLETE", "COMPLETE", "FAIL"]
+    assert here._open_trial(2) is None  # as if it had looked before the other asked
+    there.tell(second, [0.5], {})
+    here.tell(first, [0.4], {})
+    assert there.ask(2) is None
+    assert [trial.state.name for trial in here.all()] == ["COMPLETE", "COMPLETE", "FAIL"]
 
 
 def test_a_worker_on_another_host_is_missed_by_its_heartbeat(
@@ -316,16 +290,16 @@ def test_a_worker_on_another_host_is_missed_by_its_heartbeat(
     monkeypatch.setattr("gsnobench.sweep.trials.HEARTBEAT_S", 1)
     monkeypatch.setattr("gsnobench.sweep.trials.GRACE_S", 1)
     search, url = search_on(steady_file, trials=1), f"sqlite:///{tmp_path}/study.db"
-    one, two = (open_trials(search, open_home(tmp_path / name), url) for name in ("one", "two"))
-    asked = one.ask(1)
-    assert asked is not None
-    point = dict(suggest(asked.trial, search.axes, search.plan({})))
-    asked.hold.close()  # its heart stops, and its lock lies in a home that the other does not see
-    again = two.ask(1)
+    here, there = (open_trials(search, open_home(tmp_path / name), url) for name in ("a", "b"))
+    opened = here.ask(1)
+    assert opened is not None
+    point = dict(suggest(opened.trial, search.axes, search.plan({})))
+    opened.signs.close()  # no heartbeat, and its lock is in a home that the other does not see
+    again = there.ask(1)
     assert again is not None
     assert dict(suggest(again.trial, search.axes, search.plan({}))) == point
-    two.tell(again, [0.5], {})
-    assert [trial.state.name for trial in two.all()] == ["FAIL", "COMPLETE"]
+    there.tell(again, [0.5], {})
+    assert [trial.state.name for trial in there.all()] == ["FAIL", "COMPLETE"]
 
 
 def test_a_line_torn_by_a_power_cut_does_not_cost_the_study(
@@ -337,12 +311,13 @@ def test_a_line_torn_by_a_power_cut_does_not_cost_the_study(
     with journal.open("ab") as file:
         file.write(b'{"op_code": 4, "work')
     trials, _, _ = run_here(replace(search, trials=2), tmp_path)
-    assert len(trials.answered()) == 2
+    assert len(trials.counted()) == 2
 
 
 def command(file: Path, home: Path, trials: int) -> list[str]:
-    words = f"sweep --model gsno --preset paper --dataset {file} --track smoke --over model.k_s=4..32,model.k_t=1..4 --name s"
-    words += f" --trials {trials} --workers 2 --train.steps 3 --refit-top 1 --refit-seeds 0 --home {home} --json"
+    words = f"sweep --model gsno --preset paper --dataset {file} --track smoke --name s"
+    words += f" --over model.k_s=4..32,model.k_t=1..4 --trials {trials} --workers 2 --train.steps 3"
+    words += f" --refit-top 1 --refit-seeds 0 --home {home} --json"
     return [sys.executable, "-m", "gsnobench", *words.split()]
 
 
@@ -379,9 +354,9 @@ def test_a_killed_worker_loses_and_doubles_nothing_and_the_command_goes_on(
     storage = open_trials(
         search_on(steady_file, "model.k_s=4..32,model.k_t=1..4"), open_home(tmp_path), ""
     )
-    states = [one.state.name for one in storage.all()]
+    states = [trial.state.name for trial in storage.all()]
     assert (states.count("COMPLETE"), states.count("FAIL"), len(states)) == (6, 1, 7)
-    again = next(one for one in storage.all() if "after" in one.user_attrs)
+    (again,) = [trial for trial in storage.all() if "after" in trial.user_attrs]
     assert again.state == TrialState.COMPLETE
 
 
@@ -419,17 +394,8 @@ def test_a_killed_worker_loses_and_doubles_nothing_and_the_command_goes_on(
 def test_mistakes_are_one_line(
     words: str, part: str, steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fixed = [
-        "--model",
-        "gsno",
-        "--dataset",
-        str(steady_file),
-        "--track",
-        "smoke",
-        "--home",
-        str(tmp_path),
-    ]
-    line = the_mistake(call_here(capsys, "sweep", *fixed, *words.split()))
+    fixed = f"--model gsno --dataset {steady_file} --track smoke --home {tmp_path}"
+    line = the_mistake(call_here(capsys, "sweep", *fixed.split(), *words.split()))
     assert part in line
     assert "secret" not in line
 
@@ -438,17 +404,8 @@ def test_the_name_of_another_search_is_refused(
     steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     open_trials(search_on(steady_file), open_home(tmp_path), "")
-    fixed = [
-        "--dataset",
-        str(steady_file),
-        "--track",
-        "smoke",
-        "--home",
-        str(tmp_path),
-        "--name",
-        "s",
-    ]
-    line = the_mistake(call_here(capsys, "sweep", "--model", "deeponet", *fixed))
+    fixed = f"--dataset {steady_file} --track smoke --home {tmp_path} --name s"
+    line = the_mistake(call_here(capsys, "sweep", "--model", "deeponet", *fixed.split()))
     assert "sweep s: holds another search (" in line
     assert "model" in line
 

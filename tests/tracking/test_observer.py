@@ -22,10 +22,11 @@ from mlflow.entities import Run
 
 from gsnobench.cli.ui import serve
 from gsnobench.errors import RunError
+from gsnobench.files import lock
 from gsnobench.records import RunResult, RunSpec
 from gsnobench.tracking import observer as tracking
 from gsnobench.tracking.address import Address
-from gsnobench.tracking.spool import held, read, spools
+from gsnobench.tracking.spool import read, spools
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +46,7 @@ def no_mirror(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv(tracking.WAIT_VARIABLE, "0")
     address = Address.of(home)
     assert address is not None
-    with held(address.home / "spool" / f".mirror-{address.id}.lock", patience=30) as is_ours:
+    with lock(address.home / "spool" / f".mirror-{address.id}.lock", patience=30) as is_ours:
         assert is_ours
         yield
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gsnobench.files import is_locked
 from gsnobench.tracking.spool import (
-    held,
-    is_live,
     is_mirrored,
     mark_mirrored,
     open_writer,
@@ -37,7 +36,7 @@ def begin(home: Path, run: str = "abc") -> Path:
 def test_points_are_named_by_phase_and_step_by_epoch(tmp_path: Path) -> None:
     spool = read(begin(tmp_path))
     assert spool is not None
-    assert {place: point.value for place, point in spool.points.items()} == {
+    assert {step: point.value for step, point in spool.points.items()} == {
         ("fit/loss", 1): 1.0,
         ("fit/valid", 1): 0.5,
         ("fit/loss", 2): 0.5,
@@ -79,11 +78,11 @@ def test_an_epoch_repeated_after_a_resume_counts_once(tmp_path: Path) -> None:
 
 def test_a_spool_is_live_while_its_writer_is_open(tmp_path: Path) -> None:
     writer = open_writer(tmp_path, "abc")
-    assert is_live(writer.path)
+    assert is_locked(writer.path)
     with pytest.raises(BlockingIOError):
         open_writer(tmp_path, "abc")
     writer.close()
-    assert not is_live(writer.path)
+    assert not is_locked(writer.path)
 
 
 def test_growth_makes_a_mirrored_spool_unmirrored(tmp_path: Path) -> None:
@@ -111,11 +110,6 @@ def test_a_finished_spool_makes_room_and_is_kept_unless_it_is_mirrored(tmp_path:
     assert [path.name for path in spools(tmp_path)] == ["abc.jsonl"]
     finish()
     assert [path.name for path in spools(tmp_path)] == ["abc.jsonl", "abc.one.jsonl"]
-
-
-def test_a_lock_has_one_holder(tmp_path: Path) -> None:
-    with held(tmp_path / "lock") as first, held(tmp_path / "lock") as second:
-        assert (first, second) == (True, False)
 
 
 def test_what_is_mirrored_is_not_read_again_unless_it_changes(
