@@ -26,7 +26,7 @@ from gsnobench.boards.tables import records, to_json
 from gsnobench.errors import RunError
 from gsnobench.files import digest, lock
 from gsnobench.tracking.address import Address, bounded_requests
-from gsnobench.tracking.observer import Target, client_of, experiment_id
+from gsnobench.tracking.mirror import StoredRun, client_of, experiment_id
 from gsnobench.tracking.spool import TEXT, Point, beginning
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def publish(
                 and type(error).__module__.partition(".")[0] not in STORES
             ):
                 raise  # our own bug is no trouble of the store
-            told = f"{address.label}: cannot take the leaderboards ({address.told(error)}); mend it and publish again"
+            told = f"{address.label}: cannot take the leaderboards ({address.error_line(error)}); mend it and publish again"
             raise RunError(told) from error
     return done
 
@@ -210,10 +210,10 @@ def _write_row(client: MlflowClient, place: str, content: Content, when: int) ->
 
 def _new_run(
     client: MlflowClient, place: str, name: str, tags: Mapping[str, str], when: int
-) -> Target:
+) -> StoredRun:
     said = {**tags, "mlflow.source.name": "gsnobench leaderboard publish"}
     run = client.create_run(place, start_time=when, tags=said, run_name=name)
-    return Target(client, run.info.run_id, set())
+    return StoredRun(client, run.info.run_id, set())
 
 
 # -------------------------------------------------------------------------------------- LEADERBOARD

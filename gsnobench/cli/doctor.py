@@ -14,7 +14,7 @@ from typing import Any
 
 import gsnobench
 from gsnobench.plugins import listed
-from gsnobench.tracking import observer as tracking
+from gsnobench.tracking import mirror
 from gsnobench.tracking.address import Address
 from gsnobench.tracking.spool import is_live, is_mirrored, read, spools
 
@@ -61,7 +61,7 @@ def report(home: Path) -> dict[str, Any]:
 
 def replay(home: Path) -> dict[str, Any]:
     """Bring to the tracking store what it missed."""
-    return tracking.replay(home)
+    return mirror.replay(home)
 
 
 def clean(home: Path) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _store(home: Path) -> dict[str, Any]:
     address = Address.of(home)
     if address is None:
         return {"address": "none", "state": "turned off"}
-    trouble = tracking.trouble_of(address)
+    trouble = mirror.trouble_of(address)
     return {
         "address": address.label,
         "state": "answers" if trouble is None else f"does not answer: {trouble}",

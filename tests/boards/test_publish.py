@@ -19,7 +19,7 @@ from gsnobench.boards.publish import DIGEST, KIND, NAME, NOTE, Shown, publish
 from gsnobench.errors import RunError
 from gsnobench.records import RunResult
 from gsnobench.tracking.address import Address
-from gsnobench.tracking.observer import Target
+from gsnobench.tracking.mirror import StoredRun
 
 HOSTILE = "<script>alert(1)</script>\"'/..\\"
 EXPERIMENT = "gsnobench/laptop/darcy"
@@ -212,9 +212,9 @@ def test_a_run_of_training_is_left_alone(evidence: Path, home: Path) -> None:
 def test_what_was_cut_in_the_middle_is_mended_by_publishing_again(
     evidence: Path, home: Path, monkeypatch: pytest.MonkeyPatch, calls: int
 ) -> None:
-    kept, states = Target.set_state, []
+    kept, states = StoredRun.set_state, []
 
-    def cut(self: Target, state: str, when: int, tags: Mapping[str, str] | None = None) -> None:
+    def cut(self: StoredRun, state: str, when: int, tags: Mapping[str, str] | None = None) -> None:
         states.append(state)
         if len(states) == calls:
             # nothing in our code catches it, so the store is as after a kill
@@ -222,7 +222,7 @@ def test_what_was_cut_in_the_middle_is_mended_by_publishing_again(
         kept(self, state, when, tags)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Target, "set_state", cut)
+        patched.setattr(StoredRun, "set_state", cut)
         with pytest.raises(KeyboardInterrupt):
             put(evidence, home)
     (shown,) = put(evidence, home)
