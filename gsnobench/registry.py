@@ -36,6 +36,7 @@ class Registry:
     steps: Mapping[str, Any] = field(default_factory=dict)  # track -> task -> row -> phase -> n
     pairs: Mapping[str, Any] = field(default_factory=dict)  # task -> row -> dotted knob -> value
     floors: tuple[str, ...] = ()  # models that every run is shown beside
+    reference_row: str = ""  # run times on a board are relative to this row
 
     def track(self, name: str) -> Track:
         """A track by name."""
@@ -92,6 +93,7 @@ def read_registry(path: Path | None = None) -> Registry:
         steps=body.get("steps", {}),
         pairs=body.get("pair", {}),
         floors=tuple(body.get("floors", ())),
+        reference_row=body.get("reference_row", ""),
     )
 
 

@@ -25,9 +25,9 @@ from gsnobench.errors import RunError
 from gsnobench.tracking.address import Address
 
 if TYPE_CHECKING:  # statistics take seconds to import, and the server starts meanwhile
-    from gsnobench.boards.publish import Shown
+    from gsnobench.boards.publish import StoredBoard
 
-    Publisher = Callable[[Callable[[Shown], None]], None]
+    Publisher = Callable[[Callable[[StoredBoard], None]], None]
 
 HEADLINE = "metrics.`test/headline/rel_l2`"
 # else a first visit meets MLflow's pages for language models
@@ -96,7 +96,7 @@ def _publisher(evidence: Sequence[Path], address: Address) -> Publisher:
     for problem in problems:
         log.warning("skipped %s", problem)
 
-    def write(report: Callable[[Shown], None]) -> None:
+    def write(report: Callable[[StoredBoard], None]) -> None:
         try:
             publish(tracks, address, report)
         except RunError as error:  # the runs can be browsed without the boards

@@ -20,7 +20,7 @@ from gsnobench.home import open_home
 from gsnobench.tracking.address import Address
 
 if TYPE_CHECKING:  # takes seconds to import: a build with nothing new does without
-    from gsnobench.boards.board import Track
+    from gsnobench.boards.board import BoardTrack
 
 Format = Literal["text", "markdown", "csv", "json", "latex", "parquet"]
 
@@ -112,7 +112,7 @@ def _put(text: str, out: Path | None) -> None:
         write_text(out, text)
 
 
-def _print_track(track: Track, task: str) -> None:
+def _print_track(track: BoardTrack, task: str) -> None:
     from gsnobench.boards import terminal
 
     if not task:
