@@ -22,6 +22,14 @@ COMPUTED_INPUTS = (
     "features and without."
 )
 COMPUTED_INPUTS_HEADER = ("row", "as it is", "seeds", "with features", "seeds", "ratio")
+# heading with its unit -> name of the cost
+COST_COLUMNS = {
+    "parameters": "parameters",
+    "prepare s": "prepare_s",
+    "train CPU-s": "train_cpu_s",
+    "ms a sample": "inference_s",
+    "peak MB": "peak_mb",
+}
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -84,7 +92,7 @@ def promotion(board: Board) -> str:
 
 
 def costs(row: Row) -> Mapping[str, str]:
-    """Costs with their units in the name; preparation, training and inference apart."""
+    """The columns COST_COLUMNS: preparation, training and inference apart."""
     return {
         "parameters": count(row.cost("parameters")),
         "prepare s": number(row.cost("prepare_s")),

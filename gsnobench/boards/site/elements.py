@@ -12,15 +12,7 @@ from gsnobench.boards.plots.style import Figure
 from gsnobench.boards.site.html import Html, tag, text
 
 SITE_TITLE = "gsnobench leaderboards"
-# heading -> name of the cost
-COST_COLUMNS = {
-    "parameters": "parameters",
-    "prepare s": "prepare_s",
-    "train CPU-s": "train_cpu_s",
-    "ms a sample": "inference_s",
-    "peak MB": "peak_mb",
-}
-MEASURED = ("error", "95 % over seeds", "seeds", "raw", "published", *COST_COLUMNS)
+MEASURED = ("error", "95 % over seeds", "seeds", "raw", "published", *wording.COST_COLUMNS)
 KINDS = {"floor": "floors", "variant": "variants"}  # that a reader can hide
 
 Podium = tuple[float, float]  # best and second best error
@@ -171,7 +163,7 @@ def measured_cells(row: Row, podium: Podium) -> Iterator[Html]:
     yield cell(wording.number(row.raw), row.raw)
     yield cell(wording.number(row.published), row.published)
     shown = wording.costs(row)
-    yield from (cell(shown[name], row.cost(cost)) for name, cost in COST_COLUMNS.items())
+    yield from (cell(shown[name], row.cost(cost)) for name, cost in wording.COST_COLUMNS.items())
 
 
 def notes_cell(row: Row) -> Html:
