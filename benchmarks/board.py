@@ -1,9 +1,8 @@
-"""Boards from many results: time and memory of `leaderboard build`, and of a second build with
-nothing new.
+"""Time and memory of `leaderboard build` with many results, and of a second build.
 
     python benchmarks/board.py [--files 20000] [--json FILE]
 
-Made-up results of about 20 kB each: 12 tasks, 14 rows, as many seeds as it takes. Each build is a
+Made-up results of about 20 kB each: 12 tasks, 14 rows, as many seeds as are needed. Each build is a
 process of its own.
 """
 
@@ -31,14 +30,11 @@ def result(task: int, row: int, seed: int) -> RunResult:
     """One finished run; its curve fills it up to the size of a real one."""
     draw = np.random.default_rng([task, row, seed])
     sizes = {"train": 128, "valid": 32, "test": SAMPLES, "test_ood": 0}
-    names = {
-        "task": f"task{task}@5-{FRAMES}",
-        "track": "laptop",
-        "model": f"model{row}",
-        "preset": "compact",
-    }
     spec = RunSpec(
-        **names,
+        task=f"task{task}@5-{FRAMES}",
+        track="laptop",
+        model=f"model{row}",
+        preset="compact",
         version=1,
         resolution=450,
         sizes=sizes,
@@ -52,10 +48,8 @@ def result(task: int, row: int, seed: int) -> RunResult:
         seed=seed,
     )
     errors = np.round(0.02 * (1 + row) * np.exp(0.3 * draw.normal(size=SAMPLES)), 6)
-    scores = {
-        "u": {"rel_l2": errors.mean(), "rel_l2_raw": errors.mean()},
-        "headline": {"rel_l2": errors.mean()},
-    }
+    mean = errors.mean()
+    scores = {"u": {"rel_l2": mean, "rel_l2_raw": mean}, "headline": {"rel_l2": mean}}
     curve = [
         {"phase": "fit", "epoch": n, "step": 32 * n, "loss": draw.random(), "valid": draw.random()}
         for n in range(150)
@@ -82,45 +76,35 @@ def result(task: int, row: int, seed: int) -> RunResult:
 
 def write_results(root: Path, files: int) -> None:
     for number in range(files):
-        seed, place = divmod(number, TASKS * ROWS)
-        one = result(place // ROWS, place % ROWS, seed)
-        path = evidence_path(root, one.spec)
+        seed, cell = divmod(number, TASKS * ROWS)
+        made = result(cell // ROWS, cell % ROWS, seed)
+        path = evidence_path(root, made.spec)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(one.to_json())  # not `save`: its sync to disk is not what is measured
+        path.write_text(made.to_json())  # not `save`: its sync to disk is not what is measured
 
 
 def measure(root: Path, out: Path) -> dict[str, float]:
     """Wall and CPU seconds of one build, and the peak memory of all its processes together."""
-    command = [
-        sys.executable,
-        "-m",
-        "gsnobench",
-        "leaderboard",
-        "build",
-        "--results",
-        str(root),
-        "--out",
-        str(out),
-    ]
+    command = [sys.executable, "-m", "gsnobench", "leaderboard", "build"]
+    command += ["--results", str(root), "--out", str(out)]
     before, started, peak = os.times(), time.perf_counter(), 0
     process = psutil.Popen(command, stdout=subprocess.DEVNULL)
     while process.poll() is None:
         peak = max(peak, _resident(process))
         time.sleep(0.05)
     assert process.returncode == 0, f"the build ended with {process.returncode}"
-    after = os.times()
-    spent = (
-        after.children_user + after.children_system - before.children_user - before.children_system
-    )
-    return {"wall_s": time.perf_counter() - started, "cpu_s": spent, "peak_mb": peak / 2**20}
+    wall, after = time.perf_counter() - started, os.times()
+    user = after.children_user - before.children_user
+    system = after.children_system - before.children_system
+    return {"wall_s": wall, "cpu_s": user + system, "peak_mb": peak / 2**20}
 
 
 def _resident(process: psutil.Popen) -> int:
     """Memory of a process and of all that it started, pages that they share counted in each."""
     total = 0
     with suppress(psutil.NoSuchProcess):  # one may end while we look
-        for one in (process, *process.children(recursive=True)):
-            total += one.memory_info().rss
+        for member in (process, *process.children(recursive=True)):
+            total += member.memory_info().rss
     return total
 
 
@@ -135,12 +119,8 @@ def main() -> None:
         root, out = Path(name) / "results", Path(name) / "boards"
         write_results(root, chosen.files)
         size = sum(path.stat().st_size for path in root.rglob("*.json")) / chosen.files
-        table = {
-            "files": chosen.files,
-            "bytes_a_file": size,
-            "first": measure(root, out),
-            "second": measure(root, out),
-        }
+        table = {"files": chosen.files, "bytes_per_file": size}
+        table |= {"first": measure(root, out), "second": measure(root, out)}
     print(json.dumps(table, indent=1))
     if chosen.json is not None:
         chosen.json.write_text(json.dumps(table, indent=1) + "\n")

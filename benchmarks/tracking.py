@@ -1,11 +1,10 @@
-"""What a record costs the training: wall milliseconds of the epoch hook, with a real store and a
-mirror at work.
+"""The cost of tracking: milliseconds of the epoch hook, with a real store and a mirror at work.
 
     python benchmarks/tracking.py [--epochs 500]
 
-The store is the default one (SQLite in a home of its own), or GSNOBENCH_TRACKING_URI. Bar: 20 ms an
-epoch. Also printed: how long the mirror needs for the whole run afterwards, which training does not
-wait for.
+The store is the default one (SQLite in a temporary home), or GSNOBENCH_TRACKING_URI. Limit: 20 ms
+per epoch. Also printed: how long the mirror needs for the whole run afterwards; training does not
+wait for it.
 """
 
 from __future__ import annotations
@@ -20,8 +19,10 @@ from pathlib import Path
 
 from gsnobench.records import RunResult
 from gsnobench.runs.plan import Request, make_plan
-from gsnobench.tracking import observer as tracking
+from gsnobench.tracking import observer
 from gsnobench.tracking.spool import is_mirrored, spools
+
+SCORES = {"loss": 0.1, "valid": 0.1, "lr": 1e-3}
 
 
 def main() -> None:
@@ -35,24 +36,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "runs" / spec.short
         folder.mkdir(parents=True)
-        tracking.gsnobench_run_started(spec, folder, {})
+        observer.gsnobench_run_started(spec, folder, {})
         costs = []
         for epoch in range(chosen.epochs):
             started = time.perf_counter()
-            tracking.gsnobench_epoch_ended(
-                spec, "fit", epoch, {"loss": 0.1, "valid": 0.1, "lr": 1e-3}
-            )
+            observer.gsnobench_epoch_ended(spec, "fit", epoch, SCORES)
             costs.append(1000 * (time.perf_counter() - started))
             time.sleep(0.01)  # an epoch, in which the mirror works
         finished = time.perf_counter()
-        tracking.gsnobench_run_finished(RunResult(spec, "failed", "nothing was trained"), folder)
+        observer.gsnobench_run_finished(RunResult(spec, "failed", "nothing was trained"), folder)
         while not all(is_mirrored(path) for path in spools(Path(name))):
             time.sleep(0.1)
-        table = {
-            "median_ms": statistics.median(costs),
-            "largest_ms": max(costs),
-            "mirror_s": time.perf_counter() - finished,
-        }
+        table = {"median_ms": statistics.median(costs), "largest_ms": max(costs)}
+        table["mirror_s"] = time.perf_counter() - finished
     print(json.dumps({key: round(value, 3) for key, value in table.items()}))
 
 

@@ -1,20 +1,18 @@
-"""Results -> boards: grouped by question, one row a setting, ranked; what asks another question
-never shares a table.
-"""
+"""Results -> boards: what shares a table, which setting is a row, who is ranked above whom."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gsnobench.boards.board import Board, Promotion, Row, Track, safe_name
+from gsnobench.boards.board import Board, BoardTrack, Promotion, Row, safe_name
 from gsnobench.boards.evidence import Entry, Evidence
-from gsnobench.boards.paper import Published
+from gsnobench.boards.paper import PaperNumbers
 from gsnobench.boards.statistics import (
     LEVEL,
     Comparison,
@@ -28,55 +26,57 @@ from gsnobench.data import Array
 from gsnobench.files import digest
 from gsnobench.records import Status
 
+NO_PLACE = 9.0  # sorts rows without any error behind all others
 
-def make_tracks(evidence: Evidence, floors: Iterable[str], published: Published) -> list[Track]:
+
+@dataclass(frozen=True)
+class Declared:
+    """What the registry and the paper say of the rows of any board."""
+
+    floors: frozenset[str]  # names of models
+    reference_row: str
+    paper: PaperNumbers
+
+
+def make_tracks(
+    evidence: Evidence, *, floors: Iterable[str], reference_row: str, paper: PaperNumbers
+) -> list[BoardTrack]:
     """All tracks of the evidence, by name."""
-    groups: dict[str, list[Entry]] = defaultdict(list)
+    declared = Declared(frozenset(floors), reference_row, paper)
+    by_track: dict[str, list[Entry]] = defaultdict(list)
     for entry in evidence.entries:
         if entry.status != "pruned":
-            groups[entry.spec.track].append(entry)
-    return [
-        _track(name, entries, frozenset(floors), published)
-        for name, entries in sorted(groups.items())
-    ]
+            by_track[entry.spec.track].append(entry)
+    return [_track(name, entries, declared) for name, entries in sorted(by_track.items())]
 
 
 # ------------------------------------------------------------------------------------------- boards
 
 
-def _track(
-    name: str, entries: Sequence[Entry], floors: frozenset[str], published: Published
-) -> Track:
+def _track(name: str, entries: Sequence[Entry], declared: Declared) -> BoardTrack:
     groups: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
-        groups[_question(entry)].append(entry)
+        groups[_board_key(entry)].append(entry)
     slugs = _slugs(groups)
-    boards = [_board(slugs[key], group, floors, published) for key, group in groups.items()]
+    boards = [_board(slugs[key], group, declared) for key, group in groups.items()]
     boards.sort(key=lambda board: board.slug)
-    return Track(name, tuple(boards), _row_order(boards), _wins(boards), _comparison(boards))
+    return BoardTrack(name, tuple(boards), _row_order(boards), _wins(boards), _comparison(boards))
 
 
-def _question(entry: Entry) -> str:
-    """What two results must have in common to stand on one board."""
+def _board_key(entry: Entry) -> str:
+    """Equal for two results that may appear on one board."""
     spec = entry.spec
-    parts = [
-        spec.task,
-        spec.version,
-        spec.resolution,
-        dict(spec.sizes),
-        dict(spec.data),
-        spec.data_seed,
-        spec.source,
-    ]
-    # a refusal opened no data, so that it has no origin: it goes with the plugin's own
-    return json.dumps(
-        [*parts, entry.data.get("origin", "file" if spec.source else "generated")], sort_keys=True
-    )
+    data = [dict(spec.sizes), dict(spec.data), spec.data_seed, spec.source]
+    # a refusal opened no data, so it has no origin and goes with the plugin's own
+    origin = entry.data.get("origin", "file" if spec.source else "generated")
+    parts = [spec.task, spec.version, spec.resolution, *data, origin]
+    return json.dumps(parts, sort_keys=True)
 
 
 def _slugs(groups: Mapping[str, Sequence[Entry]]) -> dict[str, str]:
-    """A name a board: the task's for its newest and fullest one, with a few letters of the question
-    for the others.
+    """Key -> name of a board: the task's own for its newest and fullest board.
+
+    The other boards of the task have a few letters of their key behind it.
     """
     by_task: dict[str, list[str]] = defaultdict(list)
     for key, group in groups.items():
@@ -84,37 +84,20 @@ def _slugs(groups: Mapping[str, Sequence[Entry]]) -> dict[str, str]:
     slugs = {}
     for task, keys in by_task.items():
         keys.sort(key=lambda key: (-groups[key][0].spec.version, -len(groups[key]), key))
-        for place, key in enumerate(keys):
-            slugs[key] = safe_name(task) if place == 0 else f"{safe_name(task)}-{digest(key)[:6]}"
+        for number, key in enumerate(keys):
+            suffix = f"-{digest(key)[:6]}" if number else ""
+            slugs[key] = f"{safe_name(task)}{suffix}"
     return slugs
 
 
-def _code(entry: Entry) -> tuple[str, bool]:
-    """What a revision counts: changes of a model, or of it and the features."""
-    return entry.spec.model, entry.spec.has_features
-
-
-def _board(
-    slug: str, entries: Sequence[Entry], floors: frozenset[str], published: Published
-) -> Board:
+def _board(slug: str, entries: Sequence[Entry], declared: Declared) -> Board:
     spec = entries[0].spec
-    newest: dict[tuple[str, bool], int] = {}
-    for entry in entries:
-        newest[_code(entry)] = max(entry.spec.revision, newest.get(_code(entry), 0))
-    current = [one for one in entries if one.spec.revision == newest[_code(one)]]
-    by_row: dict[str, list[Entry]] = defaultdict(list)
-    for entry in current:
-        by_row[entry.spec.row].append(entry)
-    known = published.scores(spec.task)
-    rows = [
-        row for name, group in sorted(by_row.items()) for row in _rows(name, group, floors, known)
-    ]
-    origins = Counter(one.data["origin"] for one in current if "origin" in one.data)
-    compared, p_values = _ranked([row for row in rows if row.seeds and not row.is_variant])
-    variants = sorted(
-        (row for row in rows if row.seeds and row.is_variant), key=lambda row: (row.error, row.name)
-    )
-    blank = sorted((row for row in rows if not row.seeds), key=lambda row: (row.state, row.name))
+    current = _of_newest_revision(entries)
+    rows = _board_rows(current, declared)
+    ranked, p_values = _ranked([row for row in rows if row.seeds and not row.is_variant])
+    variants = [row for row in rows if row.seeds and row.is_variant]
+    blank = [row for row in rows if not row.seeds]
+    origins = Counter(entry.data["origin"] for entry in current if "origin" in entry.data)
     return Board(
         track=spec.track,
         task=spec.task,
@@ -124,21 +107,51 @@ def _board(
         sizes=spec.sizes,
         data_seed=spec.data_seed,
         slug=slug,
-        rows=(*compared, *variants, *blank),
+        rows=(
+            *ranked,
+            *sorted(variants, key=lambda row: (row.error, row.name)),
+            *sorted(blank, key=lambda row: (row.state, row.name)),
+        ),
         p_values=p_values,
-        promotion=_promotion(compared, p_values),
+        promotion=_promotion(ranked, p_values),
         outdated=len(entries) - len(current),
     )
 
 
+def _of_newest_revision(entries: Sequence[Entry]) -> list[Entry]:
+    """Without results of older code; rows with computed inputs count changes of those too."""
+    newest: dict[tuple[str, bool], int] = {}
+    for entry in entries:
+        code = entry.spec.model, entry.spec.has_features
+        newest[code] = max(entry.spec.revision, newest.get(code, 0))
+    return [
+        entry
+        for entry in entries
+        if entry.spec.revision == newest[entry.spec.model, entry.spec.has_features]
+    ]
+
+
+# --------------------------------------------------------------------------------------------- rows
+
+
+def _board_rows(entries: Sequence[Entry], declared: Declared) -> list[Row]:
+    by_name: dict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        by_name[entry.spec.row].append(entry)
+    published = declared.paper.scores(entries[0].spec.task)
+    return [
+        row
+        for name, group in sorted(by_name.items())
+        for row in _rows(name, group, declared, published)
+    ]
+
+
 def _rows(
-    name: str, entries: Sequence[Entry], floors: frozenset[str], known: Mapping[str, float]
+    name: str, entries: Sequence[Entry], declared: Declared, published: Mapping[str, float]
 ) -> list[Row]:
-    """A row, and one more for every other setting of its knobs: seeds of different settings are not
-    averaged.
-    """
+    """A row, and one per other setting of its knobs: seeds of two settings are not averaged."""
     groups: dict[str, list[Entry]] = defaultdict(list)
-    for entry in sorted(entries, key=lambda one: (one.spec.seed, one.key)):
+    for entry in sorted(entries, key=lambda entry: (entry.spec.seed, entry.key)):
         groups[json.dumps(_settings(entry), sort_keys=True)].append(entry)
     settings = {key: _settings(group[0]) for key, group in groups.items()}
     main = min(
@@ -147,24 +160,26 @@ def _rows(
     )
     rows = []
     for key, group in groups.items():
+        spec = group[0].spec
         differing = _differing(settings[main], settings[key])
         label = ", ".join(f"{knob}={settings[key].get(knob)}" for knob in differing)
         state, reason = _state(group)
-        rows.append(
-            Row(
-                name=f"{name} [{label}]" if label else name,
-                entries=tuple(group),
-                state=state,
-                reason=reason,
-                is_floor=group[0].spec.model in floors,
-                is_variant=key != main,
-                published=None if group[0].spec.has_features else known.get(group[0].spec.model),
-            )
+        row = Row(
+            name=f"{name} [{label}]" if label else name,
+            entries=tuple(group),
+            state=state,
+            reason=reason,
+            is_floor=spec.model in declared.floors,
+            is_reference=name == declared.reference_row and key == main,
+            is_variant=key != main,
+            published=None if spec.has_features else published.get(spec.model),
         )
+        rows.append(row)
     return rows
 
 
 def _settings(entry: Entry) -> dict[str, Any]:
+    """Everything that was chosen for a run, as dotted knobs."""
     spec = entry.spec
     sections = {
         "model": spec.model_params,
@@ -179,46 +194,45 @@ def _settings(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    return sorted(knob for knob in {*one, *other} if one.get(knob) != other.get(knob))
+def _differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    return sorted(knob for knob in {*first, *second} if first.get(knob) != second.get(knob))
 
 
-def _distance(one: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> int:
-    """Knobs that differ, over all other settings: least for the one that a study varied one knob at
-    a time from.
-    """
-    return sum(len(_differing(one, other)) for other in others)
+def _distance(setting: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> int:
+    """Knobs that differ, summed over all settings: least for the centre of a one-knob study."""
+    return sum(len(_differing(setting, other)) for other in others)
 
 
 def _state(entries: Sequence[Entry]) -> tuple[Status, str]:
-    """The state of a row: done if any seed is; the others are told of."""
-    lost = [one for one in entries if one.status != "done"]
+    """State and reason of a row: done if any seed is, with what became of the others."""
+    lost = [entry for entry in entries if entry.status != "done"]
     if not lost:
         return "done", ""
-    told = "; ".join(sorted({f"{one.status}: {one.reason}" for one in lost}))
-    if len(lost) < len(entries):
-        return "done", f"{len(lost)} of {len(entries)} seeds {told}"
-    return lost[0].status, lost[0].reason
+    if len(lost) == len(entries):
+        return lost[0].status, lost[0].reason
+    reasons = sorted({f"{entry.status}: {entry.reason}" for entry in lost})
+    return "done", f"{len(lost)} of {len(entries)} seeds {'; '.join(reasons)}"
 
 
 def _ranked(rows: Sequence[Row]) -> tuple[list[Row], Array]:
+    """Rows by their error with rank and needs, and the p-values of all pairs, (R, R)."""
     ordered = sorted(rows, key=lambda row: (row.error, row.name))
     if not ordered:
         return [], np.ones((0, 0))
     scores = [row.scores for row in ordered]
     p_values = separation(scores)
-    places = dict(zip([row.name for row in ordered], ranks(scores, p_values), strict=True))
     pairs = len(ordered) * (len(ordered) - 1) // 2
     ranked = []
-    for place, row in enumerate(ordered):
+    for index, (row, rank) in enumerate(zip(ordered, ranks(scores, p_values), strict=True)):
         # a closed form lacks no seed
-        is_open = place > 0 and not row.is_exact and p_values[place, place - 1] >= LEVEL
-        needs = _needs(scores[place], scores[place - 1], pairs) if is_open else ""
-        ranked.append(replace(row, rank=places[row.name], needs=needs))
+        is_open = index > 0 and not row.is_exact and p_values[index, index - 1] >= LEVEL
+        needs = _needs(scores[index], scores[index - 1], pairs) if is_open else ""
+        ranked.append(replace(row, rank=rank, needs=needs))
     return ranked, p_values
 
 
 def _needs(row: Scores, above: Scores, pairs: int) -> str:
+    """What would separate a row from the one above it."""
     missing = seeds_needed(row, above, pairs)
     if missing is None:
         return "more test samples"
@@ -226,10 +240,11 @@ def _needs(row: Scores, above: Scores, pairs: int) -> str:
 
 
 def _promotion(ranked: Sequence[Row], p_values: Array) -> Promotion | None:
-    best_of: dict[str, int] = {}
-    for place, row in enumerate(ranked):
+    """None where fewer than two models have an error."""
+    best_of: dict[str, int] = {}  # model -> index of its best row
+    for index, row in enumerate(ranked):
         if not row.is_floor:
-            best_of.setdefault(row.model, place)
+            best_of.setdefault(row.model, index)
     if len(best_of) < 2:
         return None
     first, second = list(best_of.values())[:2]
@@ -242,45 +257,42 @@ def _promotion(ranked: Sequence[Row], p_values: Array) -> Promotion | None:
 
 
 def _main_boards(boards: Sequence[Board]) -> list[Board]:
-    """One board a task: the one that bears the task's own name."""
+    """One board per task: the one that has the task's own name."""
     return [board for board in boards if board.slug == safe_name(board.task)]
 
 
 def _row_order(boards: Sequence[Board]) -> tuple[str, ...]:
-    """All rows by their mean place, as a share of the board's length; rows without any place come
-    last.
-    """
+    """All rows by their mean place, each as a share of the board's length."""
     places: dict[str, list[float]] = defaultdict(list)
     for board in boards:
         for row in board.rows:
             if not row.is_variant:
                 places[row.name] += []
-        for place, row in enumerate(board.compared):
-            places[row.name].append(place / max(len(board.compared) - 1, 1))
-    return tuple(
-        sorted(
-            places, key=lambda name: (float(np.mean(places[name])) if places[name] else 9.0, name)
-        )
-    )
+        for index, row in enumerate(board.compared):
+            places[row.name].append(index / max(len(board.compared) - 1, 1))
+    means = {
+        name: float(np.mean(shares)) if shares else NO_PLACE for name, shares in places.items()
+    }
+    return tuple(sorted(means, key=lambda name: (means[name], name)))
 
 
 def _wins(boards: Sequence[Board]) -> dict[tuple[str, str], tuple[int, int]]:
+    """(row, other) -> tasks on which the row is significantly better, tasks that both have."""
     won: Counter[tuple[str, str]] = Counter()
     both: Counter[tuple[str, str]] = Counter()
     for board in _main_boards(boards):
         names = [row.name for row in board.compared]
-        for one, name in enumerate(names):
-            for other, rival in enumerate(names):
-                if one != other:
+        for first, name in enumerate(names):
+            for second, rival in enumerate(names):
+                if first != second:
+                    is_separated = bool(board.p_values[first, second] < LEVEL)
                     both[name, rival] += 1
-                    won[name, rival] += one < other and bool(board.p_values[one, other] < LEVEL)
+                    won[name, rival] += first < second and is_separated
     return {pair: (won[pair], both[pair]) for pair in both}
 
 
 def _comparison(boards: Sequence[Board]) -> Comparison | None:
-    """Rows that every task with two of them has an error for; tasks that only floors have tried say
-    nothing here.
-    """
+    """Mean ranks of the rows that have an error on every task that two models were run on."""
     tried = [
         board
         for board in _main_boards(boards)
@@ -288,10 +300,7 @@ def _comparison(boards: Sequence[Board]) -> Comparison | None:
     ]
     if not tried:
         return None
-    common = set.intersection(*({row.name for row in board.compared} for board in tried))
-    names = sorted(common)
     errors = [{row.name: row.error for row in board.compared} for board in tried]
-    table = np.array(
-        [[errors[task][name] for task in range(len(tried))] for name in names]
-    ).reshape(len(names), len(tried))
-    return across(table, names)
+    names = sorted(set.intersection(*map(set, errors)))
+    table = np.array([[by_name[name] for by_name in errors] for name in names])
+    return across(table.reshape(len(names), len(tried)), names)

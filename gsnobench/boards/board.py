@@ -1,4 +1,4 @@
-"""A board and its rows: all that any view shows, each number with one way to ask for it."""
+"""A track, its boards and their rows: all that any view shows, each number computed once."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ COSTS = ("parameters", "prepare_s", "train_cpu_s", "inference_s", "peak_mb")
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One model@preset on a board: its runs, and what they amount to."""
+    """One model@preset on a board: its runs, and the numbers that follow from them."""
 
-    name: str  # gsno@plus, or with the knobs that make it a variant: gsno@plus [model.k_s=16]
+    name: str  # model@preset, or with the knobs of a variant: model@preset [model.width=16]
     entries: tuple[Entry, ...]  # by seed; results that can be compared with one another
     state: Status
     reason: str  # why it has no error, or what became of the seeds that have none
     is_floor: bool
+    is_reference: bool  # run times are shown relative to this row
     is_variant: bool  # other knobs than the row itself: shown, not ranked
     published: float | None
     rank: Rank | None = None  # None for variants, for a single seed, and without an error
@@ -45,7 +46,8 @@ class Row:
 
     @cached_property
     def done(self) -> list[Entry]:
-        return [one for one in self.entries if one.status == "done"]
+        """The entries that have an error."""
+        return [entry for entry in self.entries if entry.status == "done"]
 
     @property
     def seeds(self) -> int:
@@ -53,69 +55,65 @@ class Row:
 
     @cached_property
     def is_exact(self) -> bool:
-        return bool(self.done) and all(one.is_closed_form for one in self.done)
+        """A closed form, which has no seed and no spread."""
+        return bool(self.done) and all(entry.is_closed_form for entry in self.done)
 
     @property
-    def is_thin(self) -> bool:
+    def has_few_seeds(self) -> bool:
         """Too few seeds to be trusted."""
         return 0 < self.seeds < SEEDS and not self.is_exact
 
     @property
     def scores(self) -> Scores:
-        done = self.done
-        return Scores(
-            np.array([one.error for one in done]),
-            np.stack([one.samples for one in done]),
-            self.is_exact,
-        )
+        errors = np.array([entry.error for entry in self.done])
+        samples = np.stack([entry.samples for entry in self.done])
+        return Scores(errors, samples, self.is_exact)
 
     @cached_property
     def error(self) -> float:
         """Mean headline over seeds; not a number where none is done."""
-        return float(np.mean([one.error for one in self.done])) if self.done else math.nan
+        return float(np.mean([entry.error for entry in self.done])) if self.done else math.nan
 
     @cached_property
     def interval(self) -> tuple[float, float] | None:
-        return interval(np.array([one.error for one in self.done])) if self.seeds > 1 else None
+        """95 % over seeds; None for a single one."""
+        return interval(np.array([entry.error for entry in self.done]))
 
-    def by_seed(self, name: str, metric: str) -> Array:
-        """A metric of one field, one a seed; empty where a result lacks it."""
-        values = [one.scores.get(name, {}).get(metric) for one in self.done]
+    def by_seed(self, field: str, metric: str) -> Array:
+        """A metric of one field, one value per seed; empty where a result lacks it."""
+        values = [entry.scores.get(field, {}).get(metric) for entry in self.done]
         return np.array([] if None in values else values, dtype=float)
 
-    def score(self, name: str, metric: str) -> float:
+    def score(self, field: str, metric: str) -> float:
         """Mean over seeds of a metric of one field; not a number where a result lacks it."""
-        values = self.by_seed(name, metric)
+        values = self.by_seed(field, metric)
         return float(values.mean()) if len(values) else math.nan
 
     @property
     def raw(self) -> float:
-        """The headline without a reference subtracted: the column that can be laid beside published
-        numbers.
-        """
-        names = self.fields
-        values = [self.score(name, "rel_l2_raw") for name in names]
+        """The headline without a reference subtracted, as papers print it."""
+        values = [self.score(field, "rel_l2_raw") for field in self.fields]
         return float(np.mean(values)) if values else math.nan
 
     @cached_property
     def fields(self) -> list[str]:
         """Scored fields, as the results name them."""
-        return sorted({name for one in self.done for name in one.fields})
+        return sorted({field for entry in self.done for field in entry.fields})
 
     @property
     def picture(self) -> Path | None:
-        """Of the first seed that has one."""
-        return next((one.picture for one in self.done if one.picture is not None), None)
+        """That of the first seed that has one."""
+        return next((entry.picture for entry in self.done if entry.picture is not None), None)
 
     def cost(self, name: str) -> float:
         """Mean over seeds; not a number where unknown."""
-        values = [one.costs[name] for one in self.done if one.costs.get(name) is not None]
+        values = [entry.costs[name] for entry in self.done if entry.costs.get(name) is not None]
         return float(np.mean(values)) if values else math.nan
 
 
 @dataclass(frozen=True)
 class Promotion:
-    """How far the best model is ahead of the second best (the paper's column); floors do not count."""
+    """How far the best model is ahead of the second best, floors left out (the paper's column)."""
 
     first: str
     second: str
@@ -125,7 +123,7 @@ class Promotion:
 
 @dataclass(frozen=True, eq=False)
 class Board:
-    """One table: all rows answered the same question on the same data."""
+    """One table: all rows were run on the same task and the same data."""
 
     track: str
     task: str
@@ -135,9 +133,9 @@ class Board:
     sizes: Mapping[str, int]
     data_seed: int
     slug: str  # safe in a file name and in an address; unique within a track
-    # those with an error by that error, then variants by theirs, then those without one
+    # those with an error, then variants with one, best first; then those without an error
     rows: tuple[Row, ...]
-    # of the `compared` rows, in their order
+    # (R, R) of the `compared` rows, in their order
     p_values: Array = field(default_factory=lambda: np.ones((0, 0)))
     promotion: Promotion | None = None
     outdated: int = 0  # results of an older model revision, left out
@@ -148,17 +146,12 @@ class Board:
         return [row for row in self.rows if row.seeds and not row.is_variant]
 
     @property
-    def offered(self) -> list[tuple[Row, Row]]:
-        """Rows, variants too, of the same knobs and steps without computed inputs and with them;
-        the best of the latter first.
-        """
+    def input_pairs(self) -> list[tuple[Row, Row]]:
+        """Rows of equal knobs and steps without and with computed inputs, variants too."""
         done = [row for row in self.rows if row.seeds]
-        plain = {_question(row): row for row in done if not row.has_features}
-        return [
-            (plain[_question(row)], row)
-            for row in done
-            if row.has_features and _question(row) in plain
-        ]
+        plain = {_settings_key(row): row for row in done if not row.has_features}
+        with_inputs = [row for row in done if row.has_features and _settings_key(row) in plain]
+        return [(plain[_settings_key(row)], row) for row in with_inputs]
 
     @property
     def title(self) -> str:
@@ -169,38 +162,30 @@ class Board:
 
     @property
     def data(self) -> list[str]:
-        """Hashes of the data that the results were made on: one, unless machines round differently."""
+        """Hashes of the data of all results: one, unless machines round differently."""
         return sorted({entry.data.get("hash", "") for row in self.rows for entry in row.done})
 
 
-def _question(row: Row) -> str:
-    """What a row is asked, with computed inputs or without."""
+def _settings_key(row: Row) -> str:
+    """Equal for two rows that differ in computed inputs alone."""
     spec = row.entries[0].spec
-    return digest(
-        [
-            spec.row.removesuffix(FEATURES),
-            dict(spec.model_params),
-            dict(spec.train_params),
-            spec.trained_steps,
-        ]
-    )
+    name = spec.row.removesuffix(FEATURES)
+    return digest([name, dict(spec.model_params), dict(spec.train_params), spec.trained_steps])
 
 
 @dataclass(frozen=True, eq=False)
-class Track:
+class BoardTrack:
     """All boards of one track, and the view across them."""
 
     name: str
     boards: tuple[Board, ...]
     rows: tuple[str, ...]  # every row of any board, best mean rank first
-    # (row, other) -> tasks won surely, tasks both have
+    # (row, other) -> tasks on which the row is significantly better, tasks that both have
     wins: Mapping[tuple[str, str], tuple[int, int]]
     comparison: Comparison | None
 
 
 def safe_name(text: str) -> str:
-    """A file name that cannot leave its folder or end a tag; names that had to change stay
-    distinct.
-    """
+    """A file name that cannot leave its folder; names that had to change stay distinct."""
     plain = re.sub(r"[^A-Za-z0-9@._+-]+", "-", text).strip(".-")[:80]
     return plain if plain and plain == text else f"{plain or 'x'}-{digest(text)[:6]}"

@@ -1,5 +1,6 @@
-"""`leaderboard build`: all rendered files from the evidence; the same bytes every time, and no work
-when nothing is new.
+"""`leaderboard build`: all rendered files from the evidence, the same bytes every time.
+
+A stamp of what was read and written lets a build end at once when nothing is new.
 """
 
 from __future__ import annotations
@@ -11,18 +12,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gsnobench.boards.evidence import fingerprint, read_evidence
+from gsnobench.boards.evidence import evidence_stamp, read_evidence
 from gsnobench.files import atomic, digest, write_text
 from gsnobench.registry import read_registry
 
 # statistics and pictures take seconds to import: not needed to see that nothing is new
 if TYPE_CHECKING:
-    from gsnobench.boards.board import Track
+    from gsnobench.boards.board import BoardTrack
 
 STAMP = ".build.json"  # what the last build read and wrote; a cache, not evidence
-# notes/<track>.md: a reading of the numbers by a person, shown on the rendered page
-NOTES = "notes"
+NOTES = "notes"  # notes/<track>.md: remarks by a person, shown on the rendered page
 SITE = "site"
+TABLES = "tables"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a build writes: a folder of its own, and parts of other documents."""
+
+    out: Path
+    ledger: Path | None = None  # a whole file
+    readme: Path | None = None  # between the marks of an overview
 
 
 @dataclass(frozen=True)
@@ -35,39 +45,34 @@ class Built:
     was_fresh: bool = False
 
 
-def read_tracks(roots: Sequence[Path]) -> tuple[list[Track], tuple[str, ...]]:
-    """The boards of some folders of evidence, and what had to be skipped."""
+def read_tracks(roots: Sequence[Path]) -> tuple[list[BoardTrack], tuple[str, ...]]:
+    """The boards of some folders of evidence, and one line per file that was skipped."""
     from gsnobench.boards.assemble import make_tracks
-    from gsnobench.boards.paper import read_published
+    from gsnobench.boards.paper import read_paper
 
-    evidence = read_evidence(roots)
-    return make_tracks(evidence, read_registry().floors, read_published()), evidence.problems
-
-
-@dataclass(frozen=True)
-class Target:
-    """Where a build writes: a folder of its own, and places in the documents of others."""
-
-    out: Path
-    ledger: Path | None = None  # a whole file
-    readme: Path | None = None  # between the marks of an overview
+    evidence, registry = read_evidence(roots), read_registry()
+    tracks = make_tracks(
+        evidence,
+        floors=registry.floors,
+        reference_row=registry.reference_row,
+        paper=read_paper(),
+    )
+    return tracks, evidence.problems
 
 
 def build(roots: Sequence[Path], target: Target) -> Built:
-    """Bring a folder up to date: only files that changed are written, rendered ones that are no
-    longer made are removed.
-    """
+    """Bring a folder up to date: write files that changed, remove those no longer made."""
     # looked at before it is read: a late file is not missed
-    out, last, seen = target.out, _last(target.out), fingerprint(roots)
-    if last.get("stamp") == _stamp(seen, roots, target):
+    out, last, evidence = target.out, _last_build(target.out), evidence_stamp(roots)
+    if last.get("stamp") == _stamp(evidence, roots, target):
         return Built(problems=tuple(last["problems"]), was_fresh=True)
     tracks, problems = read_tracks(roots)
     files = dict(rendered(tracks, target))
-    written = [str(path) for path, text in files.items() if _write(path, text)]
+    written = [str(path) for path, content in files.items() if _write(path, content)]
     removed = [path for path in _made_before(out) if path not in files]
     for path in removed:
         path.unlink()
-    body = {"stamp": _stamp(seen, roots, target), "problems": problems}
+    body = {"stamp": _stamp(evidence, roots, target), "problems": problems}
     write_text(out / STAMP, json.dumps(body) + "\n")
     return Built(tuple(written), tuple(str(path) for path in removed), problems)
 
@@ -76,31 +81,31 @@ def stale(roots: Sequence[Path], target: Target) -> list[Path]:
     """Rendered files that differ from what the evidence says now; writes nothing."""
     tracks, _ = read_tracks(roots)
     files = dict(rendered(tracks, target))
-    differing = [path for path, text in files.items() if _content(path) != text]
+    differing = [path for path, content in files.items() if _content(path) != content]
     return [*differing, *(path for path in _made_before(target.out) if path not in files)]
 
 
-def rendered(tracks: Sequence[Track], target: Target) -> Iterator[tuple[Path, bytes]]:
-    """Path -> content of every rendered file, all a function of the evidence (and of the notes
-    beside it).
-    """
+def rendered(tracks: Sequence[BoardTrack], target: Target) -> Iterator[tuple[Path, bytes]]:
+    """Path and content of every rendered file, functions of the evidence and of the notes."""
     from gsnobench.boards.board import safe_name
+    from gsnobench.boards.ledger import ledger
+    from gsnobench.boards.paper import read_paper
     from gsnobench.boards.plots.track import overview_png
 
     for track in tracks:
         yield target.out / f"{safe_name(track.name)}.png", overview_png(track)
-    yield from ((target.out / name, text.encode()) for name, text in _own_files(tracks, target.out))
+    for name, text in _own_files(tracks, target.out):
+        yield target.out / name, text.encode()
     if target.ledger is not None:
-        yield target.ledger, _ledger_page(tracks).encode()
+        yield target.ledger, ledger(tracks, read_paper()).encode()
     if target.readme is not None:
-        there = os.path.relpath(target.out, target.readme.parent)
-        yield (
-            target.readme,
-            embedded(_content(target.readme).decode(), tracks, Path(there).as_posix()).encode(),
-        )
+        folder = Path(os.path.relpath(target.out, target.readme.parent)).as_posix()
+        text = embedded(_content(target.readme).decode(), tracks, folder)
+        yield target.readme, text.encode()
 
 
-def _own_files(tracks: Sequence[Track], out: Path) -> Iterator[tuple[str, str]]:
+def _own_files(tracks: Sequence[BoardTrack], out: Path) -> Iterator[tuple[str, str]]:
+    """Name and text of the files in the folder of a build."""
     from gsnobench.boards.board import safe_name
     from gsnobench.boards.markdown import track_page
     from gsnobench.boards.site.pages import site_files
@@ -109,51 +114,41 @@ def _own_files(tracks: Sequence[Track], out: Path) -> Iterator[tuple[str, str]]:
     for track in tracks:
         name = safe_name(track.name)
         yield f"{name}.md", track_page(track, _content(out / NOTES / f"{name}.md").decode().strip())
-        yield f"tables/{name}.tex", latex(track)
-    yield "tables/boards.csv", to_csv(tracks)
-    yield "tables/boards.json", to_json(tracks)
+        yield f"{TABLES}/{name}.tex", latex(track)
+    yield f"{TABLES}/boards.csv", to_csv(tracks)
+    yield f"{TABLES}/boards.json", to_json(tracks)
     for name, text in site_files(tracks):
         yield f"{SITE}/{name}", text
 
 
-def embedded(text: str, tracks: Sequence[Track], folder: str) -> str:
-    """A document with the overview of a track between `<!-- overview of TRACK -->` and `<!-- end of
-    overview -->`.
+def embedded(text: str, tracks: Sequence[BoardTrack], folder: str) -> str:
+    """A document with the overview of a track between its marks; links lead to pages in `folder`.
 
-    Its links lead to the pages in `folder`, as seen from the document.
+    The marks are `<!-- overview of TRACK -->` and `<!-- end of overview -->`.
     """
     from gsnobench.boards.board import safe_name
     from gsnobench.boards.markdown import overview
 
     for track in tracks:
         begin, end = f"<!-- overview of {track.name} -->", "<!-- end of overview -->"
-        before, found, rest = text.partition(begin)
-        if found and end in rest:
+        before, mark, rest = text.partition(begin)
+        if mark and end in rest:
             page = f"{folder}/{safe_name(track.name)}.md"
             text = f"{before}{begin}\n\n{overview(track, page)}\n\n{end}{rest.partition(end)[2]}"
     return text
 
 
-def _ledger_page(tracks: Sequence[Track]) -> str:
-    from gsnobench.boards.ledger import ledger
-    from gsnobench.boards.paper import read_published
-
-    return ledger(tracks, read_published())
+# -------------------------------------------------------------------------------------------- files
 
 
 def _made_before(out: Path) -> list[Path]:
-    """Files of an earlier build: all that lies in the folders that only a build writes to."""
+    """Files of an earlier build: generated pages, and all in the folders of builds."""
     from gsnobench.boards.markdown import GENERATED
 
-    found = [
-        path for folder in (SITE, "tables") for path in (out / folder).rglob("*") if path.is_file()
-    ]
+    paths = [path for folder in (SITE, TABLES) for path in (out / folder).rglob("*")]
     pages = [path for path in out.glob("*.md") if _content(path).startswith(GENERATED.encode())]
-    found += [
-        *pages,
-        *(path.with_suffix(".png") for path in pages if path.with_suffix(".png").exists()),
-    ]
-    return sorted(found)
+    pictures = [path.with_suffix(".png") for path in pages]
+    return sorted(path for path in (*paths, *pages, *pictures) if path.is_file())
 
 
 def _content(path: Path) -> bytes:
@@ -161,7 +156,7 @@ def _content(path: Path) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> bool:
-    """Write unless the file says so already, so that an unchanged board keeps its time of change."""
+    """Write unless the file holds that already, so that its time of change stays."""
     if path.exists() and _content(path) == content:
         return False
     with atomic(path) as part:
@@ -173,28 +168,19 @@ def _write(path: Path, content: bytes) -> bool:
 
 
 def _stamp(evidence: str, roots: Sequence[Path], target: Target) -> str:
-    """Of the evidence, of the code that renders it, and of what was rendered."""
-    code = sorted(
-        path
-        for path in Path(__file__).parent.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    )
-    there = (path for path in target.out.rglob("*") if path.is_file() and path.name != STAMP)
-    made = sorted(path for path in there if not _is_below(path, roots))
-    files = [
-        *code,
-        *made,
-        *(path for path in (target.ledger, target.readme) if path is not None and path.exists()),
-    ]
+    """Of the evidence, the registry, the code of this room, and of what was rendered."""
+    room = Path(__file__).parent
+    code = [path for path in room.rglob("*") if "__pycache__" not in path.parts]
+    made = [path for path in target.out.rglob("*") if path.name != STAMP]
+    made = [path for path in made if not any(root in path.parents for root in roots)]
+    others = [path for path in (target.ledger, target.readme) if path is not None]
+    files = [path for path in (*sorted(code), *sorted(made), *others) if path.is_file()]
     stats = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in files]
-    return digest([evidence, list(read_registry().floors), stats])
+    registry = read_registry()
+    return digest([evidence, list(registry.floors), registry.reference_row, stats])
 
 
-def _is_below(path: Path, roots: Sequence[Path]) -> bool:
-    return any(root in path.parents for root in roots)
-
-
-def _last(out: Path) -> Mapping[str, Any]:
+def _last_build(out: Path) -> Mapping[str, Any]:
     try:
         body = json.loads(_content(out / STAMP) or b"{}")
     except ValueError:

@@ -1,18 +1,17 @@
-"""Two folders of evidence, row by row: what is new, gone, better, worse or the same, by the tests
-of the boards.
-"""
+"""Two folders of evidence compared row by row, with the tests of the boards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from gsnobench.boards.board import Board, Row, Track
+from gsnobench.boards.board import BoardTrack, Row
 from gsnobench.boards.statistics import LEVEL, holm, pair_p_value
 from gsnobench.records import plain
 
-Verdict = Literal["better", "worse", "same", "not separated", "new", "gone"]
+ChangeVerdict = Literal["better", "worse", "same", "not separated", "new", "gone"]
+RowKey = tuple[str, str, str]  # track, board, row
 
 
 @dataclass(frozen=True)
@@ -25,54 +24,42 @@ class Change:
     before: float | None
     after: float | None
     p_value: float | None  # corrected by Holm over all rows that both folders have
-    verdict: Verdict
+    verdict: ChangeVerdict
 
     def to_dict(self) -> dict[str, object]:
         return {str(name): value for name, value in plain(asdict(self)).items()}
 
 
-def diff(before: Iterable[Track], after: Iterable[Track]) -> list[Change]:
+def diff(before: Iterable[BoardTrack], after: Iterable[BoardTrack]) -> list[Change]:
     """All rows of both; `worse` and `better` are separated differences."""
     old, new = _rows(before), _rows(after)
     shared = sorted(old.keys() & new.keys())
-    moved = [place for place in shared if _answers(old[place]) != _answers(new[place])]
-    corrected = dict(
-        zip(
-            moved,
-            holm([pair_p_value(old[one].scores, new[one].scores) for one in moved]),
-            strict=True,
-        )
-    )
-    changes = [_change(place, old[place], new[place], corrected.get(place)) for place in shared]
-    changes += [
-        Change(*place, old[place].error, None, None, "gone")
-        for place in sorted(old.keys() - new.keys())
+    moved = [key for key in shared if _results(old[key]) != _results(new[key])]
+    p_values = holm([pair_p_value(old[key].scores, new[key].scores) for key in moved])
+    corrected = dict(zip(moved, p_values, strict=True))
+    gone, added = sorted(old.keys() - new.keys()), sorted(new.keys() - old.keys())
+    return [
+        *(_change(key, old[key], new[key], corrected.get(key)) for key in shared),
+        *(Change(*key, old[key].error, None, None, "gone") for key in gone),
+        *(Change(*key, None, new[key].error, None, "new") for key in added),
     ]
-    changes += [
-        Change(*place, None, new[place].error, None, "new")
-        for place in sorted(new.keys() - old.keys())
-    ]
-    return changes
 
 
-def _rows(tracks: Iterable[Track]) -> dict[tuple[str, str, str], Row]:
-    boards: Sequence[Board] = [board for track in tracks for board in track.boards]
-    return {
-        (board.track, board.slug, row.name): row
-        for board in boards
-        for row in board.rows
-        if row.seeds
-    }
+def _rows(tracks: Iterable[BoardTrack]) -> dict[RowKey, Row]:
+    """All rows with an error."""
+    boards = [board for track in tracks for board in track.boards]
+    pairs = [(board, row) for board in boards for row in board.rows if row.seeds]
+    return {(board.track, board.slug, row.name): row for board, row in pairs}
 
 
-def _answers(row: Row) -> list[tuple[str, float]]:
+def _results(row: Row) -> list[tuple[str, float]]:
     return [(entry.key, entry.error) for entry in row.done]
 
 
-def _change(place: tuple[str, str, str], old: Row, new: Row, p_value: float | None) -> Change:
+def _change(key: RowKey, old: Row, new: Row, p_value: float | None) -> Change:
     if p_value is None:
-        return Change(*place, old.error, new.error, None, "same")
-    verdict: Verdict = "not separated"
+        return Change(*key, old.error, new.error, None, "same")
+    verdict: ChangeVerdict = "not separated"
     if p_value < LEVEL:
         verdict = "better" if new.error < old.error else "worse"
-    return Change(*place, old.error, new.error, float(p_value), verdict)
+    return Change(*key, old.error, new.error, float(p_value), verdict)

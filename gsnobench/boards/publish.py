@@ -1,9 +1,8 @@
-"""Boards -> MLflow: one summary run a row and one run LEADERBOARD a board, so that MLflow's own
-pages compare models.
+"""Boards -> MLflow: one summary run per row and one run LEADERBOARD per board.
 
-Every run bears the digest of all it shows, written last: publishing again skips what is whole and
-current, replaces what has changed, and mends what a kill left half-written. MLflow takes no
-parameter or metric back, hence new runs for changed rows.
+MLflow's own pages then compare models. Every run has a tag with the digest of all it shows, written
+last: publishing again skips what is whole and current, replaces what has changed, and mends what a
+kill left half-written. MLflow deletes no parameter or metric, hence new runs for changed rows.
 """
 
 from __future__ import annotations
@@ -12,21 +11,19 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gsnobench.boards import markdown
-from gsnobench.boards import wording as texts
-from gsnobench.boards.board import COSTS, Board, Row, Track, safe_name
+from gsnobench.boards import markdown, wording
+from gsnobench.boards.board import COSTS, Board, BoardTrack, Row, safe_name
 from gsnobench.boards.plots.task import board_figures
-from gsnobench.boards.site.task_page import board_page
-from gsnobench.boards.tables import records, to_json
+from gsnobench.boards.site.task_page import task_page
+from gsnobench.boards.tables import flat_rows, to_json
 from gsnobench.errors import RunError
 from gsnobench.files import digest, lock
 from gsnobench.tracking.address import Address, bounded_requests
-from gsnobench.tracking.observer import Target, client_of, experiment_id
+from gsnobench.tracking.mirror import StoredRun, client_of, experiment_id
 from gsnobench.tracking.spool import TEXT, Point, beginning
 
 if TYPE_CHECKING:
@@ -38,13 +35,16 @@ DIGEST = "gsnobench.digest"
 NAME = "★ LEADERBOARD"
 NOTE = "mlflow.note.content"
 PAGE = "leaderboard.html"
-STORES = ("mlflow", "sqlalchemy")  # whose errors say that a store does not answer
+STORES = ("mlflow", "sqlalchemy")  # packages whose errors mean that the store is silent
 TOP = 20  # rows of the table in the description
 KNOBS = ("model.", "train.", "steps.")  # what can make two rows differ
+SOURCES = ("*.py", "*.css", "*.js")
+
+Files = Iterator[tuple[str, str]]  # name and text
 
 
 @dataclass(frozen=True)
-class Shown:
+class StoredBoard:
     """A board as the store holds it."""
 
     experiment: str
@@ -55,8 +55,8 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Content:
-    """All that a summary run says."""
+class RowSummary:
+    """All that the summary run of a row shows."""
 
     name: str
     state: str
@@ -66,18 +66,20 @@ class Content:
 
     @property
     def digest(self) -> str:
-        return digest(
-            [self.name, self.state, dict(self.tags), dict(self.params), dict(self.metrics)]
-        )
+        tables = [dict(self.tags), dict(self.params), dict(self.metrics)]
+        return digest([self.name, self.state, *tables])
 
 
 def publish(
-    tracks: Sequence[Track], address: Address, report: Callable[[Shown], None] = lambda shown: None
-) -> list[Shown]:
-    """Bring all boards into a store; doing it twice changes nothing. Raises RunError if the store
-    does not answer.
+    tracks: Sequence[BoardTrack],
+    address: Address,
+    report: Callable[[StoredBoard], None] = lambda stored: None,
+) -> list[StoredBoard]:
+    """Bring all boards into a store; doing it twice changes nothing.
+
+    Raises RunError if the store is silent.
     """
-    done: list[Shown] = []
+    done: list[StoredBoard] = []
     with bounded_requests(), lock(address.home / f".publish-{address.id}.lock"):
         try:
             client = client_of(address)
@@ -86,63 +88,66 @@ def publish(
                     done.append(_publish(client, address, track, board))
                     report(done[-1])
         except Exception as error:
-            if (
-                not isinstance(error, OSError)
-                and type(error).__module__.partition(".")[0] not in STORES
-            ):
-                raise  # our own bug is no trouble of the store
-            told = f"{address.label}: cannot take the leaderboards ({address.told(error)}); mend it and publish again"
-            raise RunError(told) from error
+            package = type(error).__module__.partition(".")[0]
+            if package not in STORES and not isinstance(error, OSError):
+                raise  # a bug of our own
+            raise RunError(
+                f"{address.label}: cannot take the leaderboards ({address.error_line(error)}); "
+                "mend it and publish again"
+            ) from error
     return done
 
 
-def _publish(client: MlflowClient, address: Address, track: Track, board: Board) -> Shown:
+def _publish(
+    client: MlflowClient, address: Address, track: BoardTrack, board: Board
+) -> StoredBoard:
     # the name that training runs have for ordinary tasks; slugs keep boards apart that must not
     # share a table
-    experiment = f"gsnobench/{safe_name(board.track)}/{board.slug}"
-    place = experiment_id(client, address, experiment)
-    there = list(_runs(client, place))
+    name = f"gsnobench/{safe_name(board.track)}/{board.slug}"
+    experiment = experiment_id(client, address, name)
+    before = list(_runs(client, experiment))
     whole = {
         run.data.tags.get(DIGEST): str(run.info.run_id)
-        for run in there
+        for run in before
         if run.info.status != "RUNNING"
     }
     now = int(time.time() * 1000)
-    kept: list[str] = []  # one run a row
+    kept: list[str] = []  # one run per row
     written = 0
     for line, row in enumerate(board.rows):
-        content = _summary(board, row)
-        known = whole.get(content.digest)
-        # MLflow lists the newest run first: a millisecond a row keeps the order of the board
-        kept.append(known or _write_row(client, place, content, now - 1 - line))
+        summary = _summary(board, row)
+        known = whole.get(summary.digest)
+        # MLflow lists the newest run first: one millisecond per row keeps the order of the board
+        kept.append(known or _write_row(client, experiment, summary, now - 1 - line))
         written += known is None
-    label = digest([records([replace(track, boards=(board,))]), kept, _appearance()])
-    leader = whole.get(label)
+    content = digest([flat_rows([replace(track, boards=(board,))]), kept, _appearance()])
+    leader = whole.get(content)
     if leader is None:
-        leader = _write_leader(client, place, track, board, kept, label, now)
+        note, pages = _note(board, experiment, kept), _files(track, board)
+        run = _write_leader(client, experiment, board, note=note, files=pages, when=now)
+        run.set_state("done", now, {DIGEST: content})
+        leader = run.id
         written += 1
-    _describe(client, place, board, leader)
-    old = [run.info.run_id for run in there if run.info.run_id not in {*kept, leader}]
+    _describe(client, experiment, board, leader)
+    old = [run.info.run_id for run in before if run.info.run_id not in {*kept, leader}]
     for run_id in old:  # last: until then a reader finds the board as it was
         client.delete_run(run_id)
-    return Shown(experiment, place, leader, written, len(old))
+    return StoredBoard(name, experiment, leader, written, len(old))
 
 
-def _runs(client: MlflowClient, place: str) -> Iterator[Run]:
+def _runs(client: MlflowClient, experiment: str) -> Iterator[Run]:
     """All runs of an experiment that publishing has made."""
-    token = None
+    token, query = None, f"tags.`{KIND}` LIKE '%'"
     while token != "":
-        found = client.search_runs(
-            [place], f"tags.`{KIND}` LIKE '%'", max_results=1000, page_token=token
-        )
-        yield from found
-        token = found.token or ""
+        page = client.search_runs([experiment], query, max_results=1000, page_token=token)
+        yield from page
+        token = page.token or ""
 
 
 # ---------------------------------------------------------------------------------------- summaries
 
 
-def _summary(board: Board, row: Row) -> Content:
+def _summary(board: Board, row: Row) -> RowSummary:
     spec = row.entries[0].spec
     tags = {
         KIND: "summary",
@@ -152,8 +157,8 @@ def _summary(board: Board, row: Row) -> Content:
         "preset": spec.preset,
         "task": spec.task,
         "track": spec.track,
-        "rank": texts.rank(row, board),
-        "seeds": "exact" if row.is_exact else str(row.seeds),
+        "rank": wording.rank(row, board),
+        "seeds": wording.seeds(row),
         "state": row.state,
         "reason": row.reason,
         "needs": row.needs,
@@ -161,13 +166,10 @@ def _summary(board: Board, row: Row) -> Content:
         "variant": str(row.is_variant).lower(),
         "keys": " ".join(entry.spec.short for entry in row.entries),
     }
-    params = {
-        safe_name(knob): value
-        for knob, value in beginning(spec, Path(), {})["params"].items()
-        if knob.startswith(KNOBS)
-    }
+    params = beginning(spec, Path(), {})["params"].items()
+    knobs = {safe_name(knob): value for knob, value in params if knob.startswith(KNOBS)}
     short = {name: value[:TEXT] for name, value in tags.items() if value}
-    return Content(row.name[:TEXT], row.state, short, params, _metrics(row))
+    return RowSummary(row.name[:TEXT], row.state, short, knobs, _metrics(row))
 
 
 def _metrics(row: Row) -> dict[str, float]:
@@ -185,118 +187,88 @@ def _metrics(row: Row) -> dict[str, float]:
         "test/headline/rel_l2_raw": row.raw,
     }
     values |= {f"cost/{name}": row.cost(name) for name in COSTS}
-    names = sorted(
-        {
-            (one, metric)
-            for entry in row.done
-            for one in entry.fields
-            for metric in entry.scores.get(one, {})
-        }
-    )
-    values |= {
-        f"test/{safe_name(one)}/{safe_name(metric)}": row.score(one, metric)
-        for one, metric in names
+    names = {
+        (field, metric)
+        for entry in row.done
+        for field in entry.fields
+        for metric in entry.scores.get(field, {})
     }
+    for field, metric in sorted(names):
+        values[f"test/{safe_name(field)}/{safe_name(metric)}"] = row.score(field, metric)
     return {name: float(value) for name, value in values.items() if math.isfinite(value)}
 
 
-def _write_row(client: MlflowClient, place: str, content: Content, when: int) -> str:
-    target = _new_run(client, place, content.name, content.tags, when)
-    target.log_params(content.params)
-    target.log_points([Point(name, 0, value, when) for name, value in content.metrics.items()])
-    target.set_state(content.state, when, {DIGEST: content.digest})
-    return target.id
+def _write_row(client: MlflowClient, experiment: str, summary: RowSummary, when: int) -> str:
+    run = _new_run(client, experiment, summary.name, summary.tags, when)
+    run.log_params(summary.params)
+    run.log_points([Point(name, 0, value, when) for name, value in summary.metrics.items()])
+    run.set_state(summary.state, when, {DIGEST: summary.digest})
+    return run.id
 
 
 def _new_run(
-    client: MlflowClient, place: str, name: str, tags: Mapping[str, str], when: int
-) -> Target:
-    said = {**tags, "mlflow.source.name": "gsnobench leaderboard publish"}
-    run = client.create_run(place, start_time=when, tags=said, run_name=name)
-    return Target(client, run.info.run_id, set())
+    client: MlflowClient, experiment: str, name: str, tags: Mapping[str, str], when: int
+) -> StoredRun:
+    tags = {**tags, "mlflow.source.name": "gsnobench leaderboard publish"}
+    run = client.create_run(experiment, start_time=when, tags=tags, run_name=name)
+    return StoredRun(client, run.info.run_id, set())
 
 
 # -------------------------------------------------------------------------------------- LEADERBOARD
 
 
 def _write_leader(
-    client: MlflowClient,
-    place: str,
-    track: Track,
-    board: Board,
-    rows: Sequence[str],
-    label: str,
-    when: int,
-) -> str:
-    tags = {
-        KIND: "leaderboard",
-        "task": board.task[:TEXT],
-        "track": board.track[:TEXT],
-        NOTE: _note(board, place, rows),
-    }
-    target = _new_run(client, place, NAME, tags, when)
+    client: MlflowClient, experiment: str, board: Board, *, note: str, files: Files, when: int
+) -> StoredRun:
+    """The run LEADERBOARD with its page and figures; without a digest it is not yet whole."""
+    tags = {KIND: "leaderboard", "task": board.task[:TEXT], "track": board.track[:TEXT]}
+    run = _new_run(client, experiment, NAME, {**tags, NOTE: note}, when)
     with TemporaryDirectory() as folder:
-        for name, text in _files(track, board):
+        for name, text in files:
             path = Path(folder) / name
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        client.log_artifacts(target.id, folder)
-    target.set_state("done", when, {DIGEST: label})
-    return target.id
+        client.log_artifacts(run.id, folder)
+    return run
 
 
-def _files(track: Track, board: Board) -> Iterator[tuple[str, str]]:
+def _files(track: BoardTrack, board: Board) -> Files:
     figures = board_figures(board)
-    yield PAGE, board_page(track, board, figures)
+    yield PAGE, task_page(track, board, figures)
     yield "leaderboard.json", to_json([replace(track, boards=(board,))])
     for figure in figures:
         yield f"figures/{safe_name(figure.name)}.svg", figure.svg
 
 
-def _note(board: Board, place: str, rows: Sequence[str]) -> str:
-    """The first rows, each with a link to its summary run: links inside the page are dead in
-    MLflow's sandbox.
-    """
-    cells: list[list[str]] = []
-    for row, run in list(zip(board.rows, rows, strict=True))[:TOP]:
-        link = f"[{markdown.plain(row.name)}](#/experiments/{place}/runs/{run})"
-        error = texts.number(row.error) if row.seeds else row.state
-        cells.append(
-            [
-                texts.rank(row, board),
-                link,
-                error,
-                texts.interval(row),
-                "exact" if row.is_exact else str(row.seeds),
-            ]
-        )
+def _note(board: Board, experiment: str, runs: Sequence[str]) -> str:
+    """The first rows, each with a link to its summary run: MLflow's frame has no working links."""
+    lines: list[list[str]] = []
+    for row, run in list(zip(board.rows, runs, strict=True))[:TOP]:
+        link = f"[{markdown.plain(row.name)}](#/experiments/{experiment}/runs/{run})"
+        error = wording.number(row.error) if row.seeds else row.state
+        numbers = [error, wording.spread(row.interval), wording.seeds(row)]
+        lines.append([wording.rank(row, board), link, *numbers])
     left_out = f"{len(board.rows) - TOP} more rows are in {PAGE}." if len(board.rows) > TOP else ""
-    table = markdown.table(["rank", "row", "error", "95 % over seeds", "seeds"], cells)
-    promotion = markdown.plain(texts.promotion(board))
-    said = [f"**{markdown.plain(board.title)}**", promotion, table, left_out, texts.HOW_TO_READ]
-    return "\n\n".join(part for part in said if part)
+    parts = [
+        f"**{markdown.plain(board.title)}**",
+        markdown.plain(wording.promotion(board)),
+        markdown.table(["rank", "row", "error", "95 % over seeds", "seeds"], lines),
+        left_out,
+        wording.HOW_TO_READ,
+    ]
+    return "\n\n".join(part for part in parts if part)
 
 
-def _describe(client: MlflowClient, place: str, board: Board, leader: str) -> None:
-    """The experiment's description leads to the board; written only if it says something else."""
-    link = f"#/experiments/{place}/runs/{leader}/artifacts/{PAGE}"
+def _describe(client: MlflowClient, experiment: str, board: Board, leader: str) -> None:
+    """The experiment's description leads to the board; written only if it changes."""
+    link = f"#/experiments/{experiment}/runs/{leader}/artifacts/{PAGE}"
     text = f"[Leaderboard]({link}) of {markdown.plain(board.title)}"
-    if client.get_experiment(place).tags.get(NOTE) != text:
-        client.set_experiment_tag(place, NOTE, text)
+    if client.get_experiment(experiment).tags.get(NOTE) != text:
+        client.set_experiment_tag(experiment, NOTE, text)
 
 
 def _appearance() -> str:
-    """Changes with the code that renders a board: an edited style reaches stores that hold the same
-    numbers.
-    """
-    folder = files("gsnobench.boards.site")
-    sources: list[Any] = [
-        one for place in (folder, folder / "assets") if place.is_dir() for one in place.iterdir()
-    ]
-    return digest(
-        [
-            one.read_text(encoding="utf-8")
-            for one in sorted(sources, key=lambda one: one.name)
-            if one.is_file()
-        ]
-    )
+    """Changes with the code of this room, so that an edited style reaches stores."""
+    room = Path(__file__).parent
+    paths = [path for pattern in SOURCES for path in sorted(room.rglob(pattern))]
+    return digest([path.read_text(encoding="utf-8") for path in paths])

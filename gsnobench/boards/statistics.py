@@ -1,5 +1,4 @@
-"""What errors of several seeds and test samples allow us to say: intervals, separation, ranks, how
-many seeds are missing.
+"""Intervals, separation and ranks of rows, from the errors of their seeds and test samples.
 
 Two rows are separated only if two tests agree: a paired bootstrap over test samples (would other
 samples have ordered them otherwise?) and a Welch t-test of the log error over seeds (would other
@@ -20,8 +19,7 @@ from gsnobench.data import Array
 
 LEVEL = 0.05
 DRAWS = 2000  # bootstrap draws
-# draws on the other side: fewer do not tell a p-value, the normal tail of their spread does
-FEW = 20
+FEW = 20  # draws on the other side: fewer give no p-value, the normal tail of their spread does
 MOST_SEEDS = 30  # beyond this many, "needs more seeds" is no advice
 
 
@@ -62,7 +60,7 @@ def interval(errors: Array, level: float = LEVEL) -> tuple[float, float] | None:
 
 
 def separation(rows: Sequence[Scores], seed: int = 0) -> Array:
-    """p-values of all pairs after Holm's correction, (R, R): below LEVEL, two rows are separated."""
+    """p-values of all pairs after Holm's correction, (R, R): below LEVEL is separated."""
     count = len(rows)
     raw = np.maximum(_sample_p_values(rows, seed), _seed_p_values(rows))
     testable = np.array([row.is_testable for row in rows])
@@ -77,40 +75,39 @@ def _sample_p_values(rows: Sequence[Scores], seed: int) -> Array:
     """Two-sided paired bootstrap over test samples of the difference of seed means, (R, R)."""
     table = np.stack([row.sample_means for row in rows])  # (R, S)
     size = table.shape[1]
-    # (DRAWS, S)
-    weights = np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), DRAWS) / size
+    draw = np.random.default_rng(seed)
+    weights = draw.multinomial(size, np.full(size, 1 / size), DRAWS) / size  # (DRAWS, S)
     drawn = table @ weights.T  # (R, DRAWS): the same draw for all rows, which is what pairs them
     values = np.ones((len(rows), len(rows)))
-    for one in range(1, len(rows)):
-        gaps = drawn[:one] - drawn[one]  # (rows before, DRAWS)
+    for row in range(1, len(rows)):
+        gaps = drawn[:row] - drawn[row]  # (rows before, DRAWS)
         crossing = np.minimum((gaps <= 0).sum(axis=1), (gaps >= 0).sum(axis=1))
         counted = np.minimum(1.0, 2 * (crossing + 1) / (DRAWS + 1))
-        z = np.abs((table[:one] - table[one]).mean(axis=1)) / np.maximum(gaps.std(axis=1), 1e-300)
-        values[one, :one] = np.where(
-            crossing < FEW, np.minimum(counted, 2 * stats.norm.sf(z)), counted
-        )
-        values[:one, one] = values[one, :one]
+        z = np.abs((table[:row] - table[row]).mean(axis=1)) / np.maximum(gaps.std(axis=1), 1e-300)
+        tail = np.minimum(counted, 2 * stats.norm.sf(z))
+        values[row, :row] = np.where(crossing < FEW, tail, counted)
+        values[:row, row] = values[row, :row]
     return values
 
 
 def _seed_p_values(rows: Sequence[Scores]) -> Array:
     """Two-sided t-test over seeds of the log error, (R, R)."""
     values = np.ones((len(rows), len(rows)))
-    for one, first in enumerate(rows):
-        for other, second in enumerate(rows[:one]):
-            values[one, other] = values[other, one] = seed_p_value(first, second)
+    for i, row in enumerate(rows):
+        for j, other in enumerate(rows[:i]):
+            values[i, j] = values[j, i] = seed_p_value(row, other)
     return values
 
 
 def pair_p_value(first: Scores, second: Scores, seed: int = 0) -> float:
-    """Of two rows on their own; different test samples cannot be paired, so that only seeds speak."""
+    """Of two rows on their own; if their test samples differ, by seeds alone."""
     if first.samples.shape[1] != second.samples.shape[1]:
         return seed_p_value(first, second)
     return max(float(_sample_p_values([first, second], seed)[0, 1]), seed_p_value(first, second))
 
 
 def seed_p_value(first: Scores, second: Scores) -> float:
-    """Welch's test; a closed form is a number that seeds cannot move; a single seed tells nothing."""
+    """Welch's test; a closed form is a fixed number, and a single seed separates nothing."""
     if not (first.is_testable and second.is_testable):
         return 1.0
     moving = [row for row in (first, second) if not row.is_exact]
@@ -124,9 +121,8 @@ def _two_sided(gap: float, parts: Sequence[float], counts: Sequence[int]) -> flo
     squared = sum(parts)
     if squared == 0:
         return 1.0 if gap == 0 else 0.0
-    freedom = squared**2 / sum(
-        part**2 / (count - 1) for part, count in zip(parts, counts, strict=True)
-    )
+    pairs = zip(parts, counts, strict=True)
+    freedom = squared**2 / sum(part**2 / (count - 1) for part, count in pairs)
     return float(2 * stats.t.sf(gap / math.sqrt(squared), freedom))
 
 
@@ -146,44 +142,41 @@ def holm(p_values: Array | Sequence[float]) -> Array:
 
 @dataclass(frozen=True)
 class Rank:
-    """The places a row may hold: `low` is the rank it is given, shared by all that cannot be told
-    apart.
-    """
+    """The places a row may have; `low` is its rank, which rows that are not separated share."""
 
     low: int
     high: int
 
 
 def ranks(rows: Sequence[Scores], p_values: Array) -> list[Rank | None]:
-    """One more than the rows surely better, and what the rows surely worse leave; a single seed
-    gets no rank and takes none.
+    """One more than the rows that are significantly better; None for a single seed.
+
+    The highest place is what the rows that are significantly worse leave.
     """
     means = np.array([row.mean for row in rows])
-    # [i, j]: j is better than i
-    surely_better = (p_values < LEVEL) & (means[None] < means[:, None])
+    is_better = (p_values < LEVEL) & (means[None] < means[:, None])  # [i, j]: j is better than i
     count = sum(row.is_testable for row in rows)
-    places = zip(surely_better.sum(axis=1), surely_better.sum(axis=0), rows, strict=True)
+    counted = zip(is_better.sum(axis=1), is_better.sum(axis=0), rows, strict=True)
     return [
         Rank(1 + int(better), count - int(worse)) if row.is_testable else None
-        for better, worse, row in places
+        for better, worse, row in counted
     ]
 
 
 def seeds_needed(row: Scores, better: Scores, pairs: int, seed: int = 0) -> int | None:
-    """More seeds, of both rows, that would separate a row from the one above it if nothing else
-    changed; None: no number would.
+    """More seeds of both rows that would separate a row from the one above; None: none would.
 
-    Held against the strictest level of Holm's correction, so rather too many than too few.
+    Computed for the strictest level of Holm's correction, so rather too many than too few.
     """
     level = LEVEL / max(pairs, 1)
     if _sample_p_values([row, better], seed)[0, 1] >= LEVEL:
         return None  # the test samples, not the seeds, leave it open
-    moving = [one for one in (row, better) if not one.is_exact]
-    least = min((len(one.errors) for one in moving), default=0)
+    moving = [scores for scores in (row, better) if not scores.is_exact]
+    least = min((len(scores.errors) for scores in moving), default=0)
     if not moving or least < 2:
         return 3 - least if moving else None
     gap = abs(np.log(row.errors).mean() - np.log(better.errors).mean())
-    spread = [np.log(one.errors).var(ddof=1) for one in moving]
+    spread = [np.log(scores.errors).var(ddof=1) for scores in moving]
     for count in range(least, MOST_SEEDS + 1):
         if _two_sided(gap, [value / count for value in spread], [count] * len(moving)) < level:
             return count - least
@@ -195,9 +188,7 @@ def seeds_needed(row: Scores, better: Scores, pairs: int, seed: int = 0) -> int 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Mean ranks over tasks, and the difference that chance alone explains (Friedman, then
-    Nemenyi).
-    """
+    """Mean ranks over tasks, and the difference that chance explains (Friedman, Nemenyi)."""
 
     rows: tuple[str, ...]
     mean_ranks: tuple[float, ...]
@@ -207,18 +198,13 @@ class Comparison:
 
 
 def across(table: Array, rows: Sequence[str]) -> Comparison | None:
-    """Errors (R, tasks) of rows that have all tasks; None where there are too few to say anything."""
+    """Compare rows by their errors (R, tasks) on common tasks; None where there are too few."""
     count, tasks = table.shape
     if count < 3 or tasks < 2:
         return None
     mean_ranks = stats.rankdata(table, axis=0).mean(axis=1)
     spread = stats.studentized_range.ppf(1 - LEVEL, count, np.inf) / math.sqrt(2)
     critical = spread * math.sqrt(count * (count + 1) / (6 * tasks))
-    friedman = stats.friedmanchisquare(*table)
-    return Comparison(
-        tuple(rows),
-        tuple(float(one) for one in mean_ranks),
-        tasks,
-        float(friedman.pvalue),
-        float(critical),
-    )
+    p_value = float(stats.friedmanchisquare(*table).pvalue)
+    means = tuple(float(mean) for mean in mean_ranks)
+    return Comparison(tuple(rows), means, tasks, p_value, float(critical))

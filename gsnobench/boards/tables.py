@@ -1,6 +1,4 @@
-"""Boards as data: flat records, and from them CSV, JSON, parquet; and a LaTeX table as papers print
-it.
-"""
+"""Boards as data: one flat row per row of a board, as CSV, JSON and parquet; and a LaTeX table."""
 
 from __future__ import annotations
 
@@ -12,20 +10,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gsnobench.boards.board import COSTS, Board, Row, Track
-from gsnobench.boards.wording import NOTHING, kind, number, podium
+from gsnobench.boards.board import COSTS, Board, BoardTrack, Row
+from gsnobench.boards.wording import kind, number, podium
 from gsnobench.files import atomic
 from gsnobench.records import plain
 
-Record = dict[str, Any]
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a spreadsheet knows one
 
 
-def records(tracks: Iterable[Track]) -> list[Record]:
-    """One record a row of every board; what is unknown is None."""
-    return [_record(board, row) for track in tracks for board in track.boards for row in board.rows]
+def flat_rows(tracks: Iterable[BoardTrack]) -> list[dict[str, Any]]:
+    """One dictionary per row of every board; what is unknown is None."""
+    boards = [board for track in tracks for board in track.boards]
+    return [_flat_row(board, row) for board in boards for row in board.rows]
 
 
-def _record(board: Board, row: Row) -> Record:
+def _flat_row(board: Board, row: Row) -> dict[str, Any]:
     low, high = row.interval or (None, None)
     values = {
         "track": board.track,
@@ -54,13 +53,13 @@ def _record(board: Board, row: Row) -> Record:
     return {str(name): value for name, value in plain(values).items()}
 
 
-def to_json(tracks: Iterable[Track]) -> str:
-    return json.dumps(records(tracks), indent=1, allow_nan=False) + "\n"
+def to_json(tracks: Iterable[BoardTrack]) -> str:
+    return json.dumps(flat_rows(tracks), indent=1, allow_nan=False) + "\n"
 
 
-def to_csv(tracks: Iterable[Track]) -> str:
+def to_csv(tracks: Iterable[BoardTrack]) -> str:
     """Comma-separated, one header line; keys joined by spaces."""
-    rows = [{**one, "keys": " ".join(one["keys"])} for one in records(tracks)]
+    rows = [{**row, "keys": " ".join(row["keys"])} for row in flat_rows(tracks)]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
@@ -70,20 +69,16 @@ def to_csv(tracks: Iterable[Track]) -> str:
 
 def _inert(value: Any) -> Any:
     """A text that a spreadsheet would take for a formula gets an apostrophe before it."""
-    return (
-        f"'{value}"
-        if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r")
-        else value
-    )
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
-def write_parquet(tracks: Iterable[Track], path: Path) -> None:
-    """The records as a parquet file."""
+def write_parquet(tracks: Iterable[BoardTrack], path: Path) -> None:
+    """The flat rows as a parquet file."""
     import pyarrow
     from pyarrow import parquet
 
     with atomic(path) as part:
-        parquet.write_table(pyarrow.Table.from_pylist(records(tracks)), part)
+        parquet.write_table(pyarrow.Table.from_pylist(flat_rows(tracks)), part)
 
 
 # -------------------------------------------------------------------------------------------- LaTeX
@@ -95,70 +90,62 @@ SPECIAL = {
     "\n": " ",
 }
 SPECIAL |= {letter: f"\\{letter}" for letter in "&%$#_{}"}
-# else the end of the row before takes them for its own
-SPECIAL |= {letter: f"{{{letter}}}" for letter in "[]*"}
+SPECIAL |= {letter: f"{{{letter}}}" for letter in "[]*"}  # else options of the line break before
 
 
-def latex(track: Track) -> str:
-    """Rows by tasks, best bold and second underlined, and how far the best model is ahead; for
-    \\usepackage{booktabs}.
+def latex(track: BoardTrack) -> str:
+    """Rows by tasks as papers print them, for \\usepackage{booktabs}.
+
+    Best bold, second underlined; below, how far the best model is ahead.
     """
-    boards = [board for board in track.boards if len(board.compared) > 0]
-    body = [
-        " & ".join(["Model", *(_escaped(board.slug) for board in boards)]) + r" \\",
-        r"\midrule",
-    ]
-    body += [" & ".join(cells) + r" \\" for cells in _cells(track, boards)]
-    if any(board.promotion for board in boards):
-        body += [r"\midrule", " & ".join(["Promotion", *map(_promotion, boards)]) + r" \\"]
+    boards = [board for board in track.boards if board.compared]
+    header = ["Model", *(_escaped(board.slug) for board in boards)]
+    promotions = ["Promotion", *map(_promotion, boards)]
+    has_promotion = any(board.promotion for board in boards)
     lines = [
-        rf"\begin{{tabular}}{{l{'r' * len(boards)}}}",
-        r"\toprule",
-        *body,
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    about = [
         f"% gsnobench, track {_escaped(track.name)}: relative L2 on the test split, mean over "
         "seeds",
         "% Promotion: the best model below the next best one, floors left out; in parentheses "
         "where the two are not separated",
+        rf"\begin{{tabular}}{{l{'r' * len(boards)}}}",
+        r"\toprule",
+        _line(header),
+        r"\midrule",
+        *map(_line, _cells(track, boards)),
+        *([r"\midrule", _line(promotions)] if has_promotion else []),
+        r"\bottomrule",
+        r"\end{tabular}",
     ]
-    return "\n".join([*about, *lines]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
-def _cells(track: Track, boards: Sequence[Board]) -> Iterator[list[str]]:
-    errors = [{row.name: row for row in board.compared} for board in boards]
-    podiums = [podium([row.error for row in table.values()]) for table in errors]
+def _line(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _cells(track: BoardTrack, boards: Sequence[Board]) -> Iterator[list[str]]:
+    by_name = [{row.name: row for row in board.compared} for board in boards]
+    podiums = [podium([row.error for row in board.compared]) for board in boards]
+    columns = list(zip(by_name, podiums, strict=True))
     for name in track.rows:
-        if any(name in table for table in errors):
-            yield [
-                _escaped(name),
-                *(
-                    _marked(table.get(name), *best)
-                    for table, best in zip(errors, podiums, strict=True)
-                ),
-            ]
+        if any(name in rows for rows in by_name):
+            yield [_escaped(name), *(_marked(rows.get(name), *best) for rows, best in columns)]
 
 
 def _promotion(board: Board) -> str:
-    found = board.promotion
-    if found is None:
+    if board.promotion is None:
         return "--"
-    return rf"{found.percent:.0f}\%" if found.is_separated else rf"({found.percent:.0f}\%)"
+    percent = rf"{board.promotion.percent:.0f}\%"
+    return percent if board.promotion.is_separated else f"({percent})"
 
 
 def _marked(row: Row | None, best: float, second: float) -> str:
     if row is None or not math.isfinite(row.error):
-        return NOTHING.replace("–", "--")
+        return "--"
     text = number(row.error)
-    return (
-        rf"\textbf{{{text}}}"
-        if row.error == best
-        else rf"\underline{{{text}}}"
-        if row.error == second
-        else text
-    )
+    if row.error == best:
+        return rf"\textbf{{{text}}}"
+    return rf"\underline{{{text}}}" if row.error == second else text
 
 
 def _escaped(text: str) -> str:

@@ -1,85 +1,68 @@
-"""Boards on a terminal: the same texts, without control characters that a stranger's name may hold."""
+"""Boards on a terminal: header and lines of each table, with the wording of the other views."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gsnobench.boards import wording as texts
-from gsnobench.boards.board import Board, Row, Track
+from gsnobench.boards import wording
+from gsnobench.boards.board import Board, BoardTrack, Row
 from gsnobench.boards.diff import Change
+from gsnobench.boards.evidence import printable
 
 Table = tuple[list[str], list[list[str]]]
+MEASURED = ("error", "95 % over seeds", "seeds", "raw", "published")
+COST_NAMES = ("parameters", "train CPU-s", "ms a sample")
 
 
-def overview(track: Track) -> Table:
+def overview(track: BoardTrack) -> Table:
     """Rows by tasks."""
     boards = [board for board in track.boards if board.compared]
-    tables = [{row.name: row for row in board.rows} for board in boards]
-    rows = [[printable(name), *(_cell(table.get(name)) for table in tables)] for name in track.rows]
-    return ["row", *(printable(board.slug) for board in boards)], rows
+    by_name = [{row.name: row for row in board.rows} for board in boards]
+    lines = [[printable(name), *(_cell(rows.get(name)) for rows in by_name)] for name in track.rows]
+    return ["row", *(printable(board.slug) for board in boards)], lines
 
 
 def _cell(row: Row | None) -> str:
     if row is None:
         return ""
-    return texts.number(row.error) + ("°" if row.is_thin else "") if row.seeds else row.state
+    return _error(row) + ("°" if row.has_few_seeds else "")
 
 
-def board(chosen: Board) -> Table:
+def _error(row: Row) -> str:
+    return wording.number(row.error) if row.seeds else row.state
+
+
+def board(shown: Board) -> Table:
     """One board, rows with an error first."""
-    header = [
-        "rank",
-        "row",
-        "error",
-        "95 % over seeds",
-        "seeds",
-        "raw",
-        "published",
-        "parameters",
-        "train CPU-s",
-        "ms a sample",
+    lines = [_line(row, shown) for row in shown.rows]
+    return ["rank", "row", *MEASURED, *COST_NAMES, "needs"], lines
+
+
+def _line(row: Row, shown: Board) -> list[str]:
+    costs = wording.costs(row)
+    measured = [
+        _error(row),
+        wording.spread(row.interval),
+        wording.seeds(row),
+        wording.number(row.raw),
+        wording.number(row.published),
     ]
-    rows = [_row(row, chosen) for row in chosen.rows]
-    return [*header, "needs"], rows
+    spent = [costs[cost] for cost in COST_NAMES]
+    return [wording.rank(row, shown), printable(row.name), *measured, *spent, row.needs]
 
 
-def _row(row: Row, chosen: Board) -> list[str]:
-    costs = texts.costs(row)
-    error = texts.number(row.error) if row.seeds else row.state
-    seeds = "exact" if row.is_exact else str(row.seeds)
-    numbers = [
-        error,
-        texts.interval(row),
-        seeds,
-        texts.number(row.raw),
-        texts.number(row.published),
-    ]
-    spent = [costs[name] for name in ("parameters", "train CPU-s", "ms a sample")]
-    return [texts.rank(row, chosen), printable(row.name), *numbers, *spent, row.needs]
-
-
-def remarks(chosen: Board) -> Iterator[str]:
+def remarks(shown: Board) -> Iterator[str]:
     """What the table cannot hold."""
-    if sentence := texts.promotion(chosen):
+    if sentence := wording.promotion(shown):
         yield printable(sentence)
-    for row in chosen.rows:
+    for row in shown.rows:
         if row.reason:
             yield printable(f"{row.name}: {row.state}, {row.reason}")
-    yield texts.HOW_TO_READ
+    yield wording.HOW_TO_READ
 
 
-def change(one: Change) -> list[str]:
+def change(line: Change) -> list[str]:
     """A line of `leaderboard diff`."""
-    names = [printable(name) for name in (one.track, one.board, one.row)]
-    return [
-        *names,
-        texts.number(one.before),
-        texts.number(one.after),
-        texts.number(one.p_value),
-        one.verdict,
-    ]
-
-
-def printable(text: str) -> str:
-    """Without escape sequences and line breaks."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+    names = [printable(name) for name in (line.track, line.board, line.row)]
+    numbers = [wording.number(value) for value in (line.before, line.after, line.p_value)]
+    return [*names, *numbers, line.verdict]

@@ -16,10 +16,10 @@ from gsnobench.errors import DataError, ParamError, RunError, did_you_mean
 from gsnobench.home import open_home
 
 if TYPE_CHECKING:
-    from gsnobench.boards.board import Track
+    from gsnobench.boards.board import BoardTrack
     from gsnobench.boards.build import Built
     from gsnobench.boards.diff import Change
-    from gsnobench.boards.publish import Shown
+    from gsnobench.boards.publish import StoredBoard
 
 app = typer.Typer()
 board_app = typer.Typer(
@@ -149,7 +149,7 @@ def _write(text: str, out: Path | None) -> None:
         write_text(out, text)
 
 
-def _print_track(track: Track, task: str) -> None:
+def _print_track(track: BoardTrack, task: str) -> None:
     from gsnobench.boards import terminal
 
     if not task:
@@ -219,7 +219,7 @@ def publish_boards(
         )
     tracks, problems = read_tracks(_folders(results, home))
 
-    def show_board(shown: Shown) -> None:
+    def show_board(shown: StoredBoard) -> None:
         if not as_json:
             counts = f"{shown.written} runs written, {shown.removed} removed"
             print(f"{shown.experiment}: {counts}", flush=True)

@@ -51,7 +51,7 @@ def doctor(
         print_result(measured, lambda: print(json.dumps(measured, indent=2)), as_json=as_json)
         return 0
     if replay:
-        from gsnobench.tracking.observer import replay as send_missed
+        from gsnobench.tracking.mirror import replay as send_missed
 
         facts = send_missed(root)
     else:
@@ -112,7 +112,7 @@ def _compute() -> dict[str, Any]:
 
 
 def _store(home: Path) -> dict[str, Any]:
-    from gsnobench.tracking.observer import trouble_of
+    from gsnobench.tracking.mirror import trouble_of
 
     address = Address.of(home)
     if address is None:

@@ -25,9 +25,9 @@ from gsnobench.home import open_home
 from gsnobench.tracking.address import Address
 
 if TYPE_CHECKING:  # statistics take seconds to import, and the server starts meanwhile
-    from gsnobench.boards.publish import Shown
+    from gsnobench.boards.publish import StoredBoard
 
-    Publisher = Callable[[Callable[[Shown], None]], None]
+    Publisher = Callable[[Callable[[StoredBoard], None]], None]
 
 app = typer.Typer()
 
@@ -115,7 +115,7 @@ def _publisher(evidence: Sequence[Path], address: Address) -> Publisher:
     for problem in problems:
         log.warning("skipped %s", problem)
 
-    def write(report: Callable[[Shown], None]) -> None:
+    def write(report: Callable[[StoredBoard], None]) -> None:
         try:
             publish(tracks, address, report)
         except RunError as error:  # the runs can be browsed without the boards
@@ -140,7 +140,7 @@ def _announce(
         if opens_browser and len(printed) == 1:
             webbrowser.open(line.split()[-1])
 
-    def announce_board(shown: Shown) -> None:
+    def announce_board(shown: StoredBoard) -> None:
         announce(_board_line(url, shown.experiment, shown.experiment_id, shown.run_id))
 
     publish(announce_board)

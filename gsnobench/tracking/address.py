@@ -1,6 +1,4 @@
-"""Where MLflow keeps runs: from the environment, else a SQLite file in the home; never MLflow's own
-default.
-"""
+"""The address of the MLflow store: from the environment, else a SQLite file in the home."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ BOUNDS = {  # by default MLflow holds one call to a dead server for minutes
 
 @dataclass(frozen=True)
 class Address:
-    """One tracking store, always named explicitly: a stray ./mlruns would change MLflow's own
-    choice.
-    """
+    """One tracking store, always named: MLflow's own default depends on a stray ./mlruns."""
 
     home: Path
     uri: str
@@ -35,9 +31,8 @@ class Address:
     @classmethod
     def of(cls, home: Path) -> Address | None:
         """The store of a home; None where tracking is turned off with the address `none`."""
-        uri = next(
-            (value for name in URI_VARIABLES if (value := os.environ.get(name, "").strip())), ""
-        )
+        values = [os.environ.get(name, "").strip() for name in URI_VARIABLES]
+        uri = next(filter(None, values), "")
         if uri.lower() == "none":
             return None
         home = home.resolve()
@@ -45,37 +40,36 @@ class Address:
 
     @property
     def id(self) -> str:
-        """Names the store in spools and locks without its password; the default one may move with
-        its home.
-        """
-        return "default" if self.is_default else hashlib.sha256(self.uri.encode()).hexdigest()[:12]
+        """Names the store in spools and locks without its password."""
+        if self.is_default:
+            return "default"  # it may move with its home
+        return hashlib.sha256(self.uri.encode()).hexdigest()[:12]
 
     @property
     def label(self) -> str:
         """The address without user and password."""
         return without_password(self.uri)
 
-    def told(self, error: Exception) -> str:
-        """What an error of the store says, on one line, without user and password: messages repeat
-        the address.
-        """
+    def error_line(self, error: Exception) -> str:
+        """The message of a store's error on one line, without the user and password in it."""
         secret, at, _ = urlsplit(self.uri).netloc.rpartition("@")
         text = str(error).replace(f"{secret}@", "") if at else str(error)
         return " ".join(text.split())[:200]
 
     @property
     def artifacts(self) -> Path:
-        """Where artifacts go if no server decides it."""
+        """The folder of artifacts if no server decides it."""
         return self.home / "mlartifacts"
 
     @property
     def is_served(self) -> bool:
-        """Whether a tracking server stands before the store."""
+        """Whether the store is reached through a tracking server."""
         return self.uri.startswith(("http://", "https://"))
 
     def environment(self) -> dict[str, str]:
-        """For a process that works on this store; the address may hold a password, so it is not an
-        argument.
+        """For a process that works on this store.
+
+        The address may hold a password, so it is not an argument of the command.
         """
         return {**BOUNDS, **os.environ, URI_VARIABLES[0]: "" if self.is_default else self.uri}
 
@@ -92,8 +86,9 @@ def without_password(address: str) -> str:
 
 @contextmanager
 def bounded_requests() -> Iterator[None]:
-    """Within the block MLflow asks a silent server briefly, not for minutes, and leaves stdout
-    alone; what the user set stays.
+    """Within the block MLflow waits seconds for a silent server, not minutes, and prints nothing.
+
+    What the user has set stays.
     """
     added = {name: value for name, value in BOUNDS.items() if name not in os.environ}
     os.environ.update(added)

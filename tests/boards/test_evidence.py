@@ -1,4 +1,4 @@
-"""Evidence: what is odd is named and skipped, what is whole is read, and the rest is built."""
+"""Evidence: files that cannot be used are named and skipped, the rest is read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_results import made_evidence, made_result, save
+from fake_results import made_result, save
 
 from gsnobench.boards.build import read_tracks
 from gsnobench.boards.evidence import read_evidence
@@ -17,12 +17,7 @@ from gsnobench.errors import DataError
 from gsnobench.files import digest
 
 
-@pytest.fixture
-def evidence(tmp_path: Path) -> Path:
-    return made_evidence(tmp_path / "results")
-
-
-def test_odd_files_are_named_and_skipped_and_the_rest_is_built(
+def test_unusable_files_are_named_and_skipped_and_the_rest_is_read(
     evidence: Path, tmp_path: Path
 ) -> None:
     good = sorted(evidence.rglob("*.json"))
@@ -35,20 +30,13 @@ def test_odd_files_are_named_and_skipped_and_the_rest_is_built(
     short = json.loads(good[2].read_text())
     short["samples"]["head"]["rel_l2"].pop()
     good[2].write_text(json.dumps(short))
-    found = read_evidence([evidence])
-    assert len(found.entries) == len(good) - 1
-    told = "\n".join(found.problems)
-    for name in (
-        "damaged.json",
-        "foreign.json",
-        "future.json",
-        "copy.json",
-        "edited.json",
-        good[2].name,
-    ):
-        assert sum(name in line for line in found.problems) == 1, name
-    assert "schema 99" in told and str(tmp_path) not in told
-    assert len(found.problems) == 6
+    result = read_evidence([evidence])
+    assert len(result.entries) == len(good) - 1
+    for name in ("damaged", "foreign", "future", "copy", "edited", good[2].stem):
+        assert sum(f"{name}.json" in line for line in result.problems) == 1, name
+    problems = "\n".join(result.problems)
+    assert "schema 99" in problems and str(tmp_path) not in problems
+    assert len(result.problems) == 6
 
 
 @pytest.mark.parametrize(
@@ -73,27 +61,30 @@ def test_entries_of_the_wrong_kind_are_named_and_skipped(
     body = json.loads(made_result("gnot").to_json())
     spec = {**body["spec"], **change.pop("spec", {})}  # type: ignore[dict-item]
     body |= {**change, "spec": spec, "key": digest(spec)}
-    (evidence / "odd.json").write_text(json.dumps(body))
-    found = read_evidence([evidence])
-    assert len(found.problems) == 1 and found.problems[0].startswith("odd.json: ")
-    assert len(found.entries) == 10
+    (evidence / "wrong.json").write_text(json.dumps(body))
+    result = read_evidence([evidence])
+    assert len(result.problems) == 1 and result.problems[0].startswith("wrong.json: ")
+    assert len(result.entries) == 10
 
 
-def test_the_copy_in_its_place_counts_whatever_the_order(evidence: Path) -> None:
+def test_the_copy_at_its_proper_path_counts_whatever_the_order(evidence: Path) -> None:
     path = sorted(evidence.rglob("*.json"))[0]
     shutil.copy(path, evidence / "0.json")
-    found = read_evidence([evidence])
-    assert len(found.problems) == 1 and found.problems[0].startswith("0.json: the same answer")
+    (problem,) = read_evidence([evidence]).problems
+    assert problem.startswith("0.json: the same result")
 
 
-def test_the_first_folder_has_the_first_word(evidence: Path, tmp_path: Path) -> None:
+def test_the_first_folder_counts_where_two_hold_the_same_key(
+    evidence: Path, tmp_path: Path
+) -> None:
     mine = tmp_path / "mine"
     save(mine, made_result("gsno", errors=0.5, seed=0))
-    found = read_evidence([mine, evidence])
-    assert not found.problems
-    assert [
-        one.error for one in found.entries if one.spec.model == "gsno" and one.spec.seed == 0
-    ] == [0.5]
+    result = read_evidence([mine, evidence])
+    assert not result.problems
+    shared = [
+        entry for entry in result.entries if (entry.spec.model, entry.spec.seed) == ("gsno", 0)
+    ]
+    assert [entry.error for entry in shared] == [0.5]
 
 
 def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path) -> None:
@@ -102,28 +93,23 @@ def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_run_whose_test_errors_are_not_numbers_stays_as_diverged(evidence: Path) -> None:
-    nowhere = {"head": {f"q{q}": [math.nan] * 3 for q in (10, 50, 90)}}
-    blown = replace(
-        made_result("mgkn", frames=3), status="diverged", reason="not finite", frames=nowhere
-    )
-    save(evidence, replace(blown, bands={"head": {"truth": [1.0], "error": [math.nan]}}))
+    frames = {"head": {f"q{q}": [math.nan] * 3 for q in (10, 50, 90)}}
+    bands = {"head": {"truth": [1.0], "error": [math.nan]}}
+    result = made_result("mgkn", frames=3)
+    diverged = replace(result, status="diverged", reason="not finite", frames=frames, bands=bands)
+    save(evidence, diverged)
     tracks, problems = read_tracks([evidence])
-    assert problems == () and ("mgkn@compact", "diverged") in {
-        (row.name, row.state) for row in tracks[0].boards[0].rows
-    }
+    states = {row.name: row.state for row in tracks[0].boards[0].rows}
+    assert problems == () and states["mgkn@compact"] == "diverged"
 
 
-def test_a_result_without_bands_is_read_and_one_with_odd_bands_is_named(evidence: Path) -> None:
+def test_a_result_without_bands_is_read_and_one_with_wrong_bands_is_named(evidence: Path) -> None:
     (path,) = save(evidence, made_result("mgkn"))
     body = json.loads(path.read_text())
     del body["bands"]
     path.write_text(json.dumps(body))
     assert read_tracks([evidence])[1] == ()
-    for odd in (
-        {"head": {"truth": [1.0]}},
-        {"head": {"truth": [1.0], "error": [None]}},
-        {"head": 3},
-    ):
-        path.write_text(json.dumps({**body, "bands": odd}))
+    for wrong in ({"truth": [1.0]}, {"truth": [1.0], "error": [None]}, 3):
+        path.write_text(json.dumps({**body, "bands": {"head": wrong}}))
         (problem,) = read_tracks([evidence])[1]
         assert path.name in problem

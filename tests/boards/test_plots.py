@@ -1,4 +1,4 @@
-"""Plots of boards: right numbers, one look a model, text that is inert, the same bytes every time."""
+"""Plots of boards: right numbers, one style per model, inert text, the same bytes every time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,19 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from toy_boards import FLOOR, HOSTILE, toy_tracks
+from toy_boards import FLOOR, HOSTILE, REFERENCE, toy_tracks
 
-from gsnobench.boards.plots.style import COLOURS, INK, label, look, named_look, readable_on, spread
+from gsnobench.boards.board import Board, BoardTrack
+from gsnobench.boards.plots.axes import spread
+from gsnobench.boards.plots.style import (
+    COLOURS,
+    INK,
+    Figure,
+    label,
+    named_style,
+    readable_on,
+    row_style,
+)
 from gsnobench.boards.plots.task import band_norms, board_figures, frame_quantiles, pareto_front
 from gsnobench.boards.plots.track import overview_png, track_figures
 
@@ -32,12 +42,10 @@ def test_a_cheaper_and_better_point_is_the_whole_front() -> None:
 
 
 def test_labels_move_apart_and_keep_their_order_and_their_bounds() -> None:
-    places = spread([0.0, 0.01, 0.02, 0.9, 1.0, 1.0], 0.15, 0.0, 1.0)
-    assert all(second - first > 0.1499 for first, second in pairwise(places))
-    assert min(places) >= 0.0 and max(places) <= 1.0
-    assert spread([0.2, 0.8], 0.1, 0.0, 1.0) == [0.2, 0.8], (
-        "where there is room, a label stands at its height"
-    )
+    moved = spread([0.0, 0.01, 0.02, 0.9, 1.0, 1.0], 0.15, 0.0, 1.0)
+    assert all(second - first > 0.1499 for first, second in pairwise(moved))
+    assert min(moved) >= 0.0 and max(moved) <= 1.0
+    assert spread([0.2, 0.8], 0.1, 0.0, 1.0) == [0.2, 0.8], "there is room, so no label moves"
     crowd = spread([0.5] * 30, 0.15, 0.0, 1.0)
     assert crowd[0] == pytest.approx(0.0) and crowd[-1] == pytest.approx(1.0)
 
@@ -46,67 +54,64 @@ def test_labels_stay_within_bounds_wherever_they_crowd() -> None:
     draw = np.random.default_rng(0)
     for _ in range(200):
         heights = sorted(float(value) for value in draw.random(draw.integers(1, 20)) ** 3)
-        for wanted in (heights, [1 - height for height in reversed(heights)]):
-            places = spread(wanted, 0.08, 0.0, 1.0)
-            gap = min(0.08, 1 / max(len(wanted) - 1, 1))
-            assert min(places) >= -1e-9 and max(places) <= 1 + 1e-9
-            assert all(second - first > gap - 1e-9 for first, second in pairwise(places))
+        for true in (heights, [1 - height for height in reversed(heights)]):
+            moved = spread(true, 0.08, 0.0, 1.0)
+            gap = min(0.08, 1 / max(len(true) - 1, 1))
+            assert min(moved) >= -1e-9 and max(moved) <= 1 + 1e-9
+            assert all(second - first > gap - 1e-9 for first, second in pairwise(moved))
 
 
 def test_every_figure_has_a_caption_that_is_also_its_alternative_text() -> None:
     (track,) = toy_tracks(MODELS, TASKS)
-    found = [figure for board in track.boards for figure in board_figures(board)] + track_figures(
-        track
-    )
-    for figure in found:
+    figures = [figure for board in track.boards for figure in board_figures(board)]
+    for figure in [*figures, *track_figures(track)]:
         assert len(figure.caption) > 60 and figure.title
         element = ElementTree.fromstring(figure.svg)
         assert element.get("role") == "img" and figure.caption in (element.get("aria-label") or "")
     assert all(len(board_figures(board)) <= 5 for board in track.boards)
-    assert {figure.title for figure in board_figures(_board(track, "swe@5-46"))} > {
-        "Error per frame"
-    }
-    assert "Error per frame" not in {
-        figure.title for figure in board_figures(_board(track, "darcy"))
-    }
+    assert "Error per frame" in _titles(_board(track, "swe@5-46"))
+    assert "Error per frame" not in _titles(_board(track, "darcy"))
 
 
 def test_text_and_axes_take_the_ink_of_the_page() -> None:
     (track,) = toy_tracks(MODELS, TASKS)
     for figure in board_figures(track.boards[0]):
         assert INK not in figure.svg and "currentColor" in figure.svg
-        assert not re.search(r"(fill|stroke): #(000000|ffffff); stroke-linejoin", figure.svg), (
-            "a background was drawn"
-        )
-        assert (
-            "DejaVu" not in figure.svg
-            and "<metadata" not in figure.svg
-            and "<style" not in figure.svg
-        )
+        background = r"(fill|stroke): #(000000|ffffff); stroke-linejoin"
+        assert not re.search(background, figure.svg)
+        assert not re.search("DejaVu|<metadata|<style", figure.svg)
 
 
 def test_a_model_has_one_colour_on_all_boards_and_a_stranger_keeps_its_own() -> None:
     (track,) = toy_tracks(MODELS, TASKS)
     (other,) = toy_tracks(("stranger", *MODELS), TASKS[:1])
-    looks = [
-        {row.name: look(row) for row in board.rows} for board in (*track.boards, *other.boards)
-    ]
+    boards = (*track.boards, *other.boards)
+    styles = [{row.name: row_style(row) for row in board.rows} for board in boards]
     for name in {f"{model}@compact" for model in MODELS}:
-        assert len({one[name] for one in looks}) == 1
-    assert looks[0]["gsno@compact [model.k_s=16]"] == looks[0]["gsno@compact"], (
-        "a variant is the same model"
-    )
+        assert len({by_name[name] for by_name in styles}) == 1
+    variant = styles[0]["gsno@compact [model.k_s=16]"]
+    assert variant == styles[0]["gsno@compact"], "a variant is the same model"
+
+
+def test_no_two_rows_of_bundled_models_look_alike() -> None:
     models = ["gsno", "deeponet", "mgkn", "coral", "geofno", "amg", "sp2gno", "gnot", "transolver"]
     rows = [
         (model, f"{model}@{preset}")
         for model in models
         for preset in ("compact", "compact+features", "paper")
     ]
-    drawn = [named_look(model, row, is_floor=False) for model, row in rows]
-    assert len(set(drawn)) == len(rows), (
-        "two rows of bundled models look alike: choose another salt"
-    )
-    assert {one.colour for one in drawn} == set(COLOURS)
+    drawn = [named_style(model, row, is_floor=False) for model, row in rows]
+    assert len(set(drawn)) == len(rows), "choose another salt"
+    assert {style.colour for style in drawn} == set(COLOURS)
+
+
+def test_run_times_are_relative_to_the_reference_row_and_else_to_the_best() -> None:
+    (track,) = toy_tracks(MODELS, TASKS)
+    (figure,) = [drawn for drawn in board_figures(track.boards[0]) if drawn.title == "Run time"]
+    assert figure.caption.startswith(f"How many times longer than {REFERENCE} ")
+    (other,) = toy_tracks(("gsno", "amg", "thin", "last"), TASKS)
+    (figure,) = [drawn for drawn in board_figures(other.boards[0]) if drawn.title == "Run time"]
+    assert figure.caption.startswith("How many times longer than gsno@compact ")
 
 
 def test_frame_quantiles_are_means_over_seeds() -> None:
@@ -123,74 +128,58 @@ def test_errors_by_band_are_means_over_seeds_and_drawn_where_the_results_have_th
     row = _board(track, "darcy").compared[0]
     norms = band_norms(row)
     assert norms is not None and norms.shape == (2, 8)
-    assert norms[1].tolist() == pytest.approx(
-        np.mean([one.bands["height"]["error"] for one in row.done], axis=0).tolist()
-    )
-    drawn = {figure.title: figure.svg for figure in board_figures(_board(track, "darcy"))}
-    assert all(
-        f">{name}<" in drawn["Error by Laplacian band"]
-        for name in ("1", "2-3", "4-7", "64-127", "128+")
-    )
-    assert "Error by Laplacian band" not in {
-        figure.title for figure in board_figures(_board(track, "pipe"))
-    }
+    mean = np.mean([entry.bands["height"]["error"] for entry in row.done], axis=0)
+    assert norms[1].tolist() == pytest.approx(mean.tolist())
+    drawn = _bands(_board(track, "darcy"))
+    for name in ("1", "2-3", "4-7", "64-127", "128+"):
+        assert f">{name}<" in drawn.svg
+    assert drawn.title not in _titles(_board(track, "pipe"))
 
 
-def test_seeds_without_bands_are_told_of() -> None:
+def test_a_caption_counts_seeds_without_bands() -> None:
     (track,) = toy_tracks(MODELS, TASKS)
     board = _board(track, "darcy")
     first, second = board.compared[:2]
-    blank = [replace(one, bands={}) for one in first.entries]
+    blank = [replace(entry, bands={}) for entry in first.entries]
     some = replace(first, entries=(first.entries[0], *blank[1:]))
     norms = band_norms(some)
-    assert norms is not None and norms[1].tolist() == pytest.approx(
-        first.entries[0].bands["height"]["error"]
-    )
-    none = replace(second, entries=tuple(replace(one, bands={}) for one in second.entries))
+    expected = first.entries[0].bands["height"]["error"]
+    assert norms is not None and norms[1].tolist() == pytest.approx(expected)
+    none = replace(second, entries=tuple(replace(entry, bands={}) for entry in second.entries))
     changed = {first.name: some, second.name: none}
-    fewer = replace(board, rows=tuple(changed.get(one.name, one) for one in board.rows))
-    (figure,) = [one for one in board_figures(fewer) if one.name.endswith("-bands")]
+    figure = _bands(replace(board, rows=tuple(changed.get(row.name, row) for row in board.rows)))
     assert "some of their seeds only: 1." in figure.caption and "not shown: 1." in figure.caption
     assert second.name not in figure.svg
 
 
 def test_bands_of_a_coarse_mesh_that_hold_no_truth_are_left_out() -> None:
     (track,) = toy_tracks(MODELS, TASKS[1:2])
-    cut = {
-        "height": {
-            "truth": [1.0, 0.5, 0.1, 0, 0, 0, 0, 0],
-            "error": [0.1, 0.05, 0.01, 0, 0, 0, 0, 0],
-        }
-    }
+    truth, error = [1.0, 0.5, 0.1, 0, 0, 0, 0, 0], [0.1, 0.05, 0.01, 0, 0, 0, 0, 0]
+    cut = {"height": {"truth": truth, "error": error}}
     rows = tuple(
-        replace(row, entries=tuple(replace(one, bands=cut) for one in row.entries))
+        replace(row, entries=tuple(replace(entry, bands=cut) for entry in row.entries))
         for row in track.boards[0].rows
     )
-    (figure,) = [
-        one
-        for one in board_figures(replace(track.boards[0], rows=rows))
-        if one.name.endswith("-bands")
-    ]
+    figure = _bands(replace(track.boards[0], rows=rows))
     assert ">4-7<" in figure.svg and ">8-15<" not in figure.svg
 
 
 def test_hostile_names_are_text_in_a_plot_and_nothing_else() -> None:
     (track,) = toy_tracks((*HOSTILE, "gsno"), HOSTILE[:3], track=HOSTILE[0])
     for figure in [*board_figures(track.boards[0]), *track_figures(track)]:
-        names = {
-            element.tag.split("}")[-1] for element in ElementTree.fromstring(figure.svg).iter()
-        }
+        elements = ElementTree.fromstring(figure.svg).iter()
+        names = {element.tag.split("}")[-1] for element in elements}
         assert names <= {"svg", "g", "path", "text", "use", "defs", "clipPath", "rect", "tspan"}
     svg = board_figures(track.boards[0])[0].svg
     assert "$\\frac{1}{2}$ &amp; &amp;lt;hos" in svg, "dollars must not start a formula"
 
 
 def test_plots_are_the_same_bytes_twice() -> None:
-    (one,), (other,) = toy_tracks(MODELS, TASKS), toy_tracks(MODELS, TASKS)
-    assert board_figures(one.boards[0]) == board_figures(other.boards[0])
-    assert track_figures(one) == track_figures(other)
-    assert overview_png(one) == overview_png(other)
-    assert overview_png(one).startswith(b"\x89PNG")
+    (first,), (second,) = toy_tracks(MODELS, TASKS), toy_tracks(MODELS, TASKS)
+    assert board_figures(first.boards[0]) == board_figures(second.boards[0])
+    assert track_figures(first) == track_figures(second)
+    assert overview_png(first) == overview_png(second)
+    assert overview_png(first).startswith(b"\x89PNG")
 
 
 def test_labels_are_short_and_on_one_line() -> None:
@@ -202,5 +191,15 @@ def test_black_or_white_is_readable_on_every_colour() -> None:
     assert (readable_on((1.0, 1.0, 0.8)), readable_on((0.03, 0.1, 0.35))) == ("black", "white")
 
 
-def _board(track, slug):  # type: ignore[no-untyped-def]
+def _board(track: BoardTrack, slug: str) -> Board:
     return next(board for board in track.boards if board.slug == slug)
+
+
+def _titles(board: Board) -> set[str]:
+    return {figure.title for figure in board_figures(board)}
+
+
+def _bands(board: Board) -> Figure:
+    """The plot of errors by Laplacian band."""
+    (figure,) = [drawn for drawn in board_figures(board) if drawn.name.endswith("-bands")]
+    return figure

@@ -1,6 +1,4 @@
-"""Boards in a real MLflow store: complete from evidence alone, twice the same, mended after a cut,
-inert, one line if dead.
-"""
+"""Boards in a real MLflow store: complete, twice the same, mended after a kill, inert."""
 
 from __future__ import annotations
 
@@ -13,13 +11,14 @@ import pytest
 from fake_results import made_result, made_spec, save, spread
 from mlflow import MlflowClient
 from mlflow.entities import Run
+from mlflow_store import client_of, forget_outer_store
 
 from gsnobench.boards.build import read_tracks
-from gsnobench.boards.publish import DIGEST, KIND, NAME, NOTE, Shown, publish
+from gsnobench.boards.publish import DIGEST, KIND, NAME, NOTE, StoredBoard, publish
 from gsnobench.errors import RunError
 from gsnobench.records import RunResult
 from gsnobench.tracking.address import Address
-from gsnobench.tracking.observer import Target
+from gsnobench.tracking.mirror import StoredRun
 
 HOSTILE = "<script>alert(1)</script>\"'/..\\"
 EXPERIMENT = "gsnobench/laptop/darcy"
@@ -27,15 +26,12 @@ EXPERIMENT = "gsnobench/laptop/darcy"
 
 @pytest.fixture(autouse=True)
 def _no_outer_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GSNOBENCH_TRACKING_URI", "MLFLOW_TRACKING_URI"):
-        monkeypatch.delenv(name, raising=False)
+    forget_outer_store(monkeypatch)
 
 
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with its tables and nothing in them: making those takes seconds, a copy of the file
-    does not.
-    """
+    """A store with empty tables: making those takes seconds, a copy of the file does not."""
     path = tmp_path_factory.mktemp("store") / "mlflow.db"
     MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments(max_results=1)
     return path
@@ -43,34 +39,25 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def home(tmp_path: Path, empty_store: Path) -> Path:
-    place = tmp_path / "home"
-    place.mkdir()
-    (place / "mlflow.db").write_bytes(empty_store.read_bytes())
-    return place
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (folder / "mlflow.db").write_bytes(empty_store.read_bytes())
+    return folder
 
 
 @pytest.fixture
 def evidence(tmp_path: Path) -> Path:
     """Two models of three seeds, one that diverged, and a floor."""
     root = tmp_path / "results"
-    for place, (model, mean) in enumerate((("gsno", 0.02), ("amg", 0.04))):
-        save(
-            root,
-            *(
-                made_result(model, errors=spread(mean, 10 * place + seed), seed=seed)
-                for seed in range(3)
-            ),
-        )
+    for index, (model, mean) in enumerate((("gsno", 0.02), ("amg", 0.04))):
+        for seed in range(3):
+            save(root, made_result(model, errors=spread(mean, 10 * index + seed), seed=seed))
     save(root, made_result("mean", errors=spread(0.5, 99), preset="default", steps={"fit": 0}))
     save(root, RunResult(made_spec("coral"), "diverged", reason="the loss was nan"))
     return root
 
 
-def client_of(home: Path) -> MlflowClient:
-    return MlflowClient(tracking_uri=f"sqlite:///{home / 'mlflow.db'}")
-
-
-def put(evidence: Path, home: Path) -> list[Shown]:
+def put(evidence: Path, home: Path) -> list[StoredBoard]:
     address = Address.of(home)
     assert address is not None
     return publish(read_tracks([evidence])[0], address)
@@ -78,46 +65,37 @@ def put(evidence: Path, home: Path) -> list[Shown]:
 
 def runs_of(home: Path, kind: str, experiment: str = EXPERIMENT) -> dict[str, Run]:
     client = client_of(home)
-    place = client.get_experiment_by_name(experiment)
-    found = client.search_runs([place.experiment_id], f"tags.`{KIND}` = '{kind}'") if place else []
-    assert len({run.info.run_name for run in found}) == len(found)
-    return {run.info.run_name: run for run in found}
+    stored = client.get_experiment_by_name(experiment)
+    if stored is None:
+        return {}
+    runs = client.search_runs([stored.experiment_id], f"tags.`{KIND}` = '{kind}'")
+    assert len({run.info.run_name for run in runs}) == len(runs)
+    return {run.info.run_name: run for run in runs}
 
 
 def everything(home: Path) -> list[object]:
     """All that a reader of the store can see."""
     runs = [run for kind in ("summary", "leaderboard") for run in runs_of(home, kind).values()]
-    place = client_of(home).get_experiment_by_name(EXPERIMENT)
-    assert place is not None
-    return [place.tags, [run.to_dictionary() for run in runs]]
+    experiment = client_of(home).get_experiment_by_name(EXPERIMENT)
+    assert experiment is not None
+    return [experiment.tags, [run.to_dictionary() for run in runs]]
 
 
 def test_a_board_is_complete_in_an_empty_store(evidence: Path, home: Path) -> None:
-    (shown,) = put(evidence, home)
-    assert (shown.experiment, shown.written, shown.removed) == (EXPERIMENT, 5, 0)
+    (stored,) = put(evidence, home)
+    assert (stored.experiment, stored.written, stored.removed) == (EXPERIMENT, 5, 0)
     rows = runs_of(home, "summary")
     assert set(rows) == {"gsno@compact", "amg@compact", "mean@default", "coral@compact"}
     best = rows["gsno@compact"].data
-    assert (
-        best.metrics["test/headline/rel_l2"]
-        == best.metrics["board/error"]
-        == pytest.approx(0.02, rel=0.05)
-    )
-    assert (
-        best.metrics["test/headline/rel_l2_low"] < 0.02 * 1.05
-        and best.metrics["test/headline/rel_l2_high"] > 0.02 * 0.95
-    )
-    assert (
-        best.metrics["board/rank"] == 1
-        and best.metrics["board/seeds"] == 3
-        and "cost/parameters" in best.metrics
-    )
-    assert (best.tags["model"], best.tags["preset"], best.tags["floor"], best.tags["rank"]) == (
-        "gsno",
-        "compact",
-        "false",
-        "1",
-    )
+    metrics, tags = best.metrics, best.tags
+    assert metrics["board/error"] == pytest.approx(0.02, rel=0.05)
+    assert metrics["test/headline/rel_l2"] == metrics["board/error"]
+    assert metrics["test/headline/rel_l2_low"] < 0.02 * 1.05
+    assert metrics["test/headline/rel_l2_high"] > 0.02 * 0.95
+    assert metrics["board/rank"] == 1 and metrics["board/seeds"] == 3
+    assert "cost/parameters" in metrics
+    assert (tags["model"], tags["preset"]) == ("gsno", "compact")
+    assert (tags["floor"], tags["rank"]) == ("false", "1")
     assert any(name.startswith("model.") for name in best.params)
     assert rows["mean@default"].data.tags["floor"] == "true"
     lost = rows["coral@compact"]
@@ -125,25 +103,18 @@ def test_a_board_is_complete_in_an_empty_store(evidence: Path, home: Path) -> No
     assert "test/headline/rel_l2" not in lost.data.metrics
 
     (leader,) = runs_of(home, "leaderboard").values()
-    assert (leader.info.run_id, leader.info.run_name) == (shown.run_id, NAME)
-    assert leader.info.start_time > max(run.info.start_time for run in rows.values()), (
-        "MLflow lists the newest run first"
-    )
+    assert (leader.info.run_id, leader.info.run_name) == (stored.run_id, NAME)
+    # MLflow lists the newest run first
+    assert leader.info.start_time > max(run.info.start_time for run in rows.values())
+    link = f"#/experiments/{stored.experiment_id}/runs"
     for run in rows.values():
-        assert (
-            f"(#/experiments/{shown.experiment_id}/runs/{run.info.run_id})"
-            in leader.data.tags[NOTE]
-        )
-    place = client_of(home).get_experiment(shown.experiment_id)
-    assert (
-        f"#/experiments/{shown.experiment_id}/runs/{shown.run_id}/artifacts/leaderboard.html"
-        in place.tags[NOTE]
-    )
+        assert f"({link}/{run.info.run_id})" in leader.data.tags[NOTE]
+    experiment = client_of(home).get_experiment(stored.experiment_id)
+    assert f"{link}/{stored.run_id}/artifacts/leaderboard.html" in experiment.tags[NOTE]
     folder = Path(client_of(home).download_artifacts(leader.info.run_id, ""))
     assert "gsno@compact" in (folder / "leaderboard.html").read_text()
-    assert [one["row"] for one in json.loads((folder / "leaderboard.json").read_text())][
-        0
-    ] == "gsno@compact"
+    flat_rows = json.loads((folder / "leaderboard.json").read_text())
+    assert flat_rows[0]["row"] == "gsno@compact"
     assert list((folder / "figures").glob("*.svg"))
 
 
@@ -164,24 +135,17 @@ def test_a_changed_board_replaces_what_changed_and_rows_that_vanished_are_gone(
         path.unlink()
     # the last one: no rank above it changes
     save(evidence, made_result("gnot", errors=spread(0.9, 5)))
-    (shown,) = put(evidence, home)
+    (stored,) = put(evidence, home)
     after = {name: run.info.run_id for name, run in runs_of(home, "summary").items()}
     assert set(after) == {"gsno@compact", "gnot@compact", "mean@default", "coral@compact"}
-    assert (
-        after["gsno@compact"] == before["gsno@compact"]
-        and after["coral@compact"] == before["coral@compact"]
-    )
+    for row in ("gsno@compact", "coral@compact"):
+        assert after[row] == before[row]
+    client = client_of(home)
     (leader,) = runs_of(home, "leaderboard").values()
-    page = Path(
-        client_of(home).download_artifacts(leader.info.run_id, "leaderboard.html")
-    ).read_text()
-    assert (
-        "gnot@compact" in page
-        and "amg@compact" not in page
-        and after["gnot@compact"] in leader.data.tags[NOTE]
-    )
-    place = client_of(home).get_experiment(shown.experiment_id)
-    assert leader.info.run_id in place.tags[NOTE]
+    page = Path(client.download_artifacts(leader.info.run_id, "leaderboard.html")).read_text()
+    assert "gnot@compact" in page and "amg@compact" not in page
+    assert after["gnot@compact"] in leader.data.tags[NOTE]
+    assert leader.info.run_id in client.get_experiment(stored.experiment_id).tags[NOTE]
 
 
 def test_boards_that_must_not_share_a_table_do_not_share_an_experiment(
@@ -190,21 +154,19 @@ def test_boards_that_must_not_share_a_table_do_not_share_an_experiment(
     save(evidence, made_result("gsno", errors=0.001, version=0))
     first, second = put(evidence, home)
     assert first.experiment == EXPERIMENT and second.experiment.startswith(f"{EXPERIMENT}-")
-    assert (
-        len(runs_of(home, "summary")) == 4 and len(runs_of(home, "summary", second.experiment)) == 1
-    )
+    assert len(runs_of(home, "summary")) == 4
+    assert len(runs_of(home, "summary", second.experiment)) == 1
 
 
 def test_a_run_of_training_is_left_alone(evidence: Path, home: Path) -> None:
     client = client_of(home)
     address = Address.of(home)
     assert address is not None
-    place = client.create_experiment(
-        EXPERIMENT, artifact_location=(address.artifacts / EXPERIMENT).as_uri()
-    )
-    own = client.create_run(place, run_name="gsno@compact seed 0", tags={"model": "gsno"})
-    (shown,) = put(evidence, home)
-    assert shown.experiment_id == place and shown.removed == 0
+    artifacts = (address.artifacts / EXPERIMENT).as_uri()
+    experiment = client.create_experiment(EXPERIMENT, artifact_location=artifacts)
+    own = client.create_run(experiment, run_name="gsno@compact seed 0", tags={"model": "gsno"})
+    (stored,) = put(evidence, home)
+    assert stored.experiment_id == experiment and stored.removed == 0
     assert client.get_run(own.info.run_id).info.lifecycle_stage == "active"
 
 
@@ -212,9 +174,9 @@ def test_a_run_of_training_is_left_alone(evidence: Path, home: Path) -> None:
 def test_what_was_cut_in_the_middle_is_mended_by_publishing_again(
     evidence: Path, home: Path, monkeypatch: pytest.MonkeyPatch, calls: int
 ) -> None:
-    kept, states = Target.set_state, []
+    kept, states = StoredRun.set_state, []
 
-    def cut(self: Target, state: str, when: int, tags: Mapping[str, str] | None = None) -> None:
+    def cut(self: StoredRun, state: str, when: int, tags: Mapping[str, str] | None = None) -> None:
         states.append(state)
         if len(states) == calls:
             # nothing in our code catches it, so the store is as after a kill
@@ -222,13 +184,12 @@ def test_what_was_cut_in_the_middle_is_mended_by_publishing_again(
         kept(self, state, when, tags)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Target, "set_state", cut)
+        patched.setattr(StoredRun, "set_state", cut)
         with pytest.raises(KeyboardInterrupt):
             put(evidence, home)
-    (shown,) = put(evidence, home)
-    assert (shown.written, shown.removed) == (5 - (calls - 1), 1), (
-        "the half-written run is replaced, the whole ones stay"
-    )
+    (stored,) = put(evidence, home)
+    # the half-written run is replaced, the whole ones stay
+    assert (stored.written, stored.removed) == (5 - (calls - 1), 1)
     assert len(runs_of(home, "summary")) == 4
     (leader,) = runs_of(home, "leaderboard").values()
     assert leader.info.status == "FINISHED" and DIGEST in leader.data.tags
@@ -236,27 +197,18 @@ def test_what_was_cut_in_the_middle_is_mended_by_publishing_again(
 
 def test_hostile_names_are_inert(tmp_path: Path, home: Path) -> None:
     root = tmp_path / "odd"
-    made = made_result(
-        HOSTILE,
-        errors=spread(0.1, 1),
-        task=HOSTILE,
-        track="../x",
-        model_params={"a/../b|": HOSTILE},
-    )
+    names = {"task": HOSTILE, "track": "../x", "model_params": {"a/../b|": HOSTILE}}
     (root / "flat").mkdir(parents=True)
-    made.save(root / "flat" / "one.json")
-    (shown,) = put(root, home)
-    assert (
-        "<" not in shown.experiment
-        and ".." not in shown.experiment
-        and shown.experiment.count("/") == 2
-    )
-    (row,) = runs_of(home, "summary", shown.experiment).values()
+    made_result(HOSTILE, errors=spread(0.1, 1), **names).save(root / "flat" / "one.json")
+    (stored,) = put(root, home)
+    experiment = stored.experiment
+    assert "<" not in experiment and ".." not in experiment and experiment.count("/") == 2
+    (row,) = runs_of(home, "summary", experiment).values()
     assert row.data.tags["model"] == HOSTILE, "the text itself is kept"
-    (leader,) = runs_of(home, "leaderboard", shown.experiment).values()
-    place = client_of(home).get_experiment(shown.experiment_id)
-    assert "<script" not in leader.data.tags[NOTE] + place.tags[NOTE]
-    written = [path for path in tmp_path.rglob("leaderboard.html")]
+    (leader,) = runs_of(home, "leaderboard", experiment).values()
+    description = client_of(home).get_experiment(stored.experiment_id).tags[NOTE]
+    assert "<script" not in leader.data.tags[NOTE] + description
+    written = list(tmp_path.rglob("leaderboard.html"))
     assert written and all(home / "mlartifacts" in path.parents for path in written)
     assert "<script>alert" not in written[0].read_text()
 
@@ -276,13 +228,13 @@ def test_a_bug_of_ours_is_not_taken_for_a_dead_store(
     def broken(*_: object) -> str:
         raise KeyError("bug")
 
-    monkeypatch.setattr("gsnobench.boards.publish.board_page", broken)
+    monkeypatch.setattr("gsnobench.boards.publish.task_page", broken)
     with pytest.raises(KeyError):
         put(evidence, home)
 
 
 def test_two_publishers_at_once_leave_one_board(evidence: Path, home: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
-        both = [one.result() for one in [pool.submit(put, evidence, home) for _ in range(2)]]
-    assert sorted(shown.written for (shown,) in both) == [0, 5]
+        both = list(pool.map(put, [evidence, evidence], [home, home]))
+    assert sorted(stored.written for (stored,) in both) == [0, 5]
     assert len(runs_of(home, "summary")) == 4 and len(runs_of(home, "leaderboard")) == 1

@@ -1,6 +1,4 @@
-"""The static site: complete, well-formed, deterministic, readable by all, and deaf to what a name
-says.
-"""
+"""The static site: complete, well-formed, deterministic, readable by all, deaf to any name."""
 
 from __future__ import annotations
 
@@ -8,31 +6,28 @@ import base64
 import hashlib
 import posixpath
 import re
+from base64 import b64decode
 from collections import Counter
 from functools import cache
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
-from toy_boards import FLOOR, HOSTILE, toy_tracks
+from toy_boards import FLOOR, HOSTILE, toy_tracks, tracks_of
 
 from gsnobench.boards.plots.task import board_figures
 from gsnobench.boards.site.html import VOID, asset, tag, text
 from gsnobench.boards.site.pages import site_files
-from gsnobench.boards.site.task_page import board_page
+from gsnobench.boards.site.task_page import task_page
 
 MODELS = ("gsno", "deeponet", FLOOR, "thin", "last")
 TASKS = ("swe@5-46", "darcy", "pipe", "car")
 HOSTILE_MODELS = (*HOSTILE, FLOOR, "thin", "last<hostile>")
 SVG_TAGS = {"svg", "g", "path", "text", "use", "defs", "clippath", "rect", "tspan"}
-HTML_TAGS = set(
-    re.findall(
-        r"\w+",
-        """
-    html head meta link title style script body header nav main h1 h2 h3 p a span sup wbr ul ol li dl dt dd div details summary
-    button label input output table caption thead tbody tr th td figure figcaption
-""",
-    )
-)
+HTML_TAGS = {"html", "head", "meta", "link", "title", "style", "script", "body", "header", "nav"}
+HTML_TAGS |= {"main", "h1", "h2", "h3", "p", "a", "span", "sup", "wbr", "ul", "ol", "li", "dl"}
+HTML_TAGS |= {"dt", "dd", "div", "details", "summary", "button", "label", "input", "output"}
+HTML_TAGS |= {"table", "caption", "thead", "tbody", "tr", "th", "td", "figure", "figcaption"}
 
 
 @cache
@@ -42,11 +37,8 @@ def benign() -> dict[str, str]:
 
 @cache
 def hostile() -> dict[str, str]:
-    return dict(
-        site_files(
-            toy_tracks(HOSTILE_MODELS, HOSTILE[::2], reason="".join(HOSTILE), track=HOSTILE[2])
-        )
-    )
+    texts = {"reason": "".join(HOSTILE), "track": HOSTILE[2]}
+    return dict(site_files(toy_tracks(HOSTILE_MODELS, HOSTILE[::2], **texts)))
 
 
 class Reader(HTMLParser):
@@ -62,9 +54,8 @@ class Reader(HTMLParser):
         assert not self.open, f"never closed: {self.open}"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert len({name for name, _ in attrs}) == len(attrs), (
-            f"an attribute twice in {tag}: {attrs}"
-        )
+        names = {name for name, _ in attrs}
+        assert len(names) == len(attrs), f"an attribute twice in {tag}: {attrs}"
         self.elements.append((tag, dict(attrs)))
         if tag not in VOID:
             self.open.append(tag)
@@ -86,7 +77,7 @@ class Reader(HTMLParser):
 # -------------------------------------------------------------------------------------------- whole
 
 
-def test_there_is_an_overview_a_page_a_task_and_a_page_a_row() -> None:
+def test_there_is_an_overview_one_page_per_task_and_one_per_row() -> None:
     assert set(benign()) == {
         "index.html",
         *(f"tasks/laptop--{task}.html" for task in TASKS),
@@ -108,11 +99,8 @@ def test_every_page_is_well_formed_and_says_what_it_is(site) -> None:  # type: i
     for path, page in site().items():
         read = Reader(page)
         assert page.startswith("<!doctype html>"), path
-        assert (
-            read.all("html")[0]["lang"] == "en"
-            and len(read.all("h1")) == 1
-            and len(read.all("main")) == 1
-        )
+        assert read.all("html")[0]["lang"] == "en"
+        assert len(read.all("h1")) == 1 and len(read.all("main")) == 1
         assert len(read.all("caption")) == len(read.all("table"))
         assert all(attributes.get("scope") in ("row", "col") for attributes in read.all("th"))
         assert any(attributes.get("href") == "#main" for attributes in read.all("a"))
@@ -132,23 +120,16 @@ def test_all_links_stay_inside_and_lead_somewhere(site) -> None:  # type: ignore
             address = attributes.get("href") or attributes.get("xlink:href") or ""
             if not address or (element, address) == ("link", "data:,"):
                 continue
-            place, _, part = address.partition("#")
-            aimed = (
-                posixpath.normpath(posixpath.join(posixpath.dirname(path), place))
-                if place
-                else path
-            )
+            file, _, anchor = address.partition("#")
+            folder = posixpath.dirname(path)
+            aimed = posixpath.normpath(posixpath.join(folder, file)) if file else path
             assert aimed in pages, f"{path}: {address} leads nowhere"
-            assert not part or part in ids[aimed], f"{path}: {address} leads to no place"
+            assert not anchor or anchor in ids[aimed], f"{path}: {address} has no such anchor"
 
 
 def test_hostile_names_make_no_element_no_attribute_and_no_path() -> None:
-    known = {
-        name
-        for page in benign().values()
-        for _, attributes in Reader(page).elements
-        for name in attributes
-    }
+    elements = [element for page in benign().values() for element in Reader(page).elements]
+    known = {name for _, attributes in elements for name in attributes}
     for path, page in hostile().items():
         assert re.fullmatch(r"(index|(tasks|models)/[A-Za-z0-9@._+-]+)\.html", path)
         read = Reader(page)
@@ -164,7 +145,7 @@ def test_hostile_names_are_shown_as_they_are() -> None:
     assert any("</script><script>hostile()</script>" in shown for shown in read.texts)
 
 
-def test_a_page_runs_our_script_only_and_asks_for_nothing() -> None:
+def test_a_page_runs_our_script_only_and_requests_nothing() -> None:
     digest = base64.b64encode(hashlib.sha256(asset("script.js").encode()).digest()).decode()
     for page in [*benign().values(), *hostile().values()]:
         policy = Reader(page).all("meta")[1]["content"] or ""
@@ -185,9 +166,8 @@ def test_the_overview_marks_best_second_floors_and_thin_rows_and_gives_reasons()
     assert any(attributes.get("class") == "floor" for attributes in read.all("tr"))
     assert read.texts["°"] == len(TASKS)
     declined = [attributes for attributes in read.all("td") if attributes.get("title") == "no mesh"]
-    assert len(declined) == 2 and read.texts["declined: no mesh"] == 1, (
-        "the reason as tooltip and as visible note"
-    )
+    assert len(declined) == 2, "the reason as a tooltip"
+    assert read.texts["declined: no mesh"] == 1, "the reason as a visible note"
 
 
 def test_every_column_can_be_sorted_by_a_button() -> None:
@@ -199,25 +179,16 @@ def test_every_column_can_be_sorted_by_a_button() -> None:
 def test_headings_and_names_break_between_words_only() -> None:
     (track,) = toy_tracks(("gsno", "deeponet", "amg"), ("darcy",))
     page = dict(site_files([track]))["tasks/laptop--darcy.html"]
-    assert (
-        "train CPU&#8209;s</button>" in page
-        and "prepare&nbsp;s</button>" in page
-        and "�" not in page
-    )
-    assert '<th scope="row">1 gsno@<wbr>compact</th>' in page, (
-        "a narrow screen breaks the matrix after the model"
-    )
+    assert "train CPU&#8209;s</button>" in page and "prepare&nbsp;s</button>" in page
+    assert "�" not in page
+    # a narrow screen breaks the matrix after the model
+    assert '<th scope="row">1 gsno@<wbr>compact</th>' in page
 
 
 def test_a_task_page_tells_what_was_asked_and_who_is_ahead() -> None:
     page = benign()["tasks/laptop--swe@5-46.html"]
-    for words in (
-        "128 train, 32 valid, 64 test",
-        "0123456789ab",
-        "generated, seed 0",
-        "version 1",
-        "% below the next best model",
-    ):
+    facts = ("128 train, 32 valid, 64 test", "0123456789ab", "generated, seed 0", "version 1")
+    for words in (*facts, "% below the next best model"):
         assert words in page
     assert "declined: no mesh" in page and "single seed gets no rank" in page and "▲" in page
 
@@ -225,33 +196,34 @@ def test_a_task_page_tells_what_was_asked_and_who_is_ahead() -> None:
 def test_variants_are_shown_where_they_belong_and_can_be_hidden() -> None:
     page = benign()["tasks/laptop--darcy.html"]
     read = Reader(page)
-    variant = [
-        attributes["data-name"]
-        for attributes in read.all("tr")
-        if attributes.get("data-kind") == "variant"
-    ]
-    assert variant == ["gsno@compact [model.k_s=16]"]
-    assert [attributes.get("data-kind") for attributes in read.all("input")] == [
-        None,
-        "floor",
-        "variant",
-    ]
-    assert (
-        "model.k_s=16" in benign()["models/gsno@compact.html"]
-        and "model.k_s=16" not in benign()["index.html"]
-    )
+    variants = [row for row in read.all("tr") if row.get("data-kind") == "variant"]
+    assert [row["data-name"] for row in variants] == ["gsno@compact [model.k_s=16]"]
+    boxes = [box.get("data-kind") for box in read.all("input")]
+    assert boxes == [None, "floor", "variant"]
+    assert "model.k_s=16" in benign()["models/gsno@compact.html"]
+    assert "model.k_s=16" not in benign()["index.html"]
 
 
 def test_a_model_page_has_all_tasks_with_the_reasons() -> None:
     read = Reader(benign()["models/last@compact.html"])
-    assert {one["data-value"] for one in read.all("th") if one.get("scope") == "row"} == set(TASKS)
+    rows = [head for head in read.all("th") if head.get("scope") == "row"]
+    assert {head["data-value"] for head in rows} == set(TASKS)
     assert read.texts["declined: no mesh"] == 2
 
 
 def test_a_page_that_stands_alone_links_to_no_other() -> None:
     (track,) = toy_tracks(MODELS, TASKS)
-    read = Reader(board_page(track, track.boards[0], board_figures(track.boards[0])))
+    read = Reader(task_page(track, track.boards[0], board_figures(track.boards[0])))
     assert {attributes["href"] for attributes in read.all("a")} == {"#main"}
+
+
+def test_the_pictures_of_the_best_models_are_part_of_the_page(evidence: Path) -> None:
+    for path in evidence.rglob("*.json"):
+        path.with_suffix(".png").write_bytes(b"\x89PNG " + path.parent.name.encode())
+    (track,) = tracks_of(evidence)
+    page = task_page(track, track.boards[0], [])
+    shown = [b64decode(code) for code in re.findall(r"data:image/png;base64,([^\"]+)", page)]
+    assert shown == [b"\x89PNG gsno@compact", b"\x89PNG amg@compact"]
 
 
 # -------------------------------------------------------------------------------------------- style
@@ -263,15 +235,15 @@ def _palettes() -> list[dict[str, str]]:
 
 
 def _luminance(colour: str) -> float:
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    parts = [int(colour[first : first + 2], 16) / 255 for first in (1, 3, 5)]
     red, green, blue = (
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
     )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def _contrast(one: str, other: str) -> float:
-    bright, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+def _contrast(ink: str, paper: str) -> float:
+    bright, dark = sorted((_luminance(ink), _luminance(paper)), reverse=True)
     return (bright + 0.05) / (dark + 0.05)
 
 
@@ -287,8 +259,6 @@ def test_all_text_has_a_contrast_of_at_least_four_and_a_half() -> None:
 
 def test_text_is_escaped_once_and_markup_not_at_all() -> None:
     assert text("a<b") == "a&lt;b" and text(tag("p", "a<b")) == "<p>a&lt;b</p>"
-    assert (
-        tag("a", "x", href='"><b>', hidden=False, title=None)
-        == '<a href="&quot;&gt;&lt;b&gt;">x</a>'
-    )
+    link = tag("a", "x", href='"><b>', hidden=False, title=None)
+    assert link == '<a href="&quot;&gt;&lt;b&gt;">x</a>'
     assert tag("input", checked=True, data_kind="floor") == '<input checked data-kind="floor">'

@@ -1,6 +1,4 @@
-"""Statistics of boards: against scipy where it has the same test, and against answers known by
-construction.
-"""
+"""Statistics of boards: against scipy where it has the same test, else by construction."""
 
 from __future__ import annotations
 
@@ -59,9 +57,9 @@ def test_the_interval_is_scipys_of_the_log_error() -> None:
 
 
 def test_seeds_are_compared_by_welchs_test() -> None:
-    one, other = scores(0.1, 4, scatter=0.1, draw=1), scores(0.12, 3, scatter=0.3, draw=2)
-    expected = stats.ttest_ind(np.log(one.errors), np.log(other.errors), equal_var=False).pvalue
-    assert seed_p_value(one, other) == pytest.approx(expected)
+    first, second = scores(0.1, 4, scatter=0.1, draw=1), scores(0.12, 3, scatter=0.3, draw=2)
+    expected = stats.ttest_ind(np.log(first.errors), np.log(second.errors), equal_var=False)
+    assert seed_p_value(first, second) == pytest.approx(expected.pvalue)
 
 
 def test_a_closed_form_is_a_number_to_compare_with() -> None:
@@ -75,7 +73,7 @@ def test_a_closed_form_is_a_number_to_compare_with() -> None:
 def test_a_single_seed_separates_nothing() -> None:
     rows = [scores(0.01, 1), scores(0.1, 1, draw=3), scores(0.5, 3, draw=4)]
     assert separation(rows).min() == 1.0
-    assert [place is None for place in ranks(rows, separation(rows))] == [True, True, False]
+    assert [rank is None for rank in ranks(rows, separation(rows))] == [True, True, False]
 
 
 def test_holm_steps_down() -> None:
@@ -85,22 +83,19 @@ def test_holm_steps_down() -> None:
 
 
 def test_known_ties_share_a_rank_and_known_gaps_do_not() -> None:
-    rows = [
-        scores(mean, 5, draw=draw) for draw, mean in enumerate((0.05, 0.0502, 0.10, 0.2, 0.2005))
-    ]
+    means = (0.05, 0.0502, 0.10, 0.2, 0.2005)
+    rows = [scores(mean, 5, draw=draw) for draw, mean in enumerate(means)]
     p_values = separation(rows)
     assert (p_values == p_values.T).all()
-    places = [(one.low, one.high) for one in ranks(rows, p_values) if one is not None]
+    places = [(rank.low, rank.high) for rank in ranks(rows, p_values) if rank is not None]
     assert places == [(1, 2), (1, 2), (3, 3), (4, 5), (4, 5)]
 
 
 def test_equal_rows_are_hardly_ever_separated() -> None:
-    """Level of the whole procedure: ten equal rows, at most one board in twenty may separate any
-    two.
-    """
+    """At most one board in twenty, each of ten equal rows, may separate any two of them."""
     wrong = 0
     for turn in range(60):
-        rows = [scores(0.1, 3, draw=100 * turn + place) for place in range(10)]
+        rows = [scores(0.1, 3, draw=100 * turn + number) for number in range(10)]
         wrong += bool((separation(rows, seed=turn) < LEVEL).any())
     # 3 expected at most; more than 6 has a chance of 3 in 100 at the level itself
     assert wrong <= 6
@@ -111,18 +106,15 @@ def test_a_gap_that_few_test_samples_carry_is_not_separated_though_all_seeds_agr
     lucky = base.copy()
     lucky[:, 0] = 0.02  # one sample alone makes the difference
     scatter = 1 + 1e-4 * np.arange(5)[:, None]
-    one, other = (
-        Scores((table * scatter).mean(axis=1), table * scatter) for table in (base, lucky)
-    )
-    assert seed_p_value(one, other) < 1e-4
-    assert pair_p_value(one, other) > LEVEL
+    tables = [table * scatter for table in (base, lucky)]
+    first, second = (Scores(table.mean(axis=1), table) for table in tables)
+    assert seed_p_value(first, second) < 1e-4
+    assert pair_p_value(first, second) > LEVEL
 
 
 def test_more_draws_than_counted_follow_the_normal_tail() -> None:
-    """A board of many rows divides the level by many pairs; a p-value that stops at 1/2000 could
-    never pass.
-    """
-    rows = [scores(0.1 * 1.5**place, 5, draw=place) for place in range(16)]  # 120 pairs
+    """Many rows divide the level by many pairs: a p-value of at least 1/2000 could never pass."""
+    rows = [scores(0.1 * 1.5**number, 5, draw=number) for number in range(16)]  # 120 pairs
     assert (separation(rows)[~np.eye(16, dtype=bool)] < LEVEL).all()
 
 
@@ -131,26 +123,23 @@ def test_seeds_needed_grows_with_the_scatter_and_is_enough() -> None:
         table = mean * np.exp(scatter * np.array([[-1.0], [0.0], [1.0]])) * np.ones((3, 64))
         return Scores(table.mean(axis=1), table)
 
-    needed = [
+    none, few, more = (
         seeds_needed(three(0.11, scatter), three(0.1, scatter), 10)
         for scatter in (0.001, 0.05, 0.1)
-    ]
-    assert needed[0] == 0
-    assert needed[1] is not None and needed[2] is not None and 0 < needed[1] < needed[2]
+    )
+    assert none == 0 and few is not None and more is not None and 0 < few < more
     assert seeds_needed(scores(0.2, 1), scores(0.1, 3, draw=5), 10) == 2
     same = scores(0.1, 3)
     assert seeds_needed(same, same, 1) is None
 
 
 def test_mean_ranks_and_the_critical_difference_are_demsars() -> None:
-    """Example of Demsar (JMLR 7, 2006, table 6): four classifiers on 14 data sets, Nemenyi CD 1.25
-    at 5 %.
-    """
+    """Demsar (JMLR 7, 2006, table 6): four classifiers on 14 data sets, Nemenyi CD 1.25 at 5 %."""
     draw = np.random.default_rng(0)
     table = draw.random((4, 14))
-    found = across(table, ["a", "b", "c", "d"])
-    assert found is not None
-    assert found.critical_difference == pytest.approx(1.25, abs=0.01)
-    assert found.p_value == pytest.approx(stats.friedmanchisquare(*table).pvalue)
-    assert sum(found.mean_ranks) == pytest.approx(10)
+    comparison = across(table, ["a", "b", "c", "d"])
+    assert comparison is not None
+    assert comparison.critical_difference == pytest.approx(1.25, abs=0.01)
+    assert comparison.p_value == pytest.approx(stats.friedmanchisquare(*table).pvalue)
+    assert sum(comparison.mean_ranks) == pytest.approx(10)
     assert across(table[:2], ["a", "b"]) is None

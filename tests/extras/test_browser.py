@@ -1,5 +1,4 @@
-"""Leaderboards as a person meets them: the static site from disk and MLflow's own pages, in a real
-Chromium.
+"""Leaderboards in a real Chromium: the static site from disk, and MLflow's own pages.
 
 Needs the package `playwright`, which `make test-extras` installs, and a Chromium on the path or in
 GSNOBENCH_CHROMIUM.
@@ -21,10 +20,19 @@ from pathlib import Path
 
 import pytest
 from fake_results import made_result, save, spread
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Locator,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 
 from gsnobench.boards.build import read_tracks
 from gsnobench.boards.site.pages import site_files
+from gsnobench.tracking.address import URI_VARIABLES
 
 CHROMIUM = os.environ.get("GSNOBENCH_CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -33,21 +41,10 @@ CHROMIUM = os.environ.get("GSNOBENCH_CHROMIUM") or next(
 QUIET = ("gpu", "quic", "background-networking", "component-update", "sync")
 HOSTILE = "<script>alert(1)</script>\"'/..\\"
 TASKS = [f"task{number:02d}" for number in range(12)]
-MODELS = [
-    "gsno",
-    "amg",
-    "coral",
-    "mgkn",
-    "gnot",
-    "geofno",
-    "deeponet",
-    "sp2gno",
-    "transolver",
-    HOSTILE,
-    "mean",
-    "ridge",
-]
-PATIENCE = 240  # seconds until MLflow answers on a loaded machine
+FLOORS = ["mean", "ridge"]
+MODELS = ["gsno", "amg", "coral", "mgkn", "gnot", "geofno", "deeponet", "sp2gno", "transolver"]
+MODELS += [HOSTILE, *FLOORS]
+PATIENCE = 240  # seconds until MLflow responds on a loaded machine
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="no Chromium: install it or set GSNOBENCH_CHROMIUM"
@@ -64,24 +61,23 @@ class Watch:
     foreign: list[str] = field(default_factory=list)
 
     def follow(self, page: Page) -> None:
-        page.on("console", self._heard)
+        page.on("console", self._on_console)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("dialog", lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss()))
-        page.on(
-            "request",
-            lambda request: (
-                request.url.startswith(self.allowed) or self.foreign.append(request.url)
-            ),
-        )
+        page.on("request", self._on_request)
 
-    def _heard(self, message: ConsoleMessage) -> None:
+    def _on_console(self, message: ConsoleMessage) -> None:
         if message.type == "error":
             self.errors.append(f"{message.text} {message.location.get('url', '')}")
+
+    def _on_request(self, request: Request) -> None:
+        if not request.url.startswith(self.allowed):
+            self.foreign.append(request.url)
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    options = ["--no-sandbox", "--no-first-run", *(f"--disable-{one}" for one in QUIET)]
+    options = ["--no-sandbox", "--no-first-run", *(f"--disable-{feature}" for feature in QUIET)]
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
         yield opened
@@ -90,9 +86,8 @@ def browser() -> Iterator[Browser]:
 
 def names(table: Locator) -> list[str]:
     """The rows that can be seen, from top to bottom."""
-    return list(
-        table.locator("tbody tr:visible").evaluate_all("rows => rows.map(row => row.dataset.name)")
-    )
+    rows = table.locator("tbody tr:visible")
+    return list(rows.evaluate_all("rows => rows.map(row => row.dataset.name)"))
 
 
 # -------------------------------------------------------------------------------------- static site
@@ -102,13 +97,12 @@ def names(table: Locator) -> list[str]:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twelve rows by twelve tasks, one of the models with a name that tries to be a script."""
     root = tmp_path_factory.mktemp("evidence")
-    for place, model in enumerate(MODELS):
+    for index, model in enumerate(MODELS):
+        closed_form = {"preset": "default", "steps": {"fit": 0}} if model in FLOORS else {}
+        errors = spread(0.01 * (index + 1), index)
         for task in TASKS:
-            floor = {"preset": "default", "steps": {"fit": 0}} if model in ("mean", "ridge") else {}
-            result = made_result(
-                model, errors=spread(0.01 * (place + 1), place), task=task, **floor
-            )
-            result.save(root / task / f"{place}.json")
+            result = made_result(model, errors=errors, task=task, **closed_form)
+            result.save(root / task / f"{index}.json")
     folder = tmp_path_factory.mktemp("site")
     for name, text in site_files(read_tracks([root])[0]):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -118,7 +112,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page of the site; it complains of nothing and asks for nothing but files."""
+    """A page of the site, which must log no error and load nothing but files."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     opened = context.new_page()
     watch = Watch(("file:", "data:"))
@@ -134,9 +128,8 @@ def test_the_overview_of_twelve_rows_and_tasks_loads_within_a_second(
     times = []
     for _ in range(3):  # the best of three: the machine is shared
         page.goto((site / "index.html").as_uri())
-        times.append(
-            float(page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd"))
-        )
+        loaded = page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")
+        times.append(float(loaded))
     print(f"overview: {min(times):.0f} ms")
     assert 0 < min(times) < 1000
     table = page.locator("table.sortable").first
@@ -188,8 +181,8 @@ def test_links_lead_from_the_overview_to_a_board_to_a_model_and_back(
 
 
 def test_a_name_that_is_a_script_is_text_on_every_page(site: Path, page: Page) -> None:
-    odd = next(path for path in sorted((site / "models").iterdir()) if "script" in path.name)
-    for path in (site / "index.html", site / "tasks" / "laptop--task00.html", odd):
+    hostile = next(path for path in sorted((site / "models").iterdir()) if "script" in path.name)
+    for path in (site / "index.html", site / "tasks" / "laptop--task00.html", hostile):
         page.goto(path.as_uri())
         assert page.get_by_text(HOSTILE).first.is_visible()
         assert page.locator("script").count() == 1, "our own"
@@ -201,12 +194,12 @@ def test_a_name_that_is_a_script_is_text_on_every_page(site: Path, page: Page) -
 
 @dataclass
 class Served:
-    """`gsnobench ui` in a process of its own, with what it has said so far."""
+    """`gsnobench ui` in a process of its own, with what it has printed so far."""
 
     process: subprocess.Popen[str]
     url: str
     began: float
-    opened: Path  # what it gave the browser to open
+    opened: Path  # the addresses that it gave the browser to open
     lines: list[str] = field(default_factory=list)
 
     def listen(self) -> None:
@@ -218,8 +211,8 @@ class Served:
         """The address printed for a page, as soon as it is there."""
         while time.monotonic() < self.began + PATIENCE:
             for line in list(self.lines):
-                said, name, address = (*line.split(), "", "")[:3]
-                if said == kind and name.startswith(experiment):
+                printed, name, address = (*line.split(), "", "")[:3]
+                if printed == kind and name.startswith(experiment):
                     return address
             assert self.process.poll() is None, self.lines
             time.sleep(0.1)
@@ -230,34 +223,22 @@ class Served:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """On a fresh home that holds one result of a hostile plugin, beside the committed evidence."""
     home = tmp_path_factory.mktemp("home")
-    odd = made_result(HOSTILE, errors=spread(0.1, 1), task=f"aa{HOSTILE}")
-    odd.save(home / "results" / "odd.json")
+    hostile = made_result(HOSTILE, errors=spread(0.1, 1), task=f"aa{HOSTILE}")
+    hostile.save(home / "results" / "hostile.json")
     save(home / "results", made_result("gsno", errors=0.2, task="aaa"))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    names = ("GSNOBENCH_TRACKING_URI", "MLFLOW_TRACKING_URI")
-    environment = {name: value for name, value in os.environ.items() if name not in names} | {
-        "OMP_NUM_THREADS": "1"
-    }
-    asked = home / "asked"
-    (home / "asked.sh").write_text(f'#!/bin/sh\necho "$1" >> {asked}\n')
-    (home / "asked.sh").chmod(0o755)
-    environment["BROWSER"] = str(home / "asked.sh")
-    command = [
-        sys.executable,
-        "-m",
-        "gsnobench",
-        "ui",
-        "--open",
-        "--port",
-        str(port),
-        "--home",
-        str(home),
-    ]
+    opened, browser = home / "opened", home / "browser.sh"
+    browser.write_text(f'#!/bin/sh\necho "$1" >> {opened}\n')
+    browser.chmod(0o755)
+    environment = {name: value for name, value in os.environ.items() if name not in URI_VARIABLES}
+    environment |= {"OMP_NUM_THREADS": "1", "BROWSER": str(browser)}
+    options = ["--open", "--port", str(port), "--home", str(home)]
+    command = [sys.executable, "-m", "gsnobench", "ui", *options]
     began = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-    started = Served(process, f"http://127.0.0.1:{port}", began, asked)
+    started = Served(process, f"http://127.0.0.1:{port}", began, opened)
     threading.Thread(target=started.listen, daemon=True).start()
     yield started
     process.send_signal(signal.SIGTERM)
@@ -275,7 +256,7 @@ def tab(browser: Browser, served: Served) -> Iterator[Page]:
     yield opened
     context.close()
     assert (watch.dialogs, watch.foreign) == ([], [])
-    # MLflow asks for a user that it has not
+    # MLflow requests a user that it does not have
     assert [error for error in watch.errors if "users/current" not in error] == []
 
 
@@ -295,8 +276,8 @@ def test_a_fresh_clone_shows_a_leaderboard_that_sorts(
     header.locator("button").click()
     assert header.get_attribute("aria-sort") == "ascending" and names(table) != before
     frame.get_by_role("searchbox").fill("gsno")
-    found = names(table)
-    assert {"gsno@paper", "gsno@plus"} <= set(found) and all("gsno" in name for name in found)
+    left = names(table)
+    assert {"gsno@paper", "gsno@plus"} <= set(left) and all("gsno" in name for name in left)
     tab.screenshot(path=tmp_path / "leaderboard.png")
     tab.emulate_media(color_scheme="dark")
     tab.screenshot(path=tmp_path / "leaderboard-dark.png")
@@ -312,11 +293,9 @@ def test_the_charts_compare_the_rows_best_first(served: Served, tab: Page, tmp_p
     tab.goto(served.page("charts", "gsnobench/laptop/swe"))
     for name in ("gsno@plus", "ridge@default", "sp2gno@compact"):
         expect(tab.get_by_role("link", name=name).first).to_be_visible(timeout=60_000)
-    heights = [
-        tab.get_by_role("link", name=name).first.bounding_box()
-        for name in ("gsno@plus", "ridge@default")
-    ]
-    assert all(heights) and heights[0]["y"] < heights[1]["y"]  # type: ignore[index]
+    best = tab.get_by_role("link", name="gsno@plus").first.bounding_box()
+    floor = tab.get_by_role("link", name="ridge@default").first.bounding_box()
+    assert best is not None and floor is not None and best["y"] < floor["y"]
     expect(tab.get_by_text("board/error").first).to_be_visible(timeout=60_000)
     expect(tab.get_by_role("link", name="★ LEADERBOARD")).to_have_count(0)
     tab.screenshot(path=tmp_path / "charts.png")

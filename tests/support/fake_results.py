@@ -1,4 +1,4 @@
-"""Result files as `run` writes them, made up: for tests of what is done with many of them."""
+"""Made-up results in the files that `run` writes, for tests of what reads many of them."""
 
 from __future__ import annotations
 
@@ -38,17 +38,15 @@ def made_result(
 ) -> RunResult:
     """A finished run with these errors of its test samples."""
     spec = made_spec(model, **changes)
-    samples = [round(float(one), 6) for one in np.broadcast_to(errors, (spec.sizes["test"],))]
+    by_sample = np.broadcast_to(errors, (spec.sizes["test"],))
+    samples = [round(float(error), 6) for error in by_sample]
     mean = float(np.mean(samples))
     table = {
         "head": {"rel_l2": mean, "rel_l2_raw": mean, "rmse": 2 * mean, "mae": mean},
         "headline": {"rel_l2": mean},
     }
-    quantiles = {
-        "head": {
-            f"q{q}": [mean * (1 + 0.01 * frame) for frame in range(frames)] for q in (10, 50, 90)
-        }
-    }
+    growth = [mean * (1 + 0.01 * frame) for frame in range(frames)]
+    quantiles = {"head": {"q10": growth, "q50": growth, "q90": growth}}
     costs = {
         "parameters": 1000.0 * (1 + len(model)),
         "prepare_s": 0.1,
@@ -68,9 +66,7 @@ def made_result(
 
 
 def spread(mean: float, seed: int, *, samples: int = 64, scatter: float = 0.02) -> np.ndarray:
-    """Errors of test samples: harder and easier ones, the same for all rows, and a scatter of this
-    row and seed.
-    """
+    """Errors of test samples, equally hard for all rows, with a scatter of this row and seed."""
     hardness = np.exp(0.3 * np.random.default_rng(7).normal(size=samples))
     shift = np.exp(scatter * np.random.default_rng(1000 + seed).normal())
     noise = np.exp(scatter * np.random.default_rng(2000 + seed).normal(size=samples))
@@ -78,8 +74,8 @@ def spread(mean: float, seed: int, *, samples: int = 64, scatter: float = 0.02) 
 
 
 def save(root: Path, *results: RunResult) -> list[Path]:
-    """Write results where evidence lies."""
-    paths = [evidence_path(root, one.spec) for one in results]
+    """Write results to their paths below a folder of evidence."""
+    paths = [evidence_path(root, result.spec) for result in results]
     for path, result in zip(paths, results, strict=True):
         result.save(path)
     return paths
@@ -87,13 +83,8 @@ def save(root: Path, *results: RunResult) -> list[Path]:
 
 def made_evidence(root: Path) -> Path:
     """Three models and a floor, three seeds each, clearly apart."""
-    for place, (model, mean) in enumerate((("gsno", 0.02), ("amg", 0.04), ("coral", 0.08))):
-        save(
-            root,
-            *(
-                made_result(model, errors=spread(mean, 10 * place + seed), seed=seed)
-                for seed in range(3)
-            ),
-        )
+    for index, (model, mean) in enumerate((("gsno", 0.02), ("amg", 0.04), ("coral", 0.08))):
+        for seed in range(3):
+            save(root, made_result(model, errors=spread(mean, 10 * index + seed), seed=seed))
     save(root, made_result("mean", errors=spread(0.5, 99), preset="default", steps={"fit": 0}))
     return root

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gsnobench.records import RunResult, RunSpec
-from gsnobench.tracking import observer as tracking
+from gsnobench.tracking import observer
 
 SPEC = RunSpec(
     task="darcy",
@@ -34,20 +34,18 @@ def folder_of(home: Path, spec: RunSpec) -> Path:
 
 
 def train(home: Path, spec: RunSpec, epochs: range) -> None:
-    tracking.gsnobench_run_started(spec, folder_of(home, spec), {"sweep": "none"})
+    observer.gsnobench_run_started(spec, folder_of(home, spec), {"sweep": "none"})
     for epoch in epochs:
-        tracking.gsnobench_epoch_ended(
-            spec, "fit", epoch, {"loss": 1.0 / epoch, "valid": 2.0 / epoch, "lr": 1e-3}
-        )
+        scores = {"loss": 1.0 / epoch, "valid": 2.0 / epoch, "lr": 1e-3}
+        observer.gsnobench_epoch_ended(spec, "fit", epoch, scores)
 
 
 def finish(home: Path, spec: RunSpec, **about: Any) -> None:
     folder = folder_of(home, spec)
     scores = {"test": {"headline": {"rel_l2": 0.125}, "u": {"rel_l2": 0.125, "max": 3.0}}}
-    result = RunResult(
-        **{"spec": spec, "status": "done", "scores": scores, "costs": {"train_s": 2.0}, **about}
-    )
+    entries = {"status": "done", "scores": scores, "costs": {"train_s": 2.0}, **about}
+    result = RunResult(spec=spec, **entries)
     result.save(folder / "result.json")
     (folder / "figures").mkdir(exist_ok=True)
     (folder / "figures" / "cases.png").write_bytes(b"picture")
-    tracking.gsnobench_run_finished(result, folder)
+    observer.gsnobench_run_finished(result, folder)

@@ -1,21 +1,21 @@
-"""Evidence of models and tasks that do not exist: errors drawn from known distributions, for the
-views of boards.
-"""
+"""Boards of models and tasks that do not exist, with errors of known size; boards of a folder."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from fake_results import made_spec
 
 from gsnobench.boards.assemble import make_tracks
-from gsnobench.boards.board import Track
-from gsnobench.boards.evidence import Entry, Evidence
-from gsnobench.boards.paper import Published
+from gsnobench.boards.board import Board, BoardTrack
+from gsnobench.boards.evidence import Entry, Evidence, read_evidence
+from gsnobench.boards.paper import PaperNumbers, read_paper
 from gsnobench.records import RunResult, RunSpec
 
 FLOOR = "floor0"
+REFERENCE = "deeponet@compact"
 HOSTILE = (
     "<hostile a=1>",
     "</script><script>hostile()</script>",
@@ -35,31 +35,41 @@ def toy_tracks(
     seeds: int = 3,
     reason: str = "no mesh",
     track: str = "laptop",
-) -> list[Track]:
+) -> list[BoardTrack]:
     """All models on all tasks, and a variant of the first.
 
     Every fourth task has frames; the last model declines every third task, the one before it has a
     single seed.
     """
     entries = []
-    for place, task in enumerate(tasks):
-        frames = 46 if place % 4 == 0 else 1
+    for number, task in enumerate(tasks):
+        frames = 46 if number % 4 == 0 else 1
         entries.append(_done(_spec(task, models[0], 0, track, {"k_s": 16}), 1, frames))
         for rank, model in enumerate(models):
-            if rank == len(models) - 1 and place % 3 == 0:
-                entries.append(
-                    Entry.of(RunResult(_spec(task, model, 0, track), "declined", reason))
-                )
+            if rank == len(models) - 1 and number % 3 == 0:
+                declined = RunResult(_spec(task, model, 0, track), "declined", reason)
+                entries.append(Entry.of(declined))
                 continue
             count = 1 if rank == len(models) - 2 or model == FLOOR else seeds
-            entries += [
-                _done(_spec(task, model, seed, track), rank, frames) for seed in range(count)
-            ]
-    return make_tracks(Evidence(tuple(entries), ()), {FLOOR}, Published())
+            specs = [_spec(task, model, seed, track) for seed in range(count)]
+            entries += [_done(spec, rank, frames) for spec in specs]
+    evidence = Evidence(tuple(entries), ())
+    return make_tracks(evidence, floors={FLOOR}, reference_row=REFERENCE, paper=PaperNumbers())
+
+
+def tracks_of(root: Path) -> list[BoardTrack]:
+    """The tracks of a folder of results, with the floor `mean`."""
+    paper = read_paper()
+    return make_tracks(read_evidence([root]), floors={"mean"}, reference_row="", paper=paper)
+
+
+def board_of(root: Path, slug: str = "darcy") -> Board:
+    """One board of a folder of results."""
+    return next(board for track in tracks_of(root) for board in track.boards if board.slug == slug)
 
 
 def has_bands(task: str) -> bool:
-    """Results of the first days had none."""
+    """The oldest results have none."""
     return task != "pipe"
 
 
@@ -67,49 +77,33 @@ def _spec(
     task: str, model: str, seed: int, track: str, knobs: Mapping[str, int] | None = None
 ) -> RunSpec:
     steps = {"fit": 0 if model == FLOOR else 100}
-    return made_spec(
-        model,
-        task=task,
-        track=track,
-        seed=seed,
-        model_params=knobs or {},
-        steps=steps,
-        resolution=450,
-    )
+    named = {"task": task, "track": track, "seed": seed, "resolution": 450}
+    return made_spec(model, **named, model_params=knobs or {}, steps=steps)
 
 
 def _done(spec: RunSpec, rank: int, frames: int) -> Entry:
     """The model of rank r has an error of about 0.01 * 1.5**r, and costs less the worse it is."""
     draw = np.random.default_rng([rank, spec.seed, len(spec.task), frames])
-    samples = (
-        0.01 * 1.5**rank * np.exp(0.2 * draw.standard_normal(64) + 0.02 * draw.standard_normal())
-    )
+    scatter = np.exp(0.2 * draw.standard_normal(64) + 0.02 * draw.standard_normal())
+    samples = 0.01 * 1.5**rank * scatter
     error = float(samples.mean())
     growth = np.linspace(0.5, 1.5, frames)
-    quantiles = {
-        name: (error * factor * growth).tolist()
-        for name, factor in (("q10", 0.7), ("q50", 1.0), ("q90", 1.4))
-    }
+    factors = {"q10": 0.7, "q50": 1.0, "q90": 1.4}
+    quantiles = {name: (error * factor * growth).tolist() for name, factor in factors.items()}
     truth = np.geomspace(1.0, 0.01, 8)
-    bands = {
-        "truth": truth.tolist(),
-        "error": np.minimum(truth, error * np.geomspace(0.3, 1.0, 8)).tolist(),
-    }
+    missed = np.minimum(truth, error * np.geomspace(0.3, 1.0, 8))
+    bands = {"truth": truth.tolist(), "error": missed.tolist()}
     costs = {
         "parameters": 10**6 / (1 + rank),
         "prepare_s": 0.2,
         "train_cpu_s": 120.0 / (1 + rank),
         "peak_mb": 400.0 + 10 * rank,
     }
+    height = {"rel_l2": error, "rel_l2_raw": error / 30}
     result = RunResult(
         spec=spec,
         status="done",
-        scores={
-            "test": {
-                "height": {"rel_l2": error, "rel_l2_raw": error / 30},
-                "headline": {"rel_l2": error},
-            }
-        },
+        scores={"test": {"height": height, "headline": {"rel_l2": error}}},
         samples={"height": {"rel_l2": samples.tolist()}},
         frames={"height": quantiles} if frames > 1 else {},
         costs={**costs, "inference_s": 0.003 * (1 + rank)},

@@ -1,6 +1,4 @@
-"""HTML that data cannot break: every text is escaped once, where it enters; pages carry their style
-and script inside.
-"""
+"""HTML that data cannot break: every text is escaped once; pages hold their style and script."""
 
 from __future__ import annotations
 
@@ -24,8 +22,9 @@ Child = str | Iterable[str]
 
 
 def tag(name: str, *children: Child, **attributes: str | bool | None) -> Html:
-    """An element; `class_` and `data_value` become class and data-value, True is a bare attribute,
-    None or False is none.
+    """An element; `class_` becomes class, `data_value` becomes data-value.
+
+    An attribute that is True has no value, one that is None or False is left out.
     """
     pairs = (
         (key.rstrip("_").replace("_", "-"), value)
@@ -46,7 +45,7 @@ def text(child: Child) -> Html:
         return child
     if isinstance(child, str):
         return Html(escape(_shown(child)))
-    return Html("".join(text(one) for one in child))
+    return Html("".join(text(part) for part in child))
 
 
 def _shown(value: str) -> str:
@@ -60,12 +59,13 @@ def asset(name: str) -> str:
 
 
 def document(title: str, header: Child, main: Child) -> str:
-    """A whole page. Its policy lets it load nothing and run no script but ours, whatever a name may
-    try.
-    """
+    """A whole page; its policy lets it load nothing and run no script but ours."""
     script = asset("script.js")
     allowed = b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{allowed}'"
+    policy = (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+        f"script-src 'sha256-{allowed}'"
+    )
     head = tag(
         "head",
         tag("meta", charset="utf-8"),

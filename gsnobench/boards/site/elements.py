@@ -1,0 +1,177 @@
+"""Elements that several pages share: links, figures, tables and their cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from gsnobench.boards import wording
+from gsnobench.boards.board import Board, Row, safe_name
+from gsnobench.boards.paper import CITATION
+from gsnobench.boards.plots.style import Figure
+from gsnobench.boards.site.html import Html, tag, text
+
+SITE_TITLE = "gsnobench leaderboards"
+MEASURED = ("error", "95 % over seeds", "seeds", "raw", "published", *wording.COST_COLUMNS)
+KINDS = {"floor": "floors", "variant": "variants"}  # that a reader can hide
+
+Podium = tuple[float, float]  # best and second best error
+
+
+# -------------------------------------------------------------------------------- links and figures
+
+
+def model_path(row: str) -> str:
+    return f"models/{safe_name(row)}.html"
+
+
+def task_path(board: Board) -> str:
+    return f"tasks/{safe_name(board.track)}--{board.slug}.html"
+
+
+def task_name(board: Board) -> str:
+    """The task, and what sets this board apart where the task has several."""
+    return board.task if board.slug == safe_name(board.task) else board.slug
+
+
+def site_links(home: str, here: Html) -> Html:
+    """The way back to the overview, and the name of this page."""
+    items = [tag("li", tag("a", "All boards", href=f"{home}index.html")), tag("li", here)]
+    return tag("nav", tag("ul", items), aria_label="Site")
+
+
+def figure(drawn: Figure) -> Html:
+    """A plot under its title; screen readers read its caption."""
+    drawing = tag("div", Html(drawn.svg), class_="scroll")
+    return Html(tag("h3", drawn.title) + tag("figure", drawing, tag("figcaption", drawn.caption)))
+
+
+def published_note() -> Html:
+    """The source of the column `published`."""
+    source = f"printed in {CITATION}; on raw fields, with other data, sizes and budgets."
+    return tag("p", f"Published: {source}", class_="notes")
+
+
+# ------------------------------------------------------------------------------------------- tables
+
+
+def tools(table: str, kinds: set[str]) -> Html:
+    """The filter of a table; hidden until the script shows it, since it needs the script."""
+    boxes = [
+        tag("label", tag("input", type="checkbox", checked=True, data_kind=kind), shown)
+        for kind, shown in KINDS.items()
+        if kind in kinds
+    ]
+    search = tag("label", "Filter rows", tag("input", type="search", autocomplete="off"))
+    count = tag("output", aria_live="polite")
+    return tag("div", search, boxes, count, class_="tools", data_table=table, hidden=True)
+
+
+def sortable(caption: str, header: Html, bodies: Sequence[Sequence[Html]], name: str) -> Html:
+    """A table that the script sorts, each body by itself; empty bodies are left out."""
+    parts = [tag("tbody", body) for body in bodies if body]
+    head = [tag("caption", caption), tag("thead", header)]
+    return tag("table", head, parts, class_="sortable", id=name)
+
+
+def scrolling(table: Html, name: str) -> Html:
+    """A table that scrolls within its own width, by keyboard too."""
+    return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=name)
+
+
+def pair_table(names: Sequence[str], cells: Sequence[Sequence[Html]], caption: str) -> Html:
+    """Every row against every row; columns are numbered, since names would not fit."""
+    columns = [_pair_column(number, name) for number, name in enumerate(names, 1)]
+    body = [
+        tag("tr", tag("th", f"{number} ", breakable(name), scope="row"), line)
+        for number, (name, line) in enumerate(zip(names, cells, strict=True), 1)
+    ]
+    head = tag("thead", tag("tr", tag("th", "row", scope="col"), columns))
+    table = tag("table", tag("caption", caption), head, tag("tbody", body), class_="matrix")
+    return scrolling(table, "Pairs of rows")
+
+
+def _pair_column(number: int, name: str) -> Html:
+    hidden = tag("span", f" {name}", class_="hidden-text")
+    return tag("th", str(number), hidden, scope="col", title=name)
+
+
+# ---------------------------------------------------------------------------------- heads and cells
+
+
+def heading(*name: str, before: Sequence[str] = (), class_: str | None = None) -> Html:
+    """A column that can be sorted by its button; `before` comes before the button."""
+    button = tag("button", (_with_unit(part) for part in name), type="button")
+    return tag("th", before, button, scope="col", aria_sort="none", class_=class_)
+
+
+def _with_unit(name: str) -> Html:
+    """A heading that breaks between words, but not before the s of its unit."""
+    shown = text(name)
+    if shown.endswith(" s"):
+        return Html(shown.removesuffix(" s") + "&nbsp;s")
+    return Html(shown.replace("CPU-s", "CPU&#8209;s"))
+
+
+def words_heading(name: str) -> Html:
+    """A column of words, which cannot be sorted."""
+    return tag("th", name, scope="col", class_="words")
+
+
+def name_cell(row: Row, home: str | None) -> Html:
+    """The name of a row, and what kind of row it is, in words."""
+    shown = breakable(row.name)
+    path = model_path(row.entries[0].spec.row)
+    linked = tag("a", shown, href=f"{home}{path}") if home is not None else shown
+    return tag("th", linked, badge(wording.kind(row)), scope="row", data_value=row.name)
+
+
+def badge(kind: str) -> Sequence[Html]:
+    """The kind of a row in words, unless it is a model."""
+    return [tag("span", kind, class_="badge")] if kind in KINDS else []
+
+
+def breakable(name: str) -> Html:
+    """A name that narrow screens break after the model, not inside it."""
+    return Html(tag("wbr").join(text(part) for part in name.replace("@", "@\n").split("\n")))
+
+
+def cell(shown: str, value: float | None = None) -> Html:
+    """A number with the value it is sorted by."""
+    known = None if value is None or not math.isfinite(value) else repr(float(value))
+    return tag("td", shown, data_value=known)
+
+
+def rank_cell(row: Row, board: Board) -> Html:
+    return cell(wording.rank(row, board), row.rank.low if row.rank else None)
+
+
+def error_cell(row: Row, podium: Podium, rank: str = "") -> Html:
+    """Best bold, second underlined; its rank beside it, or ° for too few seeds."""
+    best, second = podium
+    kind = "best" if row.error == best else "second" if row.error == second else None
+    shown = tag("span", wording.number(row.error), class_=kind)
+    beside = tag("span", "°" if row.has_few_seeds else rank, class_="place")
+    return tag("td", shown, beside, data_value=repr(row.error))
+
+
+def measured_cells(row: Row, podium: Podium) -> Iterator[Html]:
+    """The columns MEASURED, which the pages of boards and of models share."""
+    yield error_cell(row, podium)
+    yield cell(wording.spread(row.interval), (row.interval or (None,))[0])
+    yield cell(wording.seeds(row), row.seeds)
+    yield cell(wording.number(row.raw), row.raw)
+    yield cell(wording.number(row.published), row.published)
+    shown = wording.costs(row)
+    yield from (cell(shown[name], row.cost(cost)) for name, cost in wording.COST_COLUMNS.items())
+
+
+def notes_cell(row: Row) -> Html:
+    """What a row needs to be separated, and what became of lost seeds."""
+    return tag("td", "; ".join(part for part in (row.needs, row.reason) if part), class_="words")
+
+
+def reason_cell(row: Row, columns: int) -> Html:
+    """Why a row has no error, over so many columns beside the measured ones."""
+    span = str(len(MEASURED) + columns)
+    return tag("td", f"{row.state}: {row.reason}", class_="reason", colspan=span)

@@ -1,0 +1,139 @@
+"""The index of the site: for each track all rows by all tasks, and the view across tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from gsnobench.boards import wording
+from gsnobench.boards.board import Board, BoardTrack, Row
+from gsnobench.boards.plots.track import track_figures
+from gsnobench.boards.site.elements import (
+    SITE_TITLE,
+    Podium,
+    badge,
+    breakable,
+    error_cell,
+    figure,
+    heading,
+    model_path,
+    pair_table,
+    scrolling,
+    sortable,
+    task_name,
+    task_path,
+    tools,
+)
+from gsnobench.boards.site.html import Html, document, tag
+
+ABOUT = (
+    "Neural operators on irregular domains, trained and scored alike. Numbers are relative L2 "
+    "errors on the test split, in physical units after a constant reference is subtracted, mean "
+    "over seeds: lower is better."
+)
+MARKS = (
+    "Bold: best of the task. Underlined: second. Small number: rank, shared by rows that "
+    "statistics cannot tell apart. °: fewer than three seeds, not to be trusted yet. Pale: a "
+    "floor, which every model should beat."
+)
+
+Reason = tuple[str, str]  # state and reason of a row without an error
+
+
+def index_page(tracks: Sequence[BoardTrack]) -> str:
+    """The overview of all tracks."""
+    main = [tag("h1", SITE_TITLE), tag("p", ABOUT, class_="lead"), tag("p", MARKS, class_="muted")]
+    links = []
+    for number, track in enumerate(tracks, 1):
+        anchor = f"track-{number}"
+        links.append(tag("li", tag("a", f"Track {track.name}", href=f"#{anchor}")))
+        main += _track_section(track, anchor)
+    if tracks:
+        main += [tag("h2", "How to read it"), tag("p", wording.HOW_TO_READ)]
+    else:
+        main += [tag("p", "No result yet.")]
+    return document(SITE_TITLE, tag("nav", tag("ul", links), aria_label="Tracks"), main)
+
+
+def _track_section(track: BoardTrack, anchor: str) -> Iterator[Html]:
+    rows = [row for board in track.boards for row in board.rows]
+    kinds = {wording.kind(row) for row in rows if not row.is_variant}
+    results = sum(len(row.done) for row in rows)
+    counts = f"{len(track.rows)} rows, {len(track.boards)} tasks, {results} finished results."
+    reasons = _reasons(rows)
+    yield tag("h2", f"Track {track.name}", id=anchor)
+    yield tag("p", counts)
+    yield tools(f"{anchor}-table", kinds)
+    yield _overview_table(track, anchor, reasons)
+    if reasons:
+        items = [
+            tag("li", f"{state}: {reason}", id=f"{anchor}-note-{number}")
+            for (state, reason), number in reasons.items()
+        ]
+        yield Html(tag("h3", "Why a cell has no error") + tag("ol", items, class_="notes"))
+    yield from (figure(drawn) for drawn in track_figures(track))
+    yield _wins(track)
+
+
+def _reasons(rows: Sequence[Row]) -> dict[Reason, int]:
+    """Each reason once, with the number by which cells refer to it."""
+    blank = [row for row in rows if not row.seeds and not row.is_variant]
+    reasons = sorted({(row.state, row.reason) for row in blank})
+    return {reason: number for number, reason in enumerate(reasons, 1)}
+
+
+def _overview_table(track: BoardTrack, anchor: str, reasons: Mapping[Reason, int]) -> Html:
+    columns = [
+        (board, {row.name: row for row in board.rows}, _podium(board)) for board in track.boards
+    ]
+    body = []
+    for name in track.rows:
+        cells = [
+            _overview_cell(board, rows.get(name), podium, anchor, reasons)
+            for board, rows, podium in columns
+        ]
+        kind = wording.kind(next(rows[name] for _, rows, _ in columns if name in rows))
+        link = tag("a", breakable(name), href=model_path(name))
+        head = tag("th", link, badge(kind), scope="row", data_value=name)
+        body.append(tag("tr", head, cells, class_=kind, data_kind=kind, data_name=name))
+    header = tag("tr", heading("row", class_="names"), map(_task_heading, track.boards))
+    caption = f"Track {track.name}: error of every row on every task, best mean place first"
+    table = sortable(caption, header, [body], f"{anchor}-table")
+    return scrolling(table, f"Overview of track {track.name}")
+
+
+def _podium(board: Board) -> Podium:
+    return wording.podium([row.error for row in board.compared])
+
+
+def _task_heading(board: Board) -> Html:
+    name = task_name(board)
+    hidden = tag("span", f"sort by {name}", class_="hidden-text")
+    return heading(hidden, before=[tag("a", name, href=task_path(board))])
+
+
+def _overview_cell(
+    board: Board, row: Row | None, podium: Podium, anchor: str, reasons: Mapping[Reason, int]
+) -> Html:
+    if row is None:
+        return tag("td", tag("span", "not run", class_="hidden-text"))
+    if row.seeds:
+        return error_cell(row, podium, wording.rank(row, board).split(" ")[0] if row.rank else "")
+    number = str(reasons[row.state, row.reason])
+    link = tag("a", number, href=f"#{anchor}-note-{number}", aria_label=f"reason {number}")
+    return tag("td", row.state, tag("sup", link), class_="muted", title=row.reason)
+
+
+def _wins(track: BoardTrack) -> Html:
+    """Tasks on which a row is significantly better than another, of those that both have."""
+    names = [name for name in track.rows if any(name in pair for pair in track.wins)]
+    if not names:
+        return Html("")
+    cells = [[_won(track.wins.get((name, other))) for other in names] for name in names]
+    caption = "Tasks on which the row is surely better than the column, of the tasks that both have"
+    pairs = pair_table(names, cells, caption)
+    return tag("details", tag("summary", "Who wins against whom"), pairs)
+
+
+def _won(tasks: tuple[int, int] | None) -> Html:
+    won, both = tasks or (0, 0)
+    return tag("td", f"{won}/{both}" if both else "", class_="win" if won else "muted")
