@@ -11,21 +11,11 @@ import pytest
 
 from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError, ParamError
-from gsnobench.meshes.operators import (
-    boundary_distance,
-    boundary_facets,
-    edges,
-    elements,
-    gaussian_laplacian,
-    gradient,
-    interpolation,
-    knn_edges,
-    lumped_mass,
-    smooth,
-    smoother,
-    stiffness,
-    triangulation,
-)
+from gsnobench.meshes.distances import boundary_distance
+from gsnobench.meshes.graphs import gaussian_laplacian, knn_edges
+from gsnobench.meshes.interpolation import interpolation
+from gsnobench.meshes.operators import elements, gradient, lumped_mass, smooth, smoother, stiffness
+from gsnobench.meshes.topology import boundary_facets, edges, triangulation
 
 
 def grid_points(side: int, dim: int) -> Array:
