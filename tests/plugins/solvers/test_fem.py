@@ -8,13 +8,11 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError
-from gsnobench.meshes.interpolation import evaluation_matrix
 from gsnobench.meshes.operators import diffusion_matrix, mass_matrix, node_volumes
-from gsnobench.meshes.topology import cells_of, directed_facets
+from gsnobench.meshes.topology import cells_of
 from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
 from gsnobench_plugins.solvers.meshing.red_refinement import refine
 from gsnobench_plugins.solvers.methods import gfdm
@@ -85,7 +83,9 @@ def test_both_masses_integrate(mesh: Mesh) -> None:
 
 def test_a_linear_solution_is_reproduced_exactly(mesh: Mesh) -> None:
     exact = 1.0 + mesh.points @ np.arange(1.0, mesh.dim + 1)
-    solved = solve_dirichlet(diffusion_matrix(mesh), np.zeros(mesh.size), mesh.tags["boundary"], exact)
+    solved = solve_dirichlet(
+        diffusion_matrix(mesh), np.zeros(mesh.size), mesh.tags["boundary"], exact
+    )
     assert np.allclose(solved, exact, atol=1e-12)
 
 
@@ -123,7 +123,9 @@ def test_finite_elements_are_second_order_on_a_manufactured_solution() -> None:
     for level in range(4):
         u, _, source = _manufactured(mesh.points)
         _, a, _ = _manufactured(mesh.points[cells_of(mesh)].mean(axis=1))
-        solved = solve_dirichlet(diffusion_matrix(mesh, a), load(mesh, source), mesh.tags["boundary"], u)
+        solved = solve_dirichlet(
+            diffusion_matrix(mesh, a), load(mesh, source), mesh.tags["boundary"], u
+        )
         errors.append(float(np.linalg.norm(solved - u) / np.linalg.norm(u)))
         if level < 3:
             mesh, _ = refine(mesh)
@@ -197,29 +199,3 @@ def test_a_coefficient_that_is_not_positive_is_refused(triangles: Mesh) -> None:
     coefficient[3] = np.nan
     with pytest.raises(DataError, match="not positive"):
         nested.solve(coefficient)
-
-
-def test_point_evaluation_is_exact_for_linear_functions_and_local(mesh: Mesh) -> None:
-    rng = np.random.default_rng(5)
-    shares = rng.dirichlet(np.ones(mesh.dim + 1), 200)
-    cell = rng.integers(len(cells_of(mesh)), size=200)
-    points = np.einsum("mk,mkd->md", shares, mesh.points[cells_of(mesh)[cell]])
-    matrix = evaluation_matrix(mesh, points)
-    assert np.allclose(matrix @ mesh.points, points, atol=1e-12)
-    assert np.allclose(matrix.sum(axis=1), 1.0)
-    assert abs(evaluation_matrix(mesh, mesh.points) - sp.eye_array(mesh.size)).max() < 1e-9
-
-
-def test_a_point_outside_takes_a_value_of_the_nearest_cell(triangles: Mesh) -> None:
-    values = evaluation_matrix(triangles, np.array([[0.3, -0.01]])) @ triangles.points
-    assert np.linalg.norm(values[0] - [0.3, 0.0]) < 0.03
-    with pytest.raises(DataError, match="does not fit"):
-        evaluation_matrix(triangles, np.zeros((3, 3)))
-
-
-def test_boundary_facets_of_tetrahedra_close_the_surface(tetrahedra: Mesh) -> None:
-    corners = tetrahedra.points[directed_facets(cells_of(tetrahedra))]
-    areas = 0.5 * np.linalg.norm(
-        np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1
-    )
-    assert areas.sum() == pytest.approx(6.0, rel=1e-12)

@@ -180,7 +180,9 @@ def test_stream_function_is_second_order_at_a_reentrant_corner_and_plain_element
         corrected.append(relative(vorticity_scheme(mesh).stream_function(w), exact, weights))
         plain.append(
             relative(
-                solve_dirichlet(diffusion_matrix(mesh), weights * w, mesh.tags["boundary"]), exact, weights
+                solve_dirichlet(diffusion_matrix(mesh), weights * w, mesh.tags["boundary"]),
+                exact,
+                weights,
             )
         )
     assert corrected[1] < 1.2e-3 and np.log2(corrected[0] / corrected[1]) > 1.8
