@@ -31,7 +31,8 @@ from gsnobench_plugins.solvers.equations.euler import (
     primitives,
 )
 from gsnobench_plugins.solvers.equations.euler_steady import forces, steady_state
-from gsnobench_plugins.solvers.meshing.topology import min_angle, refine
+from gsnobench_plugins.solvers.meshing.angles import min_angle
+from gsnobench_plugins.solvers.meshing.red_refinement import refine
 
 NODES = 5233
 LIFT = (0.34, 0.37)  # AGARD-AR-211 (1985), case 01: NACA 0012, Mach 0.8, 1.25 degrees

@@ -16,8 +16,9 @@ from collections.abc import Callable
 import numpy as np
 
 from gsnobench.data import Array, Mesh
+from gsnobench.meshes.interpolation import interpolation
 from gsnobench.meshes.modes import Basis, Kind, align, eigenbases, eigenbasis
-from gsnobench.meshes.operators import interpolation, triangulation
+from gsnobench.meshes.topology import triangulation
 from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
 
 NOTCHED = np.array(

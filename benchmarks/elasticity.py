@@ -25,7 +25,7 @@ import gsnobench as gb
 from gsnobench.data import Array, Split
 from gsnobench_plugins.datasets import elasticity
 from gsnobench_plugins.solvers.equations.unit_cell import mesh_cell
-from gsnobench_plugins.solvers.meshing.topology import min_angle
+from gsnobench_plugins.solvers.meshing.angles import min_angle
 
 BARS = {"inside": 0.01, "cpu_s": 4.5, "nodes": 972}
 PLACES = ("inside", "boundary", "void", "all")

@@ -1,7 +1,6 @@
-"""Laplacian eigenbases of meshes: which operator, which solver, many meshes at once, and alignment
-between meshes.
+"""Laplacian eigenbases of meshes: operators, solvers, many meshes at once, alignment.
 
-Differs: the paper takes the normalised Gaussian graph Laplacian and LOBPCG (kind "gaussian", solver
+Differs: the paper uses the normalised Gaussian graph Laplacian and LOBPCG (kind "gaussian", solver
 "lobpcg"); the default is the finite-element Laplacian, whose modes follow the domain and not the
 node density, by shift-invert Lanczos.
 """
@@ -23,14 +22,14 @@ from scipy.sparse.linalg import LinearOperator, eigsh, lobpcg
 
 from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError, ParamError, PluginError
-from gsnobench.meshes import operators as graph
+from gsnobench.meshes import graphs, operators, topology
 
 Kind = Literal["fem", "gaussian", "knn", "random"]
 Solver = Literal["auto", "lanczos", "multigrid", "lobpcg"]
 
-DENSE = 250  # below so many nodes all modes at once are as cheap as a few
-THIN = 10_000  # above so many nodes the factors of a 3D mesh are no longer thin
-# residual relative to the k-th eigenvalue
+DENSE = 250  # nodes up to which all modes at once are as cheap as a few
+THIN = 10_000  # nodes up to which the factors of a 3D mesh are thin
+# largest residual relative to the k-th eigenvalue, by solver
 TOLERANCE = {"dense": 1e-8, "lanczos": 1e-8, "multigrid": 1e-6, "lobpcg": 1e-3}
 ITERATIONS = 2000
 REFINEMENTS = 4
@@ -39,9 +38,7 @@ CLUSTER = 0.25  # neighbours closer than this share of the mean spacing belong t
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """The lowest modes of a mesh, orthonormal in the mass: vectors.T @ (mass[:, None] * vectors) =
-    1.
-    """
+    """The lowest modes of a mesh, orthonormal: vectors.T @ (mass[:, None] * vectors) = 1."""
 
     values: Array  # (k,) ascending
     vectors: Array  # (N, k)
@@ -66,13 +63,12 @@ def eigenbasis(
     solver: Solver = "auto",
     gap: bool = False,
 ) -> Basis:
-    """The k lowest modes of a mesh, zero on the nodes tagged `dirichlet`; the same call gives the
-    same answer.
+    """The k lowest modes of a mesh, zero on the nodes tagged `dirichlet`; deterministic.
 
     fem: K v = lambda M v (P1, lumped mass); gaussian, knn: normalised graph Laplacian of the mesh
     edges or of the nearest `neighbours`, weights of width `sigma` (0: mean edge length); random:
-    orthonormal noise from `seed`, its values only count. `gap` returns the most modes <= k that do
-    not cut a cluster of nearly equal eigenvalues.
+    orthonormal noise from `seed`, with the values 1, 2, ... `gap` returns the most modes <= k that
+    do not cut a cluster of nearly equal eigenvalues.
     """
     free = np.flatnonzero(~mesh.tag_matrix(tuple(dirichlet)).any(axis=1))
     if not 1 <= k <= free.size:
@@ -82,17 +78,15 @@ def eigenbasis(
         )
     if kind == "random":
         noise, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((free.size, k)))
-        return Basis(
-            np.arange(1.0, k + 1), _spread(noise, free, mesh.size), np.ones(mesh.size), 0.0
-        )
+        vectors = _spread(noise, free, mesh.size)
+        return Basis(np.arange(1.0, k + 1), vectors, np.ones(mesh.size), residual=0.0)
     problem = _problem(mesh, free, kind, sigma, neighbours)
-    wanted = min(k + 1, free.size) if gap else k
-    values, vectors, residual = _solve(problem, wanted, solver)
+    requested = min(k + 1, free.size) if gap else k
+    values, vectors, residual = _solve(problem, requested, solver)
     kept = _at_gap(values, k, 1e-6 * problem.scale(k)) if gap else k
     vectors = _spread(vectors[:, :kept] / problem.root[:, None], free, mesh.size)
-    return Basis(
-        values[:kept], vectors * _signs(mesh.points, vectors, problem.mass), problem.mass, residual
-    )
+    signed = vectors * _signs(mesh.points, vectors, problem.mass)
+    return Basis(values[:kept], signed, problem.mass, residual)
 
 
 def eigenbases(meshes: Sequence[Mesh], k: int, *, jobs: int = 1, **options: Any) -> list[Basis]:
@@ -106,12 +100,11 @@ def eigenbases(meshes: Sequence[Mesh], k: int, *, jobs: int = 1, **options: Any)
 
 
 def align(target: Basis, source_vectors_on_target: Array) -> Array:
-    """The orthonormal k-frame in the span of `target` (k modes and some guard modes) nearest to the
-    given (N, k) vectors.
+    """The orthonormal k-frame in the span of `target` that is nearest to the given (N, k) vectors.
 
-    For the same domain on another mesh: `source_vectors_on_target` are the training modes
-    interpolated to the new nodes; the result keeps their order, signs and rotations inside
-    clusters. Not for another domain.
+    `target` holds k modes and some guard modes. For the same domain on another mesh:
+    `source_vectors_on_target` are the training modes interpolated to the new nodes; the result
+    keeps their order, signs and rotations inside clusters. Not for another domain.
     """
     shape = source_vectors_on_target.shape
     if shape[0] != len(target.mass) or shape[1] > len(target.values):
@@ -141,26 +134,20 @@ class _Problem:
         return self.lowest * k ** (2 / self.dim)
 
     def shifted(self) -> csr_array:
-        """The operator plus a tenth of its first nonzero eigenvalue: definite, with nearly the same
-        small eigenvalues.
-        """
+        """The operator plus a tenth of its first nonzero eigenvalue: definite."""
         on_diagonal = self.operator.indices == _rows(self.operator)  # stored in every row
-        data = self.operator.data + 0.1 * self.lowest * on_diagonal
-        return csr_array(
-            (data, self.operator.indices, self.operator.indptr), shape=self.operator.shape
-        )
+        return _with_data(self.operator, self.operator.data + 0.1 * self.lowest * on_diagonal)
 
 
 def _problem(mesh: Mesh, free: Array, kind: Kind, sigma: float, neighbours: int) -> _Problem:
     if kind == "fem":
-        mesh = replace(mesh, cells=graph.triangulation(mesh))
-        stiffness, mass = graph.stiffness_and_mass(mesh)
+        mesh = replace(mesh, cells=topology.triangulation(mesh))
+        stiffness, mass = operators.stiffness_and_mass(mesh)
         operator = _scaled(stiffness, 1 / np.sqrt(mass))
     else:
-        pairs = (
-            graph.edges(mesh) if kind == "gaussian" else graph.knn_edges(mesh.points, neighbours)
-        )
-        operator, mass = graph.gaussian_laplacian(mesh, sigma, pairs), np.ones(mesh.size)
+        is_knn = kind == "knn"
+        pairs = graphs.knn_edges(mesh.points, neighbours) if is_knn else topology.edges(mesh)
+        operator, mass = graphs.gaussian_laplacian(mesh, sigma, pairs), np.ones(mesh.size)
     lowest = _first_eigenvalue(operator, np.sqrt(mass), mesh.points)
     if free.size < mesh.size:
         operator = operator[free][:, free]
@@ -169,10 +156,11 @@ def _problem(mesh: Mesh, free: Array, kind: Kind, sigma: float, neighbours: int)
 
 
 def _scaled(matrix: csr_array, scale: Array) -> csr_array:
-    return csr_array(
-        (matrix.data * scale[_rows(matrix)] * scale[matrix.indices], matrix.indices, matrix.indptr),
-        shape=matrix.shape,
-    )
+    return _with_data(matrix, matrix.data * scale[_rows(matrix)] * scale[matrix.indices])
+
+
+def _with_data(matrix: csr_array, data: Array) -> csr_array:
+    return csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def _rows(matrix: csr_array) -> Array:
@@ -180,9 +168,7 @@ def _rows(matrix: csr_array) -> Array:
 
 
 def _first_eigenvalue(operator: csr_array, root: Array, points: Array) -> float:
-    """The size of the first nonzero eigenvalue: the Rayleigh quotient of the coordinate along the
-    longest side.
-    """
+    """The size of the first nonzero eigenvalue: the Rayleigh quotient of the longest coordinate."""
     along = points[:, np.argmax(np.ptp(points, axis=0))]
     slope = root * (along - np.average(along, weights=root**2))  # (N,)
     energy, length = float(slope @ (operator @ slope)), float(slope @ slope)
@@ -195,21 +181,17 @@ def _first_eigenvalue(operator: csr_array, root: Array, points: Array) -> float:
 def _solve(problem: _Problem, k: int, solver: Solver) -> tuple[Array, Array, float]:
     """Values (k,), orthonormal vectors (n, k) and the residual, which is checked."""
     size = problem.operator.shape[0]
-    # iterations need room beyond the wanted modes
+    # iterations need room beyond the requested modes
     if 3 * k > size or (solver == "auto" and size <= DENSE):
-        name, vectors = (
-            "dense",
-            scipy.linalg.eigh(problem.operator.toarray(), subset_by_index=(0, k - 1))[1],
-        )
+        name, matrix = "dense", problem.operator.toarray()
+        vectors = scipy.linalg.eigh(matrix, subset_by_index=(0, k - 1))[1]
     elif solver == "lanczos" or (solver == "auto" and (problem.dim <= 2 or size <= THIN)):
         name, vectors = "lanczos", _lanczos(problem, k)
     elif solver == "lobpcg":
         name, vectors = "lobpcg", _lobpcg(problem, k, TOLERANCE["lobpcg"], None)
     else:
-        name, vectors = (
-            "multigrid",
-            _lobpcg(problem, k, TOLERANCE["multigrid"], _multigrid(problem)),
-        )
+        name = "multigrid"
+        vectors = _lobpcg(problem, k, TOLERANCE["multigrid"], _multigrid(problem))
     image = problem.operator @ vectors
     values = np.sum(vectors * image, axis=0)
     order = np.argsort(values)
@@ -217,42 +199,39 @@ def _solve(problem: _Problem, k: int, solver: Solver) -> tuple[Array, Array, flo
     if not residual <= TOLERANCE[name]:
         raise DataError(
             f"eigenbasis: {name} stopped at a residual of {residual:.1e} with {k} modes of {size} "
-            "nodes; "
-            f"expected {TOLERANCE[name]:.0e}; take solver 'lanczos' or fewer modes"
+            f"nodes; expected {TOLERANCE[name]:.0e}; use solver 'lanczos' or fewer modes"
         )
     return np.maximum(values[order], 0.0), vectors[:, order], residual
 
 
 def _lanczos(problem: _Problem, k: int) -> Array:
     """Shift-invert Lanczos, completed and refined."""
-    solver = graph.factorise(problem.shifted())
+    solve = operators.factorise(problem.shifted()).solve
     random = np.random.default_rng(0)
     start = random.standard_normal(len(problem.root))
-    # 1 / (lambda + shift)
-    found, vectors = eigsh(_as_operator(solver.solve, start), k, which="LA", v0=start, tol=1e-11)
+    inverse = _as_operator(solve, start)
+    values, vectors = eigsh(inverse, k, which="LA", v0=start, tol=1e-11)  # 1 / (lambda + shift)
     while True:
-        extra = _missed(solver.solve, vectors, random.standard_normal(len(start)), above=found[0])
+        extra = _missed(solve, vectors, random.standard_normal(len(start)), above=values[0])
         if extra is None:
             break
-        found, vectors = np.append(found[1:], extra[0]), np.append(vectors[:, 1:], extra[1], axis=1)
-        order = np.argsort(found)
-        found, vectors = found[order], vectors[:, order]
-    return _refined(problem, solver.solve, vectors)
+        values = np.append(values[1:], extra[0])
+        vectors = np.append(vectors[:, 1:], extra[1], axis=1)
+        order = np.argsort(values)
+        values, vectors = values[order], vectors[:, order]
+    return _refined(problem, solve, vectors)
 
 
 def _refined(problem: _Problem, solve: Callable[[Array], Array], vectors: Array) -> Array:
-    """Inverse steps of the whole block: they take out what is left of the highest modes, which
-    dominates the residual.
-    """
+    """Inverse steps of the whole block: they remove remains of high modes, most of the residual."""
+    limit = 1e-10 * problem.scale(vectors.shape[1])
     for _ in range(REFINEMENTS):
         frame = solve(vectors)
         frame /= np.linalg.norm(frame, axis=0)
         image = problem.operator @ frame
         values, turn = scipy.linalg.eigh(frame.T @ image, frame.T @ frame)
         vectors = frame @ turn
-        if np.linalg.norm(image @ turn - vectors * values, axis=0).max() < 1e-10 * problem.scale(
-            vectors.shape[1]
-        ):
+        if np.linalg.norm(image @ turn - vectors * values, axis=0).max() < limit:
             break
     return vectors
 
@@ -260,7 +239,7 @@ def _refined(problem: _Problem, solve: Callable[[Array], Array], vectors: Array)
 def _missed(
     solve: Callable[[Array], Array], vectors: Array, start: Array, above: float
 ) -> tuple[Array, Array] | None:
-    """A further eigenpair of the inverse, larger than `above`, outside the span of those found.
+    """A further eigenpair of the inverse, larger than `above`, outside the span of `vectors`.
 
     Lanczos from one start vector can miss copies of a multiple eigenvalue, such as equal parts of a
     disconnected mesh.
@@ -298,13 +277,12 @@ def _multigrid(problem: _Problem) -> LinearOperator:
         import pyamg
     except ImportError as error:
         raise PluginError(
-            f"eigenbasis: {problem.operator.shape[0]} nodes in {problem.dim}D take the multigrid "
-            "solver and pyamg is not "
-            "installed; pip install 'gsnobench[multigrid]', or take solver 'lanczos'"
+            f"eigenbasis: {problem.operator.shape[0]} nodes in {problem.dim}D need the multigrid "
+            "solver and pyamg is not installed; pip install 'gsnobench[multigrid]', or use solver "
+            "'lanczos'"
         ) from error
-    hierarchy = pyamg.smoothed_aggregation_solver(
-        csr_matrix(problem.shifted()), B=problem.root[:, None]
-    )
+    matrix = csr_matrix(problem.shifted())
+    hierarchy = pyamg.smoothed_aggregation_solver(matrix, B=problem.root[:, None])
     return hierarchy.aspreconditioner()
 
 
@@ -312,28 +290,24 @@ def _multigrid(problem: _Problem) -> LinearOperator:
 
 
 def _at_gap(values: Array, k: int, least: float) -> int:
-    """The largest count <= k after which the spectrum leaves a gap; `values` holds one more where
-    there is one.
-    """
+    """The largest count <= k after which the spectrum has a gap; `values` holds k + 1 if it can."""
     if len(values) == k:  # all modes of the mesh: nothing is cut
         return k
     spacing = np.diff(values)
     clear = np.flatnonzero(spacing > max(CLUSTER * (values[-1] - values[0]) / k, least))
     if clear.size == 0:
         raise DataError(
-            f"eigenbasis: the first {k + 1} eigenvalues are one cluster; expected a gap; take more "
-            "modes"
+            f"eigenbasis: the first {k + 1} eigenvalues are one cluster; expected a gap; "
+            "request more modes"
         )
     return int(clear[-1]) + 1
 
 
 def _signs(points: Array, vectors: Array, mass: Array) -> Array:
-    """Signs that make every mode correlate positively with one fixed smooth function of the place
-    in the bounding box.
-    """
+    """Signs that make every mode correlate positively with a fixed smooth function of position."""
     low = points.min(axis=0)
-    place = (points - low) / np.ptp(points, axis=0).max()
-    smooth = np.exp(place @ np.array([1.0, 0.6, 0.3])[: points.shape[1]])
+    relative = (points - low) / np.ptp(points, axis=0).max()  # within the bounding box
+    smooth = np.exp(relative @ np.array([1.0, 0.6, 0.3])[: points.shape[1]])
     return np.where((mass * smooth) @ vectors < 0, -1.0, 1.0)
 
 

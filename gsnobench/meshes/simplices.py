@@ -1,5 +1,6 @@
-"""Geometry of many simplices at once, as arrays of corners (M, v, d): volumes, hat-function
-gradients, nearest simplex.
+"""Geometry of many simplices at once: volumes, hat-function gradients, the nearest simplex.
+
+Simplices are arrays of corners (M, v, d).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from scipy.spatial import KDTree
 
 from gsnobench.data import Array
 
+FLAT = 1e-12  # fullness below which a simplex has no volume
 INSIDE = 1e-9  # barycentric slack of a point on a facet
 CHUNK = 4096  # points that search for their simplex together: bounds the memory
 
@@ -24,29 +26,35 @@ def volumes(corners: Array) -> Array:
     return np.sqrt(np.maximum(squared, 0.0)) / math.factorial(spans.shape[1])
 
 
-def fullness(corners: Array) -> Array:
-    """Volume relative to the cube over the longest side at the first corner, (M,): 0 for a flat
-    simplex.
+def cell_measures(points: Array, cells: Array) -> Array:
+    """Signed area of triangles or volume of tetrahedra, (M,).
+
+    Beside `volumes`, whose closed formula for triangles has other roundings than LAPACK's.
     """
+    sides = points[cells[:, 1:]] - points[cells[:, :1]]  # (M, d, d)
+    return np.asarray(np.linalg.det(sides) / (2.0 if cells.shape[1] == 3 else 6.0))
+
+
+def fullness(corners: Array) -> Array:
+    """Volume over that of a cube on the longest side at the first corner, (M,): 0 if flat."""
     longest = np.max(np.sum(_spans(corners) ** 2, axis=2), axis=1) ** ((corners.shape[1] - 1) / 2)
     return volumes(corners) / np.where(longest > 0, longest, 1.0)
 
 
 def hat_gradients(corners: Array) -> Array:
-    """Gradients of the barycentric coordinates, (M, v, d); tangential where the simplices form a
-    surface.
-    """
+    """Gradients of the barycentric coordinates, (M, v, d); tangential on a surface."""
     dual = _dual(_spans(corners))
     return np.concatenate([-dual.sum(axis=1, keepdims=True), dual], axis=1)
 
 
 def nearest(points: Array, corners: Array) -> tuple[Array, Array, Array]:
-    """For each of P points the nearest of M simplices: its index, the barycentric weights (P, v) of
-    the nearest place in it, and the distance. Exact: a k-d tree of the centres only bounds the
-    search."""
-    parts = [
-        _nearest_of_chunk(points[i : i + CHUNK], corners) for i in range(0, len(points), CHUNK)
-    ]
+    """The nearest of M simplices to each of P points: index, weights (P, v), distance.
+
+    The weights are the barycentric ones of the nearest place in that simplex. Exact: a k-d tree of
+    the centres only bounds the search.
+    """
+    chunks = [points[i : i + CHUNK] for i in range(0, len(points), CHUNK)]
+    parts = [_nearest_of_chunk(chunk, corners) for chunk in chunks]
     index, weights, distance = (np.concatenate(column) for column in zip(*parts, strict=True))
     return index, weights, distance
 
@@ -58,30 +66,24 @@ def _nearest_of_chunk(points: Array, corners: Array) -> tuple[Array, Array, Arra
     outside = np.flatnonzero(index < 0)
     if outside.size:
         which, candidates = _candidates(points[outside], corners, centres)
-        place, apart = _project(points[outside][which], corners[candidates])
+        foot, apart = _project(points[outside][which], corners[candidates])
         order = np.lexsort((apart, which))
         best = order[np.append(True, np.diff(which[order]) > 0)]  # the first of each point
-        index[outside], weights[outside], distance[outside] = (
-            candidates[best],
-            place[best],
-            apart[best],
-        )
+        index[outside], weights[outside] = candidates[best], foot[best]
+        distance[outside] = apart[best]
     return index, weights, distance
 
 
 def _containing(points: Array, corners: Array, centres: Array) -> tuple[Array, Array]:
-    """A simplex around each point among the few with the nearest centres; index -1 where none is
-    found.
-    """
+    """A simplex around each point among the few with the nearest centres; index -1 if none is."""
     vertices, dim = corners.shape[1:]
     index, weights = np.full(len(points), -1), np.zeros((len(points), vertices))
     if vertices <= dim:  # a surface or a line contains no point of space for certain
         return index, weights
     tried = min(4 * dim, len(corners))
     _, near = KDTree(centres).query(points, np.arange(1, tried + 1))  # (P, tried)
-    around = _barycentric(np.repeat(points, tried, axis=0), corners[near.ravel()]).reshape(
-        -1, tried, vertices
-    )
+    around = _barycentric(np.repeat(points, tried, axis=0), corners[near.ravel()])
+    around = around.reshape(-1, tried, vertices)
     least = around.min(axis=2)
     rows, best = np.arange(len(points)), np.argmax(least, axis=1)
     inside = least[rows, best] >= -INSIDE
@@ -91,35 +93,31 @@ def _containing(points: Array, corners: Array, centres: Array) -> tuple[Array, A
 
 
 def _candidates(points: Array, corners: Array, centres: Array) -> tuple[Array, Array]:
-    """Pairs (point, simplex) that hold every point's nearest simplex: one no further than the
-    nearest corner may be.
+    """Pairs (point, simplex) that hold every point's nearest simplex.
 
-    Simplices are searched by size class, so that a few large ones do not widen the search among the
-    small.
+    A simplex is kept if it may be as near as the nearest corner of all. Simplices are searched by
+    size class, so that a few large ones do not widen the search among the small.
     """
     bound, _ = KDTree(corners.reshape(-1, corners.shape[2])).query(points)
     bound = bound * (1 + INSIDE)
-    radii = np.sqrt(np.max(np.sum((corners - centres[:, None]) ** 2, axis=2), axis=1)) * (
-        1 + INSIDE
-    )
+    squared = np.max(np.sum((corners - centres[:, None]) ** 2, axis=2), axis=1)
+    radii = np.sqrt(squared) * (1 + INSIDE)
     classes = np.floor(np.log2(radii / radii.min()))
     which, candidates = [], []
     for size in np.unique(classes):
         members = np.flatnonzero(classes == size)
-        found = KDTree(centres[members]).query_ball_point(points, bound + radii[members].max())
-        which.append(np.repeat(np.arange(len(points)), [len(one) for one in found]))
-        candidates.append(
-            members[np.concatenate([np.asarray(one, dtype=np.int64) for one in found])]
-        )
+        balls = KDTree(centres[members]).query_ball_point(points, bound + radii[members].max())
+        which.append(np.repeat(np.arange(len(points)), [len(ball) for ball in balls]))
+        near = np.concatenate([np.asarray(ball, dtype=np.int64) for ball in balls])
+        candidates.append(members[near])
     point, simplex = np.concatenate(which), np.concatenate(candidates)
-    reachable = (
-        np.linalg.norm(points[point] - centres[simplex], axis=1) <= bound[point] + radii[simplex]
-    )
+    away = np.linalg.norm(points[point] - centres[simplex], axis=1)
+    reachable = away <= bound[point] + radii[simplex]
     return point[reachable], simplex[reachable]
 
 
 def _project(points: Array, corners: Array) -> tuple[Array, Array]:
-    """Nearest place of simplex q to point q, as barycentric weights (Q, v), and its distance (Q,)."""
+    """The place of simplex q nearest to point q: barycentric weights (Q, v) and distance (Q,)."""
     vertices = corners.shape[1]
     if vertices == 1:
         return np.ones((len(points), 1)), np.linalg.norm(points - corners[:, 0], axis=1)
@@ -132,12 +130,12 @@ def _project(points: Array, corners: Array) -> tuple[Array, Array]:
     distance[beside] = np.inf
     for skipped in range(vertices):
         side = np.delete(np.arange(vertices), skipped)
-        place, apart = _project(points[beside], corners[beside][:, side])
+        foot, apart = _project(points[beside], corners[beside][:, side])
         nearer = apart < distance[beside]
         chosen = beside[nearer]
         distance[chosen] = apart[nearer]
         weights[chosen] = 0.0
-        weights[np.ix_(chosen, side)] = place[nearer]
+        weights[np.ix_(chosen, side)] = foot[nearer]
     return weights, distance
 
 
@@ -167,8 +165,8 @@ def _dual(spans: Array) -> Array:
     if spans.shape[1] == 1:
         return spans / np.sum(spans**2, axis=2, keepdims=True)
     if spans.shape[1:] == (2, 2):
-        # (s1y, -s1x), (-s0y, s0x)
-        turned = spans[:, ::-1, ::-1] * np.array([[1.0, -1.0], [-1.0, 1.0]])
+        signs = np.array([[1.0, -1.0], [-1.0, 1.0]])
+        turned = spans[:, ::-1, ::-1] * signs  # (s1y, -s1x), (-s0y, s0x)
         return turned / _determinant(spans)[:, None, None]
     if spans.shape[1] == spans.shape[2]:
         return np.linalg.inv(spans).transpose(0, 2, 1)

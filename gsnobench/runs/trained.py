@@ -14,7 +14,7 @@ from gsnobench.datasets.task_json import task_from_json
 from gsnobench.declare import Capability
 from gsnobench.errors import DataError, RunError
 from gsnobench.home import open_home
-from gsnobench.meshes.operators import interpolation
+from gsnobench.meshes.interpolation import interpolation
 from gsnobench.records import RunSpec
 from gsnobench.runs.machine import Machine, choose_device
 from gsnobench.runs.plan import Plan, plan_of_stored

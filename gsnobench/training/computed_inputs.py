@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from gsnobench.batch import Batch
 from gsnobench.data import Array, Mesh, Task
 from gsnobench.declare import Fit, Geometry, Part
+from gsnobench.meshes.distances import boundary_distance
 from gsnobench.meshes.modes import eigenbasis
-from gsnobench.meshes.operators import boundary_distance, lumped_mass
+from gsnobench.meshes.operators import lumped_mass
 
 SMOOTHING_MODES = 256
 SMOOTHING_LENGTHS = (0.02, 0.05, 0.12)  # relative to the size of the domain

@@ -23,6 +23,7 @@ from typing import Literal
 import numpy as np
 
 import gsnobench as gb
+from gsnobench.meshes.topology import cell_edges, cells_of
 from gsnobench_plugins.solvers.equations.euler import (
     PRESSURE,
     Stream,
@@ -31,7 +32,6 @@ from gsnobench_plugins.solvers.equations.euler import (
     primitives,
 )
 from gsnobench_plugins.solvers.meshing.foil_mesh import foil_mesh
-from gsnobench_plugins.solvers.meshing.topology import cells_of, mesh_edges
 from gsnobench_plugins.solvers.methods.finite_volume import DualMesh, compact_order, dual_mesh
 from gsnobench_plugins.solvers.methods.random_fields import sample_rng
 from gsnobench_plugins.solvers.shapes.naca import Section
@@ -126,7 +126,7 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Setup:
 def air_of(mesh: gb.Mesh) -> Air:
     """The finite volumes of a mesh around a foil."""
     cells = cells_of(mesh)
-    order = compact_order(mesh_edges(cells), mesh.size)
+    order = compact_order(cell_edges(cells), mesh.size)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     dual = dual_mesh(mesh.points[order], place[cells])

@@ -21,10 +21,11 @@ import numpy as np
 import scipy.sparse as sp
 
 import gsnobench as gb
+from gsnobench.meshes.interpolation import evaluation_matrix
+from gsnobench.meshes.topology import cells_of
 from gsnobench_plugins.solvers.equations.nested_burgers import NestedFlow, nest, solve
-from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon, refine
-from gsnobench_plugins.solvers.meshing.topology import cells_of
-from gsnobench_plugins.solvers.methods.fem import evaluation_matrix
+from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
+from gsnobench_plugins.solvers.meshing.red_refinement import refine
 from gsnobench_plugins.solvers.methods.random_fields import (
     Eigenbasis,
     cached_eigenbasis,

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import gsnobench as gb
+from gsnobench.meshes.topology import cells_of
 from gsnobench_plugins.solvers.equations.nested_burgers import NestedFlow, nest, solve
 from gsnobench_plugins.solvers.meshing.pyramid import depths, mesh_pyramid
 from gsnobench_plugins.solvers.meshing.red_refinement import refine_tetrahedra
-from gsnobench_plugins.solvers.meshing.topology import cells_of
 from gsnobench_plugins.solvers.methods.random_fields import sample_rng
 
 GSNOBENCH_API = 1

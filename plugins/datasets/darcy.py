@@ -21,10 +21,12 @@ import numpy as np
 import scipy.sparse as sp
 
 import gsnobench as gb
-from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon, refine
-from gsnobench_plugins.solvers.meshing.topology import cells_of
+from gsnobench.meshes.interpolation import evaluation_matrix
+from gsnobench.meshes.operators import node_volumes
+from gsnobench.meshes.topology import cells_of
+from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
+from gsnobench_plugins.solvers.meshing.red_refinement import refine
 from gsnobench_plugins.solvers.methods import gfdm
-from gsnobench_plugins.solvers.methods.fem import evaluation_matrix, lumped_mass
 from gsnobench_plugins.solvers.methods.multigrid import NestedDiffusion
 from gsnobench_plugins.solvers.methods.random_fields import (
     Eigenbasis,
@@ -91,7 +93,7 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Setup:
     usual = basis.spectrum(params.tau, params.alpha)
     rough = basis.spectrum(ROUGHER * params.tau, params.alpha)
     variance = basis.mean_variance(usual)
-    areas = lumped_mass(reference)
+    areas = node_volumes(reference)
     rough = rough * np.sqrt(variance / basis.mean_variance(rough))
     return Setup(
         params=params,

@@ -22,6 +22,8 @@ import numpy as np
 import scipy.sparse as sp
 
 import gsnobench as gb
+from gsnobench.meshes.interpolation import evaluation_matrix
+from gsnobench.meshes.topology import boundary_edges, cell_edges, cells_of
 from gsnobench_plugins.solvers.equations.vorticity import (
     VorticityFlow,
     vorticity_flow,
@@ -29,8 +31,6 @@ from gsnobench_plugins.solvers.equations.vorticity import (
 )
 from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
 from gsnobench_plugins.solvers.meshing.subdivide import subdivide
-from gsnobench_plugins.solvers.meshing.topology import boundary_edges, cells_of, mesh_edges
-from gsnobench_plugins.solvers.methods.fem import evaluation_matrix
 from gsnobench_plugins.solvers.methods.finite_volume import compact_order
 from gsnobench_plugins.solvers.methods.random_fields import (
     Eigenbasis,
@@ -190,7 +190,7 @@ def refined(mesh: gb.Mesh, pieces: int) -> gb.Mesh:
 
 def _ordered(mesh: gb.Mesh, published: int) -> tuple[gb.Mesh, gb.Array]:
     """The mesh with neighbours close in memory, and the places of its first nodes there."""
-    order = compact_order(mesh_edges(cells_of(mesh)), mesh.size)
+    order = compact_order(cell_edges(cells_of(mesh)), mesh.size)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     tags = {tag: held[order] for tag, held in mesh.tags.items()}

@@ -21,10 +21,10 @@ from typing import Literal
 import numpy as np
 
 import gsnobench as gb
+from gsnobench.meshes.topology import cell_edges, cells_of
 from gsnobench_plugins.solvers.equations.shallow_water import LONGEST_STEP, Water, shallow_water_rhs
 from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
 from gsnobench_plugins.solvers.meshing.subdivide import subdivide
-from gsnobench_plugins.solvers.meshing.topology import cells_of, mesh_edges
 from gsnobench_plugins.solvers.methods.finite_volume import DualMesh, compact_order, dual_mesh
 from gsnobench_plugins.solvers.methods.integrate import spectral_radius, ssp_rk3
 from gsnobench_plugins.solvers.methods.random_fields import sample_rng
@@ -143,13 +143,13 @@ def _loops(params: Params) -> tuple[gb.Array, ...]:
 def _meshes(loops: tuple[gb.Array, ...], resolution: int, params: Params) -> dict[str, gb.Array]:
     mesh = mesh_polygon(loops[0], loops[1:], nodes=resolution)
     cells = cells_of(mesh)
-    edges = mesh_edges(cells)
+    edges = cell_edges(cells)
     length = float(
         np.linalg.norm(mesh.points[edges[:, 1]] - mesh.points[edges[:, 0]], axis=1).mean()
     )
     pieces = params.pieces or max(1, int(np.ceil(length * EDGES_PER_SIGMA / params.sigma)))
     fine_points, fine_cells = subdivide(mesh.points, cells, pieces)
-    order = compact_order(mesh_edges(fine_cells), len(fine_points))
+    order = compact_order(cell_edges(fine_cells), len(fine_points))
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     dual = dual_mesh(fine_points[order], place[fine_cells])

@@ -24,8 +24,9 @@ from scipy.spatial import KDTree
 from torch import Tensor, nn
 
 import gsnobench as gb
-from gsnobench.meshes.operators import boundary_facets, interpolation, triangulation
+from gsnobench.meshes.interpolation import interpolation
 from gsnobench.meshes.simplices import nearest
+from gsnobench.meshes.topology import boundary_facets, triangulation
 
 GSNOBENCH_API = 1
 # training shapes that tell what is usual, and that a shape with other nodes is compared with

@@ -27,7 +27,8 @@ from gsnobench.check.findings import Finding
 from gsnobench.check.metrics_executors import check_executor, check_metric
 from gsnobench.check.models import check_model
 from gsnobench.errors import PluginError
-from gsnobench.meshes.operators import edges, lumped_mass
+from gsnobench.meshes.operators import lumped_mass
+from gsnobench.meshes.topology import edges
 
 TUTORIAL = (Path(__file__).parents[2] / "docs" / "tutorial-plugin.md").read_text()
 STEADY = frozenset({gb.Capability.STEADY, gb.Capability.FIXED_GEOMETRY})

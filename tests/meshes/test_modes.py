@@ -12,16 +12,11 @@ from scipy.spatial import KDTree
 from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError, ParamError, PluginError
 from gsnobench.meshes import modes
+from gsnobench.meshes.graphs import gaussian_laplacian, knn_edges
+from gsnobench.meshes.interpolation import interpolation
 from gsnobench.meshes.modes import Basis, align, eigenbases, eigenbasis
-from gsnobench.meshes.operators import (
-    factorise,
-    gaussian_laplacian,
-    interpolation,
-    knn_edges,
-    lumped_mass,
-    stiffness,
-    triangulation,
-)
+from gsnobench.meshes.operators import factorise, lumped_mass, stiffness
+from gsnobench.meshes.topology import triangulation
 
 
 def crossed_square(side: int) -> Mesh:

@@ -10,8 +10,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from gsnobench.data import Array, Mesh
+from gsnobench.meshes.graphs import gaussian_laplacian, knn_edges
 from gsnobench.meshes.modes import Basis, Kind, eigenbasis
-from gsnobench.meshes.operators import gaussian_laplacian, knn_edges, stiffness, triangulation
+from gsnobench.meshes.operators import stiffness
+from gsnobench.meshes.topology import triangulation
 
 few = settings(
     max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)

@@ -22,7 +22,7 @@ from gsnobench.declare import Model, Phase, Preset
 from gsnobench.errors import DataError, ParamError, RunError
 from gsnobench.files import Cache
 from gsnobench.home import open_home
-from gsnobench.meshes.operators import boundary_distance
+from gsnobench.meshes.distances import boundary_distance
 from gsnobench.params import Params
 from gsnobench.plugins import listed, load
 from gsnobench.registry import read_registry, registry_path

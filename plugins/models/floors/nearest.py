@@ -10,7 +10,7 @@ from scipy.spatial import cKDTree
 from torch import nn
 
 import gsnobench as gb
-from gsnobench.meshes.operators import boundary_facets
+from gsnobench.meshes.topology import boundary_facets
 
 GSNOBENCH_API = 1
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import gsnobench as gb
-from gsnobench.meshes.operators import gradient, interpolation
+from gsnobench.meshes.interpolation import interpolation
+from gsnobench.meshes.operators import gradient
 
 # ---------------------------------------------------------------------------------- of the geometry
 

@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import KDTree
 
 import gsnobench as gb
-from gsnobench.meshes import operators as graph
+from gsnobench.meshes import graphs, operators, topology
 from gsnobench.meshes.simplices import nearest
 
 CLOUD = 12  # nearest nodes that a node of a cloud hears
@@ -36,9 +36,9 @@ class Domain:
         self.mesh, self.points, self.size = mesh, mesh.points, mesh.size
         self.is_cloud = mesh.cells is None
         links = (
-            graph.knn_edges(mesh.points, min(CLOUD, mesh.size - 1))
+            graphs.knn_edges(mesh.points, min(CLOUD, mesh.size - 1))
             if self.is_cloud
-            else graph.edges(mesh)
+            else topology.edges(mesh)
         )
         self.links = links  # (E, 2)
         # (E,)
@@ -63,7 +63,7 @@ class Domain:
         """Facets of the boundary, (F, d); none where nothing is inside."""
         is_solid = self.mesh.cells is not None and self.mesh.cells.shape[1] == self.mesh.dim + 1
         return (
-            graph.boundary_facets(self.mesh)
+            topology.boundary_facets(self.mesh)
             if is_solid
             else np.zeros((0, self.mesh.dim), dtype=np.int64)
         )
@@ -71,7 +71,7 @@ class Domain:
     @cached_property
     def volume(self) -> gb.Array:
         """Each node's share of the domain, (N,)."""
-        return self.spacing**self.mesh.dim if self.is_cloud else graph.lumped_mass(self.mesh)
+        return self.spacing**self.mesh.dim if self.is_cloud else operators.lumped_mass(self.mesh)
 
     def distances(self, node: int, limit: float) -> gb.Array:
         """From a node to all others, (N,): along the links, inf beyond the limit; in a cloud
@@ -116,7 +116,7 @@ class Domain:
         # may lie in a hole and cross nothing
         chords = np.flatnonzero(clear & is_wall[a] & is_wall[b] & (a != b))
         if chords.size:
-            cells = self.points[graph.triangulation(self.mesh)]
+            cells = self.points[topology.triangulation(self.mesh)]
             _, _, outside = nearest((self.points[a[chords]] + self.points[b[chords]]) / 2, cells)
             clear[chords] = outside <= 1e-6 * span[chords]
         return clear

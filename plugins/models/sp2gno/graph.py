@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from gsnobench.meshes.operators import knn_edges
+from gsnobench.meshes.graphs import knn_edges
 
 SHORTEST = 1e-12  # of a node's sum of messages, for the division by its length
 

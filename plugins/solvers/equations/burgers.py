@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from numba import njit
 
 import gsnobench as gb
-from gsnobench_plugins.solvers.meshing.topology import cells_of, mesh_edges
-from gsnobench_plugins.solvers.methods.fem import basis_gradients, lumped_mass, stiffness
+from gsnobench.meshes.operators import assemble, basis_gradients, diffusion_matrix, node_volumes
+from gsnobench.meshes.topology import cell_edges, cells_of
 from gsnobench_plugins.solvers.methods.finite_volume import compact_order
 from gsnobench_plugins.solvers.methods.integrate import Rhs, spectral_radius
 
@@ -65,10 +65,10 @@ class Flow:
 
 def make_flow(mesh: gb.Mesh) -> Flow:
     """Assemble the operators; nodes tagged `boundary` are held at zero and left out."""
-    order = compact_order(mesh_edges(cells_of(mesh)), mesh.size)
+    order = compact_order(cell_edges(cells_of(mesh)), mesh.size)
     free = order[~mesh.tags["boundary"][order]]
-    mass = lumped_mass(mesh)[free]
-    laplacian = -stiffness(mesh)[free][:, free]
+    mass = node_volumes(mesh)[free]
+    laplacian = -diffusion_matrix(mesh)[free][:, free]
     parts = [
         _upper(matrix)
         for matrix in (laplacian, *(one[free][:, free] for one in gradient_matrices(mesh)))
@@ -104,17 +104,14 @@ def _upper(matrix: sp.csr_array) -> sp.csr_array:
 
 
 def gradient_matrices(mesh: gb.Mesh) -> list[sp.csr_array]:
-    """B_ij = integral of phi_i d phi_j / dx_a, one matrix an axis."""
+    """B_ij = integral of phi_i d phi_j / dx_a, one (N, N) matrix per axis."""
     cells = cells_of(mesh)
     k = cells.shape[1]
     slopes, measures = basis_gradients(mesh.points, cells)
-    rows, columns = np.repeat(cells, k, axis=1).ravel(), np.tile(cells, (1, k)).ravel()
     matrices = []
     for axis in range(mesh.dim):
-        local = np.tile(measures[:, None] / k * slopes[:, :, axis], (1, k)).ravel()
-        matrices.append(
-            sp.coo_array((local, (rows, columns)), shape=(mesh.size, mesh.size)).tocsr()
-        )
+        local = np.tile(measures[:, None] / k * slopes[:, :, axis], (1, k))  # (M, k^2)
+        matrices.append(assemble(cells, local, mesh.size))
     return matrices
 
 

@@ -1,5 +1,6 @@
-"""Burgers' equation in the slowest Dirichlet modes of -Laplace: exact decay, so that a smooth field
-needs few steps.
+"""Burgers' equation in the slowest Dirichlet modes of -Laplace.
+
+Decay is exact, so that a smooth field needs few steps.
 """
 
 from __future__ import annotations
@@ -9,12 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 import gsnobench as gb
+from gsnobench.meshes.solver_modes import dirichlet_modes
 from gsnobench_plugins.solvers.equations.burgers import Flow, burgers_rhs
-from gsnobench_plugins.solvers.methods.fem import factorise
 
 SLOWEST_DECAYS = 5  # steps in the decay time of the slowest mode
 
@@ -38,24 +37,16 @@ class HeatModes:
 
 
 def heat_modes(flow: Flow, count: int) -> HeatModes:
-    """Eigenpairs by shift-invert Lanczos from a fixed start."""
-    scale = 1.0 / np.sqrt(flow.mass)
-    # symmetric form
-    matrix = (sp.diags_array(scale) @ flow.stiffness() @ sp.diags_array(scale)).tocsr()
-    inverse = LinearOperator(matrix.shape, matvec=factorise(matrix).solve, dtype=np.float64)
-    start = np.random.default_rng(0).standard_normal(len(scale))
-    values, vectors = eigsh(matrix, k=count, sigma=0.0, OPinv=inverse, v0=start)
-    order = np.argsort(values, kind="stable")
-    return HeatModes(values[order], np.ascontiguousarray(vectors[:, order] * scale[:, None]))
+    """The `count` slowest modes of a flow."""
+    return HeatModes(*dirichlet_modes(flow.stiffness(), flow.mass, count))
 
 
 def march_in_modes(
     flow: Flow, modes: HeatModes, rates: gb.Array, state: gb.Array, times: Sequence[float]
 ) -> list[gb.Array]:
-    """States (n, d) at all times but the first, from the state at the first; mode k decays at
-    rates[k].
+    """States (n, d) at all times but the first, from the state at the first.
 
-    Exponential Runge-Kutta steps of second order (Cox and Matthews 2002, ETD2RK): decay is exact,
+    Mode k decays at rates[k]. Exponential Runge-Kutta steps of second order (Cox and Matthews 2002, ETD2RK): decay is exact,
     advection is projected onto the modes.
     """
     advect = burgers_rhs(flow, 0.0)

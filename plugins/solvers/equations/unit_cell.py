@@ -7,10 +7,11 @@ from __future__ import annotations
 import numpy as np
 
 import gsnobench as gb
+from gsnobench.meshes.topology import cell_edges, cells_of, directed_facets
 from gsnobench_plugins.solvers.meshing.local_refinement import refine_where
 from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
+from gsnobench_plugins.solvers.meshing.red_refinement import refine
 from gsnobench_plugins.solvers.meshing.sizing import GRADATION, TRIANGLE, SizeFunction
-from gsnobench_plugins.solvers.meshing.topology import boundary_facets, cells_of, mesh_edges, refine
 from gsnobench_plugins.solvers.methods.taylor_hood import TaylorHood
 from gsnobench_plugins.solvers.shapes.geometry import signed_area, turning
 from gsnobench_plugins.solvers.shapes.voids import Void
@@ -98,8 +99,8 @@ def _snapped(refined: tuple[gb.Mesh, gb.Array], before: int, void: Void) -> gb.M
 def bent_space(mesh: gb.Mesh, void: Void) -> TaylorHood:
     """Taylor-Hood elements whose edges follow the curve of the void."""
     cells = cells_of(mesh)
-    edges = mesh_edges(cells)
-    rim = np.sort(boundary_facets(cells), axis=1)
+    edges = cell_edges(cells)
+    rim = np.sort(directed_facets(cells), axis=1)
     on_rim = np.isin(edges[:, 0] * mesh.size + edges[:, 1], rim[:, 0] * mesh.size + rim[:, 1])
     is_bent = on_rim & mesh.tags["void"][edges].all(axis=1)
     middles = mesh.points[edges].mean(axis=1)

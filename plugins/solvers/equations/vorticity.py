@@ -20,9 +20,10 @@ import scipy.sparse as sp
 from numba import njit
 
 import gsnobench as gb
-from gsnobench_plugins.solvers.meshing.topology import boundary_edges, cell_measures, cells_of
+from gsnobench.meshes.operators import diffusion_matrix, factorise, node_volumes
+from gsnobench.meshes.simplices import cell_measures
+from gsnobench.meshes.topology import boundary_edges, cells_of
 from gsnobench_plugins.solvers.methods.corners import corner_coefficient
-from gsnobench_plugins.solvers.methods.fem import factorise, lumped_mass, stiffness
 from gsnobench_plugins.solvers.methods.integrate import Rhs, rk4, spectral_radius
 
 # Of rk4 over the modulus of the fastest rate: the half-disk of stability reaches 2.61.
@@ -99,12 +100,12 @@ def vorticity_scheme(mesh: gb.Mesh) -> VorticityScheme:
             "mesh: some cells are flat or clockwise; expected positive areas; reorder them"
         )
     edge, across = _edges(cells, mesh.size)
-    plain = stiffness(mesh).tocsr()
+    plain = diffusion_matrix(mesh).tocsr()
     is_free = ~np.isin(np.arange(mesh.size), boundary_edges(mesh))
     free = np.flatnonzero(is_free)
-    corrected = stiffness(mesh, corner_coefficient(mesh))
+    corrected = diffusion_matrix(mesh, corner_coefficient(mesh))
     return VorticityScheme(
-        mass=lumped_mass(mesh),
+        mass=node_volumes(mesh),
         edge=edge.astype(np.uint32),
         across=across.astype(np.uint32),
         stiffness=np.asarray(plain[edge[:, 0], edge[:, 1]]).ravel(),
@@ -131,7 +132,7 @@ def _edges(cells: gb.Array, count: int) -> tuple[gb.Array, gb.Array]:
 
 
 def _eliminate(matrix: sp.csr_array, nodes: gb.Array) -> Elimination:
-    factors = factorise(matrix)
+    factors = factorise(matrix.tocsc())
     assert np.array_equal(factors.perm_r, factors.perm_c)  # no pivoting, so U = D L^T
     below = sp.tril(factors.L, k=-1).tocsc()
     below.sort_indices()

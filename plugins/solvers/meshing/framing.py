@@ -9,8 +9,10 @@ import numpy as np
 from scipy.spatial import Delaunay
 
 import gsnobench as gb
+from gsnobench.meshes.simplices import cell_measures
+from gsnobench.meshes.topology import boundary_edges
+from gsnobench_plugins.solvers.meshing.angles import corner_angles
 from gsnobench_plugins.solvers.meshing.sizing import Sizing
-from gsnobench_plugins.solvers.meshing.topology import boundary_edges, cell_measures, corner_angles
 from gsnobench_plugins.solvers.shapes.geometry import contains
 
 

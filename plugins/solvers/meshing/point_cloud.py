@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 import gsnobench as gb
-from gsnobench.meshes.operators import triangulation
+from gsnobench.meshes.topology import triangulation
 
 # of x^4 = x + 1: its inverse powers are the steps of an evenly spread sequence (Roberts 2018)
 ROOT = 1.2207440846057596

@@ -9,6 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 
 import gsnobench as gb
+from gsnobench.meshes.simplices import cell_measures
+from gsnobench.meshes.topology import cell_edges
+from gsnobench_plugins.solvers.meshing.angles import min_angle
 from gsnobench_plugins.solvers.meshing.framing import (
     Frame,
     is_conforming,
@@ -25,14 +28,6 @@ from gsnobench_plugins.solvers.meshing.sizing import (
     sample_domain,
 )
 from gsnobench_plugins.solvers.meshing.smoothing import clear_segments, polish, smooth
-from gsnobench_plugins.solvers.meshing.topology import (
-    boundary_edges,
-    boundary_loops,
-    cell_measures,
-    mesh_edges,
-    min_angle,
-    refine,
-)
 from gsnobench_plugins.solvers.shapes.geometry import (
     clean_loop,
     contains,
@@ -40,16 +35,6 @@ from gsnobench_plugins.solvers.shapes.geometry import (
     distance_to_segments,
     segments_of,
 )
-
-__all__ = [
-    "boundary_edges",
-    "boundary_loops",
-    "mesh_edges",
-    "mesh_inside",
-    "mesh_polygon",
-    "min_angle",
-    "refine",
-]
 
 ATTEMPTS = 8
 
@@ -235,7 +220,7 @@ def _drop(frame: Frame, points: gb.Array, triangles: gb.Array, count: int) -> gb
     star = _star_sizes(frame, points, triangles)
     order = fixed + np.argsort(star[fixed:], kind="stable")[: 8 * count + 8]
     used = np.zeros(len(points), dtype=bool)
-    neighbours = _neighbour_lists(mesh_edges(triangles), len(points))
+    neighbours = _neighbour_lists(cell_edges(triangles), len(points))
     dropped: list[int] = []
     for node in order:
         if len(dropped) < count and not used[node]:

@@ -8,8 +8,9 @@ import numpy as np
 from scipy.spatial import Delaunay, cKDTree
 
 import gsnobench as gb
+from gsnobench.meshes.simplices import cell_measures
+from gsnobench.meshes.topology import directed_facets
 from gsnobench_plugins.solvers.meshing.tetrahedra import dihedral_angles, lift_slivers
-from gsnobench_plugins.solvers.meshing.topology import boundary_facets, cell_measures
 
 DIVISIONS = 1.04  # of an edge of the base, times the cube root of the node count
 OUTWARD = np.array(
@@ -77,7 +78,7 @@ def is_conforming(points: gb.Array, cells: gb.Array, fixed: int) -> bool:
     its faces.
     """
     volumes = cell_measures(points, cells)
-    facets = boundary_facets(cells)
+    facets = directed_facets(cells)
     near = np.asarray(depths(points[facets].reshape(-1, 3)) < ON_FACE).reshape(len(facets), 3, 5)
     on_face = np.any(np.all(near, axis=1), axis=1)
     return bool(

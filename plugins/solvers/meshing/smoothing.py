@@ -6,8 +6,9 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 import gsnobench as gb
+from gsnobench.meshes.simplices import cell_measures
+from gsnobench_plugins.solvers.meshing.angles import corner_angles
 from gsnobench_plugins.solvers.meshing.framing import Frame, is_conforming, triangulate
-from gsnobench_plugins.solvers.meshing.topology import cell_measures, corner_angles
 
 
 def smooth(frame: Frame, points: gb.Array, triangles: gb.Array) -> gb.Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import gsnobench as gb
-from gsnobench_plugins.solvers.meshing.topology import mesh_edges
+from gsnobench.meshes.topology import cell_edges
 
 
 def subdivide(points: gb.Array, cells: gb.Array, pieces: int) -> tuple[gb.Array, gb.Array]:
@@ -15,7 +15,7 @@ def subdivide(points: gb.Array, cells: gb.Array, pieces: int) -> tuple[gb.Array,
     Every triangle becomes pieces^2 triangles of its own shape, so that angles and orientation are
     kept.
     """
-    edges = mesh_edges(cells)  # (E, 2)
+    edges = cell_edges(cells)  # (E, 2)
     share = np.arange(1, pieces) / pieces
     # (E, pieces-1, 2)
     on_edge = points[edges[:, :1]] + share[:, None] * (points[edges[:, 1:]] - points[edges[:, :1]])

@@ -7,7 +7,8 @@ from itertools import combinations
 import numpy as np
 
 import gsnobench as gb
-from gsnobench_plugins.solvers.meshing.topology import cell_measures, cells_of
+from gsnobench.meshes.simplices import cell_measures
+from gsnobench.meshes.topology import cells_of
 
 STEPS = (0.02, 0.06, 0.15)  # of the size of a star, tried for each move
 PATIENCE = 4

@@ -15,8 +15,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 import gsnobench as gb
-from gsnobench_plugins.solvers.meshing.topology import boundary_edges, cells_of
-from gsnobench_plugins.solvers.methods.fem import lumped_mass, solve_dirichlet, stiffness
+from gsnobench.meshes.operators import diffusion_matrix, node_volumes
+from gsnobench.meshes.topology import boundary_edges, cells_of
+from gsnobench_plugins.solvers.methods.fem import solve_dirichlet
 
 # inner angles above this are corners, below it a curve cut into edges
 SHARPEST_CURVE = np.radians(210.0)
@@ -104,11 +105,11 @@ def _softening(mesh: gb.Mesh, corner: Corner, radius: float) -> float:
             "expected some cells between it and "
             "the next corner; ask for more nodes"
         )
-    exact, weights = corner.singular(patch.points), lumped_mass(patch)
+    exact, weights = corner.singular(patch.points), node_volumes(patch)
 
     def excess(share: float) -> float:
         found = solve_dirichlet(
-            stiffness(patch, 1.0 - share * at_corner), np.zeros(patch.size), is_rim, exact
+            diffusion_matrix(patch, 1.0 - share * at_corner), np.zeros(patch.size), is_rim, exact
         )
         return float(np.sum(weights * (found - exact)))
 

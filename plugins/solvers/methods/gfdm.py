@@ -11,12 +11,12 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
 import gsnobench as gb
-from gsnobench_plugins.solvers.meshing.topology import cells_of, mesh_edges
+from gsnobench.meshes.topology import cell_edges, cells_of
 
 
 def neighbour_stars(mesh: gb.Mesh, centres: gb.Array, count: int) -> gb.Array:
     """The `count` nearest nodes within two edges of each centre node, (n, count)."""
-    a, b = mesh_edges(cells_of(mesh)).T
+    a, b = cell_edges(cells_of(mesh)).T
     one = sp.csr_array(
         (np.ones(2 * len(a)), (np.append(a, b), np.append(b, a))), shape=(mesh.size, mesh.size)
     )

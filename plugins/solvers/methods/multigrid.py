@@ -11,8 +11,9 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import SuperLU
 
 import gsnobench as gb
-from gsnobench_plugins.solvers.meshing.topology import refine
-from gsnobench_plugins.solvers.methods.fem import DiffusionForm, factorise, lumped_mass
+from gsnobench.meshes.operators import factorise, node_volumes
+from gsnobench_plugins.solvers.meshing.red_refinement import refine
+from gsnobench_plugins.solvers.methods.fem import DiffusionForm
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,7 @@ class NestedDiffusion:
             meshes.append(finer)
             forms.append(form)
         restrictions = tuple(matrix.T.tocsr() for matrix in prolongations)
-        unit_load = lumped_mass(meshes[-1])[forms[-1].free]
+        unit_load = node_volumes(meshes[-1])[forms[-1].free]
         return cls(tuple(meshes), tuple(forms), tuple(prolongations), restrictions, unit_load)
 
     @property
@@ -93,7 +94,7 @@ class _Cycle:
             form.matrix(a) for form, a in zip(nested.forms, reversed(coefficients), strict=True)
         )
         dampings = tuple(0.7 / matrix.diagonal() for matrix in matrices)
-        return cls(matrices, dampings, factorise(matrices[0]), nested)
+        return cls(matrices, dampings, factorise(matrices[0].tocsc()), nested)
 
     def apply(self, residual: gb.Array, level: int) -> gb.Array:
         """An approximate solution of A x = r on a level."""

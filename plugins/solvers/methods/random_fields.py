@@ -1,25 +1,21 @@
-"""Gaussian random fields N(0, (-Laplace + tau^2)^-alpha) with Neumann conditions, as functions on
-one reference mesh.
-"""
+"""Gaussian random fields N(0, (-Laplace + tau^2)^-alpha) with Neumann conditions on one mesh."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
-from scipy.sparse.linalg import eigsh
 
 import gsnobench as gb
-from gsnobench_plugins.solvers.methods.fem import factorise, lumped_mass, stiffness
+from gsnobench.meshes.operators import diffusion_matrix, factorise, node_volumes
+from gsnobench.meshes.solver_modes import neumann_modes
 
 
 def sample_rng(seed: int, split: gb.Split, index: int) -> np.random.Generator:
-    """The random numbers of one sample: a function of (data seed, split, index) and nothing else."""
-    return np.random.Generator(
-        np.random.PCG64(np.random.SeedSequence([seed, gb.SPLITS.index(split), index]))
-    )
+    """The random numbers of one sample, a function of (data seed, split, index) alone."""
+    entropy = np.random.SeedSequence([seed, gb.SPLITS.index(split), index])
+    return np.random.Generator(np.random.PCG64(entropy))
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +32,7 @@ class Eigenbasis:
 
     def mean_variance(self, spectrum: gb.Array) -> float:
         """Pointwise variance of the field, averaged over the domain."""
-        return float(np.sum(spectrum**2) / lumped_mass(self.mesh).sum())
+        return float(np.sum(spectrum**2) / node_volumes(self.mesh).sum())
 
     def draw(self, rng: np.random.Generator, spectrum: gb.Array) -> gb.Array:
         """Node values of one field, (N,)."""
@@ -49,29 +45,8 @@ class Eigenbasis:
 
 
 def compute_eigenbasis(mesh: gb.Mesh, modes: int) -> Eigenbasis:
-    """Eigenpairs by shift-invert Lanczos from a fixed start, by a dense solver where most of the
-    spectrum is wanted.
-    """
-    if not 1 <= modes <= mesh.size:
-        raise gb.DataError(
-            f"eigenbasis: {modes} modes on {mesh.size} nodes; expected 1..{mesh.size}; use a finer "
-            "mesh"
-        )
-    scale = 1.0 / np.sqrt(lumped_mass(mesh))
-    scaling = sp.diags_array(scale)
-    # symmetric form of the lumped eigenproblem
-    matrix = (scaling @ stiffness(mesh) @ scaling).tocsr()
-    if 3 * modes > mesh.size:
-        values, vectors = scipy.linalg.eigh(matrix.toarray(), subset_by_index=(0, modes - 1))
-    else:
-        shift = float(matrix.diagonal().mean()) / mesh.size
-        start = np.random.default_rng(0).standard_normal(mesh.size)
-        values, vectors = eigsh(matrix, k=modes, sigma=-shift, v0=start)
-    order = np.argsort(values, kind="stable")
-    vectors = vectors[:, order] * scale[:, None]
-    largest = np.argmax(np.abs(vectors), axis=0)
-    vectors = vectors * np.sign(vectors[largest, np.arange(modes)])
-    return Eigenbasis(mesh, np.maximum(values[order], 0.0), np.ascontiguousarray(vectors))
+    """The eigenbasis of a mesh."""
+    return Eigenbasis(mesh, *neumann_modes(mesh, modes))
 
 
 def cached_eigenbasis(mesh: gb.Mesh, modes: int, cache: gb.Cache) -> Eigenbasis:
@@ -86,9 +61,10 @@ def cached_eigenbasis(mesh: gb.Mesh, modes: int, cache: gb.Cache) -> Eigenbasis:
 
 
 def spde_draws(mesh: gb.Mesh, tau: float, noise: gb.Array) -> gb.Array:
-    """Fields with alpha = 2 from white noise (N, S) by one sparse solve, (N, S): (K + tau^2 M) g =
-    M^1/2 noise.
+    """Fields (N, S) with alpha = 2 from white noise (N, S): (K + tau^2 M) g = M^1/2 noise.
+
+    For verification: one sparse solve, and no modes.
     """
-    weights = lumped_mass(mesh)
-    operator = stiffness(mesh) + tau**2 * sp.diags_array(weights)
-    return np.asarray(factorise(operator.tocsr()).solve(np.sqrt(weights)[:, None] * noise))
+    weights = node_volumes(mesh)
+    operator = diffusion_matrix(mesh) + tau**2 * sp.diags_array(weights)
+    return np.asarray(factorise(operator.tocsc()).solve(np.sqrt(weights)[:, None] * noise))

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import gsnobench as gb
-from gsnobench_plugins.solvers.meshing.topology import mesh_edges
+from gsnobench.meshes.topology import cell_edges
 
 # Dunavant's rule of degree 4: barycentric coordinates and weights of six points
 _NEAR, _FAR = 0.091576213509770743, 0.44594849091596489
@@ -55,10 +55,10 @@ class TaylorHood:
     def of(
         cls, points: gb.Array, triangles: gb.Array, middles: gb.Array | None = None
     ) -> TaylorHood:
-        """The spaces on a triangle mesh; `middles` (E, 2) in the order of `mesh_edges` bends edges,
+        """The spaces on a triangle mesh; `middles` (E, 2) in the order of `cell_edges` bends edges,
         None keeps all straight.
         """
-        edges, vertices = mesh_edges(triangles), len(points)
+        edges, vertices = cell_edges(triangles), len(points)
         number = edges[:, 0] * vertices + edges[:, 1]
         sides = [np.sort(triangles[:, side], axis=1) for side in SIDES]
         found = [

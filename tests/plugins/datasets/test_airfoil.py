@@ -12,10 +12,11 @@ import pytest
 import gsnobench as gb
 from gsnobench.data import Array
 from gsnobench.datasets import tasks as prepare
+from gsnobench.meshes.topology import boundary_loops
 from gsnobench_plugins.datasets import airfoil
 from gsnobench_plugins.solvers.equations.euler import PRESSURE, Stream
 from gsnobench_plugins.solvers.equations.euler_steady import Forces, forces, steady_state
-from gsnobench_plugins.solvers.meshing.topology import boundary_loops, min_angle
+from gsnobench_plugins.solvers.meshing.angles import min_angle
 
 QUICK = {"interval": 0.02}
 

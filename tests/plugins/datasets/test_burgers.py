@@ -18,12 +18,13 @@ import pytest
 
 import gsnobench as gb
 from gsnobench.data import SPLITS, Array, Mesh
+from gsnobench.meshes.interpolation import evaluation_matrix
+from gsnobench.meshes.operators import node_volumes
 from gsnobench_plugins.datasets import burgers2d, burgers3d
 from gsnobench_plugins.solvers.equations.burgers import energy
 from gsnobench_plugins.solvers.equations.nested_burgers import march, solve
+from gsnobench_plugins.solvers.meshing.angles import min_angle
 from gsnobench_plugins.solvers.meshing.red_refinement import refine_tetrahedra
-from gsnobench_plugins.solvers.meshing.topology import min_angle
-from gsnobench_plugins.solvers.methods.fem import evaluation_matrix, lumped_mass
 
 MODULES: dict[str, ModuleType] = {"burgers2d": burgers2d, "burgers3d": burgers3d}
 SMALLEST = {"burgers2d": 450, "burgers3d": 533}
@@ -57,7 +58,7 @@ def fields_on(shared: Any, field: Any) -> list[Array]:
 
 
 def norms(frames: Array, mesh: Mesh) -> Array:
-    return np.sqrt(np.einsum("n,tnc->t", lumped_mass(mesh), frames**2))
+    return np.sqrt(np.einsum("n,tnc->t", node_volumes(mesh), frames**2))
 
 
 def relative(found: Array, exact: Array) -> float:
@@ -190,11 +191,11 @@ def test_initial_fields_follow_the_printed_law(make):
     components.
     """
     flower = make("burgers2d")
-    shares = lumped_mass(flower.basis.mesh) / lumped_mass(flower.basis.mesh).sum()
+    shares = node_volumes(flower.basis.mesh) / node_volumes(flower.basis.mesh).sum()
     # (400, R, 2)
     drawn = np.stack([burgers2d.draw_field(flower, 0, "train", index) for index in range(400)])
     wanted = float(
-        np.sum(625.0 / (flower.basis.values + 25.0) ** 2) / lumped_mass(flower.basis.mesh).sum()
+        np.sum(625.0 / (flower.basis.values + 25.0) ** 2) / node_volumes(flower.basis.mesh).sum()
     )
     assert np.mean(drawn**2 @ np.ones(2) / 2, axis=0) @ shares == pytest.approx(wanted, rel=0.1)
     assert abs(np.mean(drawn[:, :, 0] * drawn[:, :, 1], axis=0) @ shares) < 0.1 * wanted
@@ -203,7 +204,7 @@ def test_initial_fields_follow_the_printed_law(make):
 def test_initial_waves_have_the_asked_magnitude_and_frequencies(make):
     pyramid = make("burgers3d")
     points = refine_tetrahedra(pyramid.mesh)
-    weights = 3.0 * lumped_mass(points)
+    weights = 3.0 * node_volumes(points)
     for split, size, highest in (("train", 1.0, 9.0), ("test_ood", 1.5, 13.5)):
         for index in range(3):
             waves = burgers3d.draw_field(pyramid, 0, split, index)

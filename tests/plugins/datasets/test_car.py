@@ -15,6 +15,7 @@ import pytest
 import gsnobench as gb
 from gsnobench.data import Array
 from gsnobench.datasets import tasks as prepare
+from gsnobench.meshes.simplices import cell_measures
 from gsnobench_plugins.datasets import car
 from gsnobench_plugins.solvers.equations.potential_flow import (
     force_coefficients,
@@ -28,7 +29,6 @@ from gsnobench_plugins.solvers.meshing.surface_mesh import (
     is_closed,
     triangle_angles,
 )
-from gsnobench_plugins.solvers.meshing.topology import cell_measures
 from gsnobench_plugins.solvers.methods.random_fields import sample_rng
 from gsnobench_plugins.solvers.methods.surface_distance import winding_number
 from gsnobench_plugins.solvers.shapes.car_body import (

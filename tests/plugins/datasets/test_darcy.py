@@ -12,9 +12,10 @@ import pytest
 
 import gsnobench as gb
 from gsnobench.data import SPLITS, Array, Split
+from gsnobench.meshes.interpolation import evaluation_matrix
+from gsnobench.meshes.topology import cells_of
 from gsnobench_plugins.datasets import darcy
-from gsnobench_plugins.solvers.meshing.topology import cells_of, min_angle
-from gsnobench_plugins.solvers.methods.fem import evaluation_matrix
+from gsnobench_plugins.solvers.meshing.angles import min_angle
 
 Make = Callable[..., darcy.Setup]
 

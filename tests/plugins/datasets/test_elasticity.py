@@ -15,10 +15,12 @@ import pytest
 import gsnobench as gb
 from gsnobench.data import Array, Split
 from gsnobench.datasets import tasks as prepare
+from gsnobench.meshes.interpolation import evaluation_matrix
+from gsnobench.meshes.simplices import cell_measures
+from gsnobench.meshes.topology import cells_of
 from gsnobench_plugins.datasets import elasticity
 from gsnobench_plugins.solvers.equations.unit_cell import bent_space, mesh_cell, refine_cell
-from gsnobench_plugins.solvers.meshing.topology import cell_measures, cells_of, min_angle
-from gsnobench_plugins.solvers.methods.fem import evaluation_matrix
+from gsnobench_plugins.solvers.meshing.angles import min_angle
 from gsnobench_plugins.solvers.methods.random_fields import sample_rng
 from gsnobench_plugins.solvers.methods.stress_recovery import recover
 from gsnobench_plugins.solvers.shapes.voids import Void, VoidLaw

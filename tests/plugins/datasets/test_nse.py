@@ -18,10 +18,11 @@ from scipy.spatial import cKDTree
 import gsnobench as gb
 from gsnobench.data import SPLITS, Array, Split
 from gsnobench.datasets import tasks as prepare
+from gsnobench.meshes.interpolation import evaluation_matrix
+from gsnobench.meshes.operators import node_volumes
 from gsnobench_plugins.datasets import nse
 from gsnobench_plugins.solvers.equations.vorticity import vorticity_rhs
-from gsnobench_plugins.solvers.meshing.topology import min_angle
-from gsnobench_plugins.solvers.methods.fem import evaluation_matrix, lumped_mass
+from gsnobench_plugins.solvers.meshing.angles import min_angle
 from gsnobench_plugins.solvers.methods.integrate import rk4
 
 Make = Callable[..., nse.Setup]
@@ -84,7 +85,7 @@ def test_meshes_have_the_published_counts_good_angles_and_nodes_on_the_outline(m
     away = np.linalg.norm((fine.points[fine.tags["boundary"]] - nse.CENTRE) / nse.HALF_AXES, axis=1)
     assert np.abs(away[away > 0.7] - 1.0).max() < 1e-12 and away[away < 0.7].max() < 0.41
     area = np.pi * np.prod(nse.HALF_AXES) - 0.75 * np.sqrt(3.0) * nse.CIRCUMRADIUS**2
-    assert lumped_mass(fine).sum() == pytest.approx(area, rel=2e-3)
+    assert node_volumes(fine).sum() == pytest.approx(area, rel=2e-3)
 
 
 # ----------------------------------------------------------------------------------------- accuracy
@@ -120,7 +121,7 @@ def test_first_frame_is_the_drawn_field(make):
 @pytest.mark.parametrize(("wanted", "expected"), [(0.0, 0.0179), (1.0, 1.0), (0.3, 0.3)])
 def test_initial_vorticity_has_the_asked_deviation(make, wanted, expected):
     setup = make(**QUICK, vorticity_std=wanted)
-    share = lumped_mass(setup.basis.mesh)
+    share = node_volumes(setup.basis.mesh)
     share = share / share.sum()
     for split in ("train", "test_ood"):
         drawn = np.stack([nse.draw_field(setup, 0, split, index) for index in range(300)])

@@ -10,9 +10,9 @@ from scipy.interpolate import CubicHermiteSpline
 
 import gsnobench as gb
 from gsnobench.data import SPLITS, Array, Split
+from gsnobench.meshes.topology import cells_of
 from gsnobench_plugins.datasets import pipe
 from gsnobench_plugins.solvers.equations.navier_stokes import ChannelFlow
-from gsnobench_plugins.solvers.meshing.topology import cells_of
 
 STRAIGHT = CubicHermiteSpline([0.0, pipe.LENGTH], [0.7, 0.7], [0.0, 0.0])
 

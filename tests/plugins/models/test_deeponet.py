@@ -15,7 +15,7 @@ from problems import square, steady
 
 import gsnobench as gb
 from gsnobench.files import Cache
-from gsnobench.meshes.operators import interpolation
+from gsnobench.meshes.interpolation import interpolation
 from gsnobench.training.geometry import compute_geometry
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser

@@ -18,7 +18,7 @@ from torch.nn import functional
 import gsnobench as gb
 from gsnobench.check.fixture import permuted, permuted_geometry
 from gsnobench.files import Cache
-from gsnobench.meshes import operators as graph
+from gsnobench.meshes import topology
 from gsnobench.training.geometry import compute_geometry
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
@@ -296,7 +296,7 @@ def test_an_input_reaches_its_ring_in_one_level_and_all_nodes_in_three(levels: i
     node = mesh.size // 2
     (gradient,) = torch.autograd.grad(y[0, 0, node, 0], static)
     heard = set(torch.nonzero(gradient[0, :, 0]).flatten().tolist())
-    ring = {node, *(int(one) for pair in graph.edges(mesh) if node in pair for one in pair)}
+    ring = {node, *(int(one) for pair in topology.edges(mesh) if node in pair for one in pair)}
     assert heard == (ring if levels == 1 else set(range(mesh.size)))
     assert not gradient[1:].any()
 

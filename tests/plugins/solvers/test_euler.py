@@ -11,6 +11,7 @@ import pytest
 
 from gsnobench.data import Array
 from gsnobench.errors import DataError, ParamError
+from gsnobench.meshes.simplices import cell_measures
 from gsnobench_plugins.solvers.equations.euler import (
     GAMMA,
     LONGEST_STEP,
@@ -23,9 +24,10 @@ from gsnobench_plugins.solvers.equations.euler import (
     primitives,
 )
 from gsnobench_plugins.solvers.equations.euler_steady import forces, steady_state
+from gsnobench_plugins.solvers.meshing.angles import min_angle
 from gsnobench_plugins.solvers.meshing.foil_mesh import boundary_counts, foil_mesh
-from gsnobench_plugins.solvers.meshing.polygon import mesh_inside, mesh_polygon, min_angle
-from gsnobench_plugins.solvers.meshing.topology import cell_measures, refine
+from gsnobench_plugins.solvers.meshing.polygon import mesh_inside, mesh_polygon
+from gsnobench_plugins.solvers.meshing.red_refinement import refine
 from gsnobench_plugins.solvers.methods.finite_volume import DualMesh, dual_mesh
 from gsnobench_plugins.solvers.methods.integrate import ssp_rk3
 from gsnobench_plugins.solvers.shapes.geometry import signed_area

@@ -8,22 +8,15 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError
-from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon, refine
-from gsnobench_plugins.solvers.meshing.topology import boundary_facets, cells_of
+from gsnobench.meshes.operators import diffusion_matrix, mass_matrix, node_volumes
+from gsnobench.meshes.topology import cells_of
+from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
+from gsnobench_plugins.solvers.meshing.red_refinement import refine
 from gsnobench_plugins.solvers.methods import gfdm
-from gsnobench_plugins.solvers.methods.fem import (
-    DiffusionForm,
-    evaluation_matrix,
-    load,
-    lumped_mass,
-    mass,
-    solve_dirichlet,
-    stiffness,
-)
+from gsnobench_plugins.solvers.methods.fem import DiffusionForm, load, solve_dirichlet
 from gsnobench_plugins.solvers.methods.multigrid import NestedDiffusion
 
 NOTCHED = np.array(
@@ -65,7 +58,7 @@ def mesh(request: pytest.FixtureRequest) -> Mesh:
 
 
 def test_stiffness_is_symmetric_and_blind_to_constants(mesh: Mesh) -> None:
-    matrix = stiffness(mesh, np.linspace(1.0, 2.0, len(cells_of(mesh))))
+    matrix = diffusion_matrix(mesh, np.linspace(1.0, 2.0, len(cells_of(mesh))))
     assert abs(matrix - matrix.T).max() < 1e-13
     assert np.abs(matrix @ np.ones(mesh.size)).max() < 1e-12
 
@@ -73,31 +66,33 @@ def test_stiffness_is_symmetric_and_blind_to_constants(mesh: Mesh) -> None:
 def test_stiffness_measures_the_energy_of_a_linear_function(mesh: Mesh) -> None:
     slope = np.array([1.0, -2.0, 0.5])[: mesh.dim]
     u = mesh.points @ slope
-    size = lumped_mass(mesh).sum()
-    assert u @ (stiffness(mesh) @ u) == pytest.approx(size * slope @ slope, rel=1e-12)
+    size = node_volumes(mesh).sum()
+    assert u @ (diffusion_matrix(mesh) @ u) == pytest.approx(size * slope @ slope, rel=1e-12)
 
 
 def test_both_masses_integrate(mesh: Mesh) -> None:
     ones, x = np.ones(mesh.size), mesh.points[:, 0]
     measure = np.sqrt(3) / 4 - 0.008 if mesh.dim == 2 else 1.0
-    assert lumped_mass(mesh).sum() == pytest.approx(measure, rel=1e-12)
-    assert ones @ (mass(mesh) @ ones) == pytest.approx(measure, rel=1e-12)
-    assert np.allclose(mass(mesh) @ ones, lumped_mass(mesh))
-    assert np.allclose(load(mesh, x), mass(mesh) @ x)
+    assert node_volumes(mesh).sum() == pytest.approx(measure, rel=1e-12)
+    assert ones @ (mass_matrix(mesh) @ ones) == pytest.approx(measure, rel=1e-12)
+    assert np.allclose(mass_matrix(mesh) @ ones, node_volumes(mesh))
+    assert np.allclose(load(mesh, x), mass_matrix(mesh) @ x)
     if mesh.dim == 3:
-        assert x @ (mass(mesh) @ x) == pytest.approx(1 / 3, rel=1e-12)
+        assert x @ (mass_matrix(mesh) @ x) == pytest.approx(1 / 3, rel=1e-12)
 
 
 def test_a_linear_solution_is_reproduced_exactly(mesh: Mesh) -> None:
     exact = 1.0 + mesh.points @ np.arange(1.0, mesh.dim + 1)
-    solved = solve_dirichlet(stiffness(mesh), np.zeros(mesh.size), mesh.tags["boundary"], exact)
+    solved = solve_dirichlet(
+        diffusion_matrix(mesh), np.zeros(mesh.size), mesh.tags["boundary"], exact
+    )
     assert np.allclose(solved, exact, atol=1e-12)
 
 
 def test_the_prepared_form_equals_plain_assembly(mesh: Mesh) -> None:
     coefficient = np.random.default_rng(0).uniform(0.5, 2.0, len(cells_of(mesh)))
     form = DiffusionForm.of(mesh, mesh.tags["boundary"])
-    plain = stiffness(mesh, coefficient)[form.free][:, form.free]
+    plain = diffusion_matrix(mesh, coefficient)[form.free][:, form.free]
     assert abs(form.matrix(coefficient) - plain).max() < 1e-13
 
 
@@ -128,7 +123,9 @@ def test_finite_elements_are_second_order_on_a_manufactured_solution() -> None:
     for level in range(4):
         u, _, source = _manufactured(mesh.points)
         _, a, _ = _manufactured(mesh.points[cells_of(mesh)].mean(axis=1))
-        solved = solve_dirichlet(stiffness(mesh, a), load(mesh, source), mesh.tags["boundary"], u)
+        solved = solve_dirichlet(
+            diffusion_matrix(mesh, a), load(mesh, source), mesh.tags["boundary"], u
+        )
         errors.append(float(np.linalg.norm(solved - u) / np.linalg.norm(u)))
         if level < 3:
             mesh, _ = refine(mesh)
@@ -172,15 +169,15 @@ def test_multigrid_equals_the_direct_solution(triangles: Mesh) -> None:
         np.random.default_rng(2).random(len(cells_of(nested.finest))) < 0.5, 12.0, 3.0
     )
     direct = solve_dirichlet(
-        stiffness(nested.finest, coefficient),
-        lumped_mass(nested.finest),
+        diffusion_matrix(nested.finest, coefficient),
+        node_volumes(nested.finest),
         nested.finest.tags["boundary"],
     )
     solved = nested.solve(coefficient)
     assert np.linalg.norm(solved - direct) < 1e-9 * np.linalg.norm(direct)
     source = np.random.default_rng(3).standard_normal(nested.finest.size)
     direct = solve_dirichlet(
-        stiffness(nested.finest, coefficient), source, nested.finest.tags["boundary"]
+        diffusion_matrix(nested.finest, coefficient), source, nested.finest.tags["boundary"]
     )
     assert np.linalg.norm(nested.solve(coefficient, source) - direct) < 1e-8 * np.linalg.norm(
         direct
@@ -202,29 +199,3 @@ def test_a_coefficient_that_is_not_positive_is_refused(triangles: Mesh) -> None:
     coefficient[3] = np.nan
     with pytest.raises(DataError, match="not positive"):
         nested.solve(coefficient)
-
-
-def test_point_evaluation_is_exact_for_linear_functions_and_local(mesh: Mesh) -> None:
-    rng = np.random.default_rng(5)
-    shares = rng.dirichlet(np.ones(mesh.dim + 1), 200)
-    cell = rng.integers(len(cells_of(mesh)), size=200)
-    points = np.einsum("mk,mkd->md", shares, mesh.points[cells_of(mesh)[cell]])
-    matrix = evaluation_matrix(mesh, points)
-    assert np.allclose(matrix @ mesh.points, points, atol=1e-12)
-    assert np.allclose(matrix.sum(axis=1), 1.0)
-    assert abs(evaluation_matrix(mesh, mesh.points) - sp.eye_array(mesh.size)).max() < 1e-9
-
-
-def test_a_point_outside_takes_a_value_of_the_nearest_cell(triangles: Mesh) -> None:
-    values = evaluation_matrix(triangles, np.array([[0.3, -0.01]])) @ triangles.points
-    assert np.linalg.norm(values[0] - [0.3, 0.0]) < 0.03
-    with pytest.raises(DataError, match="does not fit"):
-        evaluation_matrix(triangles, np.zeros((3, 3)))
-
-
-def test_boundary_facets_of_tetrahedra_close_the_surface(tetrahedra: Mesh) -> None:
-    corners = tetrahedra.points[boundary_facets(cells_of(tetrahedra))]
-    areas = 0.5 * np.linalg.norm(
-        np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1
-    )
-    assert areas.sum() == pytest.approx(6.0, rel=1e-12)

@@ -11,11 +11,13 @@ import pytest
 
 from gsnobench.data import Array
 from gsnobench.errors import DataError
+from gsnobench.meshes.simplices import cell_measures
+from gsnobench.meshes.topology import cell_edges
 from gsnobench_plugins.solvers.equations import shallow_water
 from gsnobench_plugins.solvers.equations.shallow_water import LONGEST_STEP, Water, shallow_water_rhs
 from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
+from gsnobench_plugins.solvers.meshing.red_refinement import refine
 from gsnobench_plugins.solvers.meshing.subdivide import subdivide
-from gsnobench_plugins.solvers.meshing.topology import cell_measures, mesh_edges, refine
 from gsnobench_plugins.solvers.methods import integrate
 from gsnobench_plugins.solvers.methods.finite_volume import DualMesh, compact_order, dual_mesh
 from gsnobench_plugins.solvers.methods.integrate import rk4, spectral_radius, ssp_rk3
@@ -121,7 +123,7 @@ def test_subdivision_keeps_nodes_area_shape_and_conformity(pieces):
     points, cells = subdivide(mesh.points, mesh.cells, pieces)
     assert np.array_equal(points[: mesh.size], mesh.points)
     assert len(cells) == len(mesh.cells) * pieces**2
-    assert len(points) - len(mesh_edges(cells)) + len(cells) == 1  # Euler: no crack, no double node
+    assert len(points) - len(cell_edges(cells)) + len(cells) == 1  # Euler: no crack, no double node
     areas = cell_measures(points, cells).reshape(len(mesh.cells), -1)
     assert np.allclose(
         areas * pieces**2, cell_measures(mesh.points, mesh.cells)[:, None], rtol=1e-10
@@ -140,7 +142,7 @@ def test_subdivision_in_two_is_red_refinement():
 
 def test_compact_order_is_a_permutation_that_brings_neighbours_together(lake):
     points, cells = lake
-    edge = mesh_edges(cells)
+    edge = cell_edges(cells)
     order = compact_order(edge, len(points))
     assert np.array_equal(np.sort(order), np.arange(len(points)))
     place = np.argsort(order)

@@ -9,6 +9,8 @@ import pytest
 
 import gsnobench as gb
 from gsnobench.data import Array
+from gsnobench.meshes.simplices import cell_measures
+from gsnobench.meshes.topology import boundary_edges, cell_edges, cells_of
 from gsnobench_plugins.solvers.equations.hyperelasticity import (
     RivlinSaunders,
     deform,
@@ -16,15 +18,9 @@ from gsnobench_plugins.solvers.equations.hyperelasticity import (
     von_mises,
 )
 from gsnobench_plugins.solvers.equations.unit_cell import SQUARE, bent_space, mesh_cell, refine_cell
+from gsnobench_plugins.solvers.meshing.angles import min_angle
 from gsnobench_plugins.solvers.meshing.local_refinement import refine_where
 from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
-from gsnobench_plugins.solvers.meshing.topology import (
-    boundary_edges,
-    cell_measures,
-    cells_of,
-    mesh_edges,
-    min_angle,
-)
 from gsnobench_plugins.solvers.methods.stress_recovery import mean_near, recover
 from gsnobench_plugins.solvers.methods.taylor_hood import (
     QUADRATURE,
@@ -291,7 +287,7 @@ def test_local_refinement_is_conforming_nested_and_keeps_tags() -> None:
     on_rim = ((finer.points == 0.0) | (finer.points == 1.0)).any(axis=1)
     assert np.array_equal(finer.tags["boundary"], on_rim)  # no hanging node makes a rim inside
     assert set(np.unique(boundary_edges(finer))) == set(np.flatnonzero(on_rim))
-    assert len(mesh_edges(cells_of(finer))) == finer.size + len(areas) - 1  # Euler
+    assert len(cell_edges(cells_of(finer))) == finer.size + len(areas) - 1  # Euler
     assert min_angle(finer) > 0.4 * min_angle(mesh)
     same, none = refine_where(mesh, np.zeros(len(near), dtype=bool))
     assert len(none) == 0 and np.array_equal(cells_of(same), cells_of(mesh))

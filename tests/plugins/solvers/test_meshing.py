@@ -7,15 +7,11 @@ import pytest
 
 from gsnobench.data import Mesh
 from gsnobench.errors import DataError
-from gsnobench_plugins.solvers.meshing.polygon import (
-    boundary_edges,
-    boundary_loops,
-    mesh_edges,
-    mesh_polygon,
-    min_angle,
-    refine,
-)
-from gsnobench_plugins.solvers.meshing.topology import cell_measures
+from gsnobench.meshes.simplices import cell_measures
+from gsnobench.meshes.topology import boundary_edges, boundary_loops, cell_edges
+from gsnobench_plugins.solvers.meshing.angles import min_angle
+from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
+from gsnobench_plugins.solvers.meshing.red_refinement import refine
 from gsnobench_plugins.solvers.shapes.geometry import contains, simplify_loop
 
 TURN = np.linspace(0.0, 2 * np.pi, 400, endpoint=False)
@@ -130,7 +126,7 @@ def test_edge_lengths_follow_the_size_function() -> None:
         return 0.1 + np.linalg.norm(points - 0.5, axis=1)
 
     mesh = mesh_polygon(SQUARE, (disc(0.5, 0.5, 0.05),), nodes=800, size=size)
-    edges = mesh_edges(mesh.cells)
+    edges = cell_edges(mesh.cells)
     ends = mesh.points[edges]
     ratio = np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1) / size(ends.mean(axis=1))
     assert np.quantile(ratio, 0.95) / np.quantile(ratio, 0.05) < 1.9

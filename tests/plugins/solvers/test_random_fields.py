@@ -12,8 +12,8 @@ import pytest
 from gsnobench.data import Mesh
 from gsnobench.errors import DataError
 from gsnobench.files import Cache
+from gsnobench.meshes.operators import node_volumes
 from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
-from gsnobench_plugins.solvers.methods.fem import lumped_mass
 from gsnobench_plugins.solvers.methods.random_fields import (
     cached_eigenbasis,
     compute_eigenbasis,
@@ -38,7 +38,7 @@ def test_eigenvalues_of_the_square_are_the_known_ones() -> None:
 
 def test_eigenvectors_are_orthonormal_in_the_lumped_mass(mesh: Mesh) -> None:
     basis = compute_eigenbasis(mesh, 40)
-    gram = basis.vectors.T @ (lumped_mass(mesh)[:, None] * basis.vectors)
+    gram = basis.vectors.T @ (node_volumes(mesh)[:, None] * basis.vectors)
     assert np.allclose(gram, np.eye(40), atol=1e-10)
 
 
@@ -62,7 +62,7 @@ def test_the_expansion_and_the_stochastic_equation_have_one_covariance(mesh: Mes
 def test_draws_have_the_stated_variance(mesh: Mesh) -> None:
     basis = compute_eigenbasis(mesh, 60)
     spectrum = basis.spectrum(3.0, 2.0)
-    weights = lumped_mass(mesh)
+    weights = node_volumes(mesh)
     squares = [weights @ basis.draw(sample_rng(0, "train", i), spectrum) ** 2 for i in range(2000)]
     assert np.mean(squares) / weights.sum() == pytest.approx(basis.mean_variance(spectrum), rel=0.1)
     assert basis.mean_variance(spectrum) == pytest.approx(

@@ -9,6 +9,8 @@ import pytest
 
 import gsnobench as gb
 from gsnobench.data import Mesh
+from gsnobench.meshes.simplices import cell_measures
+from gsnobench.meshes.topology import cells_of, directed_facets
 from gsnobench_plugins.solvers.meshing.pyramid import (
     boundary_nodes,
     depths,
@@ -17,7 +19,6 @@ from gsnobench_plugins.solvers.meshing.pyramid import (
 )
 from gsnobench_plugins.solvers.meshing.red_refinement import refine_tetrahedra
 from gsnobench_plugins.solvers.meshing.tetrahedra import dihedral_angles, lift_slivers, min_dihedral
-from gsnobench_plugins.solvers.meshing.topology import boundary_facets, cell_measures, cells_of
 
 CORNER = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
 ONE = np.array([[0, 1, 2, 3]])
@@ -84,8 +85,8 @@ def test_pyramids_have_the_asked_nodes_no_slivers_and_no_gaps(nodes):
     assert volumes.min() > 0 and volumes.sum() == pytest.approx(1 / 3, abs=1e-13)
     on_face = depths(mesh.points).min(axis=1) < 1e-9
     assert np.array_equal(mesh.tags["boundary"], on_face) and depths(mesh.points).min() > -1e-12
-    assert np.array_equal(np.unique(boundary_facets(cells)), np.flatnonzero(on_face))
-    faces = mesh.points[boundary_facets(cells)]
+    assert np.array_equal(np.unique(directed_facets(cells)), np.flatnonzero(on_face))
+    faces = mesh.points[directed_facets(cells)]
     area = (
         0.5
         * np.linalg.norm(
@@ -140,7 +141,7 @@ def test_refinement_is_nested_positive_and_fills_the_same_volume(small):
 
 def test_refinement_leaves_no_gap_and_makes_no_sliver(small):
     fine = refine_tetrahedra(small)
-    assert len(boundary_facets(cells_of(fine))) == 4 * len(boundary_facets(cells_of(small)))
+    assert len(directed_facets(cells_of(fine))) == 4 * len(directed_facets(cells_of(small)))
     assert is_conforming(fine.points, cells_of(fine), int(fine.tags["boundary"].sum()))
     assert min_dihedral(fine) > 0.95 * min_dihedral(small)
     assert min_dihedral(refine_tetrahedra(fine)) > 0.9 * min_dihedral(small)

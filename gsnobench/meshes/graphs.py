@@ -1,0 +1,64 @@
+"""Graphs on the nodes of a mesh: nearest neighbours and the normalised Gaussian Laplacian."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+from scipy.spatial import KDTree
+
+from gsnobench.data import Array, Mesh
+from gsnobench.errors import DataError, ParamError
+from gsnobench.meshes import topology
+
+
+def knn_edges(points: Array, k: int) -> Array:
+    """Unique undirected edges from each point to its k nearest others, (E, 2) int64 with i < j."""
+    topology.check_points(points)
+    if not 1 <= k < len(points):
+        raise ParamError(
+            f"knn_edges: {k} neighbours of {len(points)} points; expected 1..{len(points) - 1}; "
+            "lower k"
+        )
+    _, closest = KDTree(points).query(points, k + 1)  # (N, k+1), the point itself comes first
+    starts = np.repeat(np.arange(len(points)), k)
+    return topology.unique_pairs(np.stack([starts, closest[:, 1:].ravel()], axis=1))
+
+
+def gaussian_laplacian(mesh: Mesh, sigma: float = 0.0, edges: Array | None = None) -> csr_array:
+    """I - D^-1/2 A D^-1/2 with A_ij = exp(-|x_i - x_j|^2 / sigma^2) on the edges, (N, N).
+
+    Without `edges` those of the cells are used; sigma = 0 is the mean edge length.
+    """
+    if sigma < 0:
+        raise ParamError(
+            f"gaussian_laplacian: sigma is {sigma!r}; expected a length, or 0 for the mean edge "
+            "length"
+        )
+    pairs = topology.edges(mesh) if edges is None else edges
+    if len(pairs) == 0:
+        raise DataError(
+            f"gaussian_laplacian: {mesh.size} nodes and no edge; expected some; give the mesh cells"
+        )
+    i, j = pairs[:, 0], pairs[:, 1]
+    squared = np.sum((mesh.points[i] - mesh.points[j]) ** 2, axis=1)  # (E,)
+    scale = sigma if sigma > 0 else float(np.sqrt(squared).mean())
+    weights = np.exp(-squared / scale**2)
+    degree = np.bincount(i, weights, mesh.size) + np.bincount(j, weights, mesh.size)
+    has_edge = np.bincount(pairs.ravel(), minlength=mesh.size) > 0
+    if np.any(degree[has_edge] == 0):
+        raise DataError(
+            f"gaussian_laplacian: all weights of a node vanish at sigma {scale:g}; expected about "
+            "an edge length"
+        )
+    root = np.sqrt(np.where(has_edge, degree, 1.0))
+    offdiagonal = -weights / (root[i] * root[j])
+    nodes = np.arange(mesh.size)  # an isolated node is a component of its own: its diagonal is 0
+    rows, columns = np.concatenate([i, j, nodes]), np.concatenate([j, i, nodes])
+    entries = np.concatenate([offdiagonal, offdiagonal, has_edge.astype(float)])
+    return sparse_matrix(entries, rows, columns, mesh.size)
+
+
+def sparse_matrix(entries: Array, rows: Array, columns: Array, size: int) -> csr_array:
+    """The (size, size) matrix with these entries; those at the same row and column are added."""
+    indices = (rows.astype(np.int32), columns.astype(np.int32))  # SuperLU needs 32-bit indices
+    return coo_array((entries, indices), shape=(size, size)).tocsr()
