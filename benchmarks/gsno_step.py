@@ -27,7 +27,8 @@ from torch.nn import functional
 
 import gsnobench as gb
 from gsnobench_plugins.models.gsno.gelu import activate
-from gsnobench_plugins.models.gsno.model import CACHE, Gsno, Params
+from gsnobench_plugins.models.gsno.model import Gsno, Params
+from gsnobench_plugins.models.gsno.tiled import CACHE
 
 BARS = {
     "steady": 0.5,

@@ -25,6 +25,7 @@ from gsnobench.training.normaliser import fit_normaliser
 from gsnobench_plugins.models.gsno import gelu as gsno_gelu
 from gsnobench_plugins.models.gsno import model as gsno
 from gsnobench_plugins.models.gsno import plus as gsno_plus
+from gsnobench_plugins.models.gsno import tiled
 
 MODEL = gsno.gsnobench_model()
 STEADY = {"t_in": 0, "t_out": 1, "static": (gb.Field("a"),)}
@@ -157,7 +158,7 @@ def test_more_modes_than_nodes_is_an_error() -> None:
 def test_prediction_and_gradients_are_those_of_the_textbook(
     benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch, case: str, variant: str
 ) -> None:
-    monkeypatch.setattr(gsno, "CACHE", 2000)  # so small that `fast` has several tiles
+    monkeypatch.setattr(tiled, "CACHE", 2000)  # so small that `fast` has several tiles
     benchmark.CASES[case] = replace(benchmark.CASES[case], nodes=60, batch=2)
     predictions = [
         module(batch)
@@ -193,7 +194,7 @@ def test_tiles_change_nothing(
     torch.testing.assert_close(
         trace(meshes, shape, {**knobs, "tile": 900}), plain, rtol=1e-4, atol=1e-4
     )
-    monkeypatch.setattr(gsno, "CACHE", 400)  # the automatic choice takes tiles and keeps them
+    monkeypatch.setattr(tiled, "CACHE", 400)  # the automatic choice takes tiles and keeps them
     torch.testing.assert_close(trace(meshes, shape, knobs), plain, rtol=1e-4, atol=1e-4)
 
 
@@ -216,16 +217,17 @@ def trace(
 
 
 def test_latents_choose_their_tiles_by_size() -> None:
-    module = gsno.Gsno(darcy_task(), gsno.Params())
-    assert module.tiling(torch.empty(gsno.CACHE)) is None
-    assert module.tiling(torch.empty(gsno.CACHE + 1)) == gsno.Tiling(gsno.CACHE, keep=True)
-    assert module.tiling(torch.empty(1).expand(gsno.KEPT)) == gsno.Tiling(gsno.CACHE, keep=False)
+    small, large = torch.empty(tiled.CACHE), torch.empty(tiled.CACHE + 1)
+    huge = torch.empty(1).expand(tiled.KEPT)
+    assert tiled.choose(small, tile=0) is None
+    assert tiled.choose(large, tile=0) == tiled.Tiling(tiled.CACHE, keep=True)
+    assert tiled.choose(huge, tile=0) == tiled.Tiling(tiled.CACHE, keep=False)
     with torch.no_grad():  # nothing to keep it for
-        assert module.tiling(torch.empty(gsno.CACHE + 1)) == gsno.Tiling(gsno.CACHE, keep=False)
+        assert tiled.choose(large, tile=0) == tiled.Tiling(tiled.CACHE, keep=False)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert module.tiling(torch.empty(gsno.CACHE + 1)) is None
-    asked = gsno.Gsno(darcy_task(), gsno.Params(tile=900))
-    assert asked.tiling(torch.empty(1)) == gsno.Tiling(900, keep=False)
+        assert tiled.choose(large, tile=0) is None
+    assert tiled.choose(large, tile=-1) is None
+    assert tiled.choose(torch.empty(1), tile=900) == tiled.Tiling(900, keep=False)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
