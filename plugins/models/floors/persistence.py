@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 import gsnobench as gb
-from gsnobench.declare import NoParams
 
 GSNOBENCH_API = 1
 
@@ -14,7 +13,7 @@ GSNOBENCH_API = 1
 class Persistence(nn.Module):
     """u(x, t) = u(x, last frame of the window); there is nothing to fit."""
 
-    def __init__(self, task: gb.Task, params: NoParams) -> None:
+    def __init__(self, task: gb.Task, params: gb.NoParams) -> None:
         super().__init__()
         self.frames_out = task.t_out
 
@@ -32,18 +31,21 @@ def declines(task: gb.Task) -> str | None:
 
 @gb.hookimpl
 def gsnobench_model() -> gb.Model:
-    capable = gb.Capability
     return gb.Model(
         "persistence",
-        NoParams,
+        gb.NoParams,
         Persistence,
         presets={"default": gb.Preset(inputs="none", outputs="none", points="none")},
         phases=lambda task, params: (gb.Phase("solve", solve=solve),),
         declines=declines,
         capabilities=frozenset(
             {
-                *(capable.UNSTEADY, capable.FIXED_GEOMETRY, capable.VARYING_GEOMETRY),
-                *(capable.THREE_DIMENSIONS, capable.OTHER_MESH, capable.PERMUTATION_EQUIVARIANT),
+                gb.Capability.UNSTEADY,
+                gb.Capability.FIXED_GEOMETRY,
+                gb.Capability.VARYING_GEOMETRY,
+                gb.Capability.THREE_DIMENSIONS,
+                gb.Capability.OTHER_MESH,
+                gb.Capability.PERMUTATION_EQUIVARIANT,
             }
         ),
         is_floor=True,
