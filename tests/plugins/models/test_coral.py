@@ -20,16 +20,10 @@ import gsnobench as gb
 from gsnobench.training.fit import Job, TrainParams, fit, fit_view
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
+from gsnobench_plugins.models.coral import inputs, siren, stages
 from gsnobench_plugins.models.coral import model as coral
-from gsnobench_plugins.models.coral import siren as coral_siren
-from gsnobench_plugins.models.coral.operator import (
-    Coral,
-    Dynamics,
-    Params,
-    Steady,
-    input_channels,
-    support,
-)
+from gsnobench_plugins.models.coral.model import Coral, Params
+from gsnobench_plugins.models.coral.processors import Dynamics, Steady
 from gsnobench_plugins.models.coral.siren import Siren
 
 MODEL = coral.gsnobench_model()
@@ -146,7 +140,7 @@ def test_inner_steps_and_their_gradients_are_those_of_autograd(
     rows: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(coral_siren, "CHUNK", {"cpu": rows * 30 * 16})  # rows worked on together
+    monkeypatch.setattr(siren, "CHUNK", {"cpu": rows * 30 * 16})  # rows worked on together
     module, (x, values, weight) = (
         codec(channels, depth=depth, recompute=recompute),
         fields(5, channels, meshes),
@@ -247,12 +241,12 @@ def test_a_field_is_the_same_on_any_nodes() -> None:
 
 def test_input_function_is_what_the_task_gives() -> None:
     tags = ("wall", "hole")
-    assert input_channels(make_task()) == 1
-    assert input_channels(make_task(static=0, t_in=2, t_out=3)) == 0
-    assert input_channels(make_task(static=1, **BENT)) == 3  # the nodes' places
-    assert input_channels(make_task(static=4, dim=3, **RAGGED)) == 4
-    assert input_channels(make_task(static=0, tags=tags, **RAGGED)) == 2  # a distance a tag
-    assert input_channels(make_task(static=0, tags=tags, t_in=1, **RAGGED)) == 0
+    assert inputs.input_channels(make_task()) == 1
+    assert inputs.input_channels(make_task(static=0, t_in=2, t_out=3)) == 0
+    assert inputs.input_channels(make_task(static=1, **BENT)) == 3  # the nodes' places
+    assert inputs.input_channels(make_task(static=4, dim=3, **RAGGED)) == 4
+    assert inputs.input_channels(make_task(static=0, tags=tags, **RAGGED)) == 2  # a distance a tag
+    assert inputs.input_channels(make_task(static=0, tags=tags, t_in=1, **RAGGED)) == 0
 
 
 def test_identity_processor_reproduces_the_codec() -> None:
@@ -275,7 +269,7 @@ def test_weights_are_where_a_field_lives() -> None:
     task = replace(make_task(tags=("inlet", "wall"), **RAGGED), fields=names)
     batch = replace(random_batch(task), mask=torch.arange(20) < torch.tensor([20, 13, 7])[:, None])
     wall, mask = batch.tags[..., 1], batch.mask
-    assert torch.equal(support(batch).bool(), torch.stack([wall & mask, ~wall & mask, mask], -1))
+    assert torch.equal(inputs.support(batch).bool(), torch.stack([wall & mask, ~wall & mask, mask], -1))
     _, _, weight = Coral(task, Params(**SMALL)).fields(batch, torch.randn(3, 2, 20, 3))
     torch.testing.assert_close(weight.sum((1, 2)), torch.ones(6))
 
@@ -342,17 +336,17 @@ def test_geometry_is_common_places_or_distances() -> None:
     samples = gb.Samples(
         task, (mesh, bent), np.zeros((2, 1, 121, 1)), np.zeros((2, 121, 0)), np.zeros((2, 0))
     )
-    found = coral.summary(samples, Params())
-    place = coral.geometry(bent, task, Params(), found)["place"].value
+    found = inputs.summary(samples, Params())
+    place = inputs.geometry(bent, task, Params(), found)["place"].value
     # the mean of 1 and 3, in a box of height 3
     np.testing.assert_allclose(place, mesh.points * [1, 2 / 3])
     finer = problems.square(side=15)
     np.testing.assert_allclose(
-        coral.geometry(finer, task, Params(), found)["place"].value, finer.points * [1, 1 / 3]
+        inputs.geometry(finer, task, Params(), found)["place"].value, finer.points * [1, 1 / 3]
     )
     ragged = replace(task, corresponds=False)
-    distance = coral.geometry(
-        mesh, ragged, Params(), coral.summary(replace(samples, task=ragged), Params())
+    distance = inputs.geometry(
+        mesh, ragged, Params(), inputs.summary(replace(samples, task=ragged), Params())
     )["distance"].value
     assert distance.shape == (121, 2) and np.all(distance[:, 1] == 1)
     np.testing.assert_allclose(distance[60, 0], 0.5 / 3, rtol=0.1)  # the middle of the square
@@ -427,7 +421,7 @@ def test_it_learns_in_two_stages(problem: Any, floor: float, error: float, tmp_p
     torch.testing.assert_close(
         module.codes[: batch.size] * module.out_std + module.out_mean, codes, rtol=1e-4, atol=1e-5
     )
-    (zero, unit), scaling = coral.physical_units(fit_view(job)), job.train.normaliser.output
+    (zero, unit), scaling = stages.physical_units(fit_view(job)), job.train.normaliser.output
     torch.testing.assert_close(
         (unit.float(), zero.float()),
         (scaling.scale, -scaling.shift / scaling.scale),
@@ -464,4 +458,4 @@ def test_stage_one_minimises_what_the_knob_says(kind: str) -> None:
         module.inputs.misfit(*module.input_function(batch), module.params.inner).mean(),
     ]
     wanted = sum(float((one.sqrt() if kind == "rmse" else one).detach()) for one in squares)
-    assert float(coral.codec_loss(module, batch, target, 0.0).detach()) == pytest.approx(wanted)
+    assert float(stages.codec_loss(module, batch, target, 0.0).detach()) == pytest.approx(wanted)
