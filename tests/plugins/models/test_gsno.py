@@ -1,6 +1,4 @@
-"""The Graph Spectral Neural Operator: its counts, its formula, its symmetries, and what `plus`
-adds.
-"""
+"""The Graph Spectral Neural Operator: counts, formula, tiles, symmetries, what `plus` adds."""
 
 from __future__ import annotations
 
@@ -96,7 +94,7 @@ def make(
 
 
 def count_parameters(module: torch.nn.Module) -> int:
-    return sum(one.numel() for one in module.parameters())
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def darcy_task() -> gb.Task:
@@ -126,7 +124,7 @@ def test_darcy_with_coordinates_has_the_papers_parameters() -> None:
     assert count_parameters(gsno.Gsno(darcy_task(), gsno.Params(coordinates=False))) == 17_337
 
 
-def test_time_has_two_real_blocks_a_frequency_less_the_idle_one() -> None:
+def test_time_has_two_real_blocks_per_frequency_but_for_frequency_zero() -> None:
     module = gsno.Gsno(swe_task(), gsno.Params())
     assert module.layers[0].kernel.weight.shape == (8, 2 * 8 - 1, 40, 40)
     assert gsno.Gsno(darcy_task(), gsno.Params()).layers[0].kernel.weight.shape == (8, 1, 20, 20)
@@ -139,8 +137,8 @@ def test_every_parameter_gets_a_gradient() -> None:
             module(batch).square().sum().backward()
             idle = [
                 name
-                for name, one in module.named_parameters()
-                if one.grad is None or not one.grad.abs().sum() > 0
+                for name, parameter in module.named_parameters()
+                if parameter.grad is None or not parameter.grad.abs().sum() > 0
             ]
             assert not idle, (shape, preset, idle)
 
@@ -201,7 +199,7 @@ def test_tiles_change_nothing(
 def trace(
     meshes: tuple[gb.Mesh, ...], shape: Mapping[str, Any], knobs: Mapping[str, Any]
 ) -> list[torch.Tensor | None]:
-    """A prediction and all gradients, found twice from one graph."""
+    """A prediction and all gradients, computed twice from one graph."""
     params = gsno.Params.make(MODEL.presets["paper"].model, {**SMALL, **knobs})
     count = 4 if len(meshes) == 1 else len(meshes)
     data = samples(meshes, count, shape)
@@ -213,7 +211,7 @@ def trace(
     # nothing that a second backward pass needs is overwritten by the first
     for again in (True, False):
         y.square().mean().backward(retain_graph=again)
-    return [y, *(one.grad for one in module.parameters())]
+    return [y, *(parameter.grad for parameter in module.parameters())]
 
 
 def test_latents_choose_their_tiles_by_size() -> None:
@@ -271,8 +269,8 @@ def test_hats_are_linear_between_their_knots() -> None:
     with torch.no_grad():
         kernel.weight.copy_(torch.tensor([1.0, 3.0, 7.0])[:, None, None, None])
     level = torch.tensor([[0.0, 0.25, 0.75, 1.5]])  # beyond the last knot the last value holds
-    found = kernel(torch.ones(1, 4, 1, 1, 1), level).flatten()
-    torch.testing.assert_close(found, torch.tensor([1.0, 2.0, 5.0, 7.0]))
+    result = kernel(torch.ones(1, 4, 1, 1, 1), level).flatten()
+    torch.testing.assert_close(result, torch.tensor([1.0, 2.0, 5.0, 7.0]))
 
 
 # --------------------------------------------------------------------------------------- symmetries
@@ -334,8 +332,8 @@ def test_padding_does_not_leak_into_smaller_meshes(preset: str, tile: int) -> No
     dirty[0, meshes[0].size :] = 1e3
     small, _ = loader.batch(torch.tensor([0]), start, 1)
     expected = module(small)[0, :, : meshes[0].size]
-    found = module(replace(both, static=dirty))[0, :, : meshes[0].size]
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    result = module(replace(both, static=dirty))[0, :, : meshes[0].size]
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [STEADY, UNSTEADY], ids=["steady", "unsteady"])
