@@ -1,1 +1,1 @@
-"""The bundled models: a file or a package each, with the operator in `model`; floors in `floors`."""
+"""The bundled models, a file or a package each with the operator in `model`; floors in `floors`."""

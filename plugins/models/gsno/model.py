@@ -69,11 +69,7 @@ class Params(gb.Params):
     residual: bool = gb.knob(False, help="layers add to their input")
     coordinates: bool = gb.knob(True, search=False, help="node coordinates as input")
     padding: int = gb.knob(
-        6,
-        low=0,
-        high=32,
-        search=False,
-        help="latent steps after the last frame, as FFT is periodic",
+        6, low=0, high=32, search=False, help="latent steps after the last frame: FFT is periodic"
     )
     gradients: bool = gb.knob(
         False, geometry=True, help="the kernel also writes on the gradients of the modes"
@@ -85,10 +81,7 @@ class Params(gb.Params):
         0, low=0, high=64, search=False, help="frames of a linear propagator as input; 0: none"
     )
     align: bool = gb.knob(
-        False,
-        geometry=True,
-        search=False,
-        help="rotate the modes of a new mesh to the training modes",
+        False, geometry=True, search=False, help="rotate modes of a new mesh to the training modes"
     )
     sigma: float = gb.knob(
         0.0, low=0.0, geometry=True, search=False, help="edge weight width; 0: mean edge length"
