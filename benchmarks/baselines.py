@@ -1,8 +1,7 @@
-"""Cost of one training step of every model, in one run: time as multiples of a matrix product,
-memory on the full car.
+"""Cost of one training step of every model: time in matrix products, memory on the full car.
 
-    OMP_NUM_THREADS=1 python benchmarks/baselines.py [--models a,b] [--repeats 5] [--memory] [--json
-    FILE]
+    OMP_NUM_THREADS=1 python benchmarks/baselines.py [--models a,b] [--repeats 5] [--memory]
+                                                     [--json FILE]
 
 Time: batch 4 on 1184 random points of the unit square, one input and one output, preset `paper`,
 forward, backward and optimiser, in CPU-seconds, in units of a 4736 x 256 x 1024 float32 product
@@ -70,11 +69,8 @@ def square_file(folder: Path) -> Path:
             fields[1][..., None],
             np.zeros((BATCH, 0), "f4"),
         )
-    write(
-        folder / "square.nc",
-        splits,
-        provenance={"title": "random fields", "source": "benchmarks/baselines.py"},
-    )
+    provenance = {"title": "random fields", "source": "benchmarks/baselines.py"}
+    write(folder / "square.nc", splits, provenance=provenance)
     return folder / "square.nc"
 
 
@@ -113,9 +109,9 @@ def make_step(job: Job) -> Callable[[], None]:
     if phase.prepare is not None:
         phase.prepare(job.module, fit_view(job))
     trained = [
-        one
-        for one in (phase.parameters or torch.nn.Module.parameters)(job.module)
-        if one.requires_grad
+        parameter
+        for parameter in (phase.parameters or torch.nn.Module.parameters)(job.module)
+        if parameter.requires_grad
     ]
     optimiser = make_optimiser(trained, job.params, torch.device("cpu"))
     draw = torch.Generator().manual_seed(0)
@@ -148,9 +144,7 @@ def times(models: list[str], repeats: int) -> dict[str, float]:
 
 
 def in_products(step: Callable[[], None]) -> float:
-    """A step, or the mean of as many as last about a tenth of a second, in units of the product
-    around it.
-    """
+    """A step, or the mean of those in about 0.1 s, in units of the products around it."""
     a, b = torch.randn(4736, 256), torch.randn(256, 1024)
     count = max(1, round(0.1 / spent(step)))
     before = [spent(lambda: a @ b) for _ in range(8)]
@@ -167,7 +161,7 @@ def spent(work: Callable[[], Any]) -> float:
 
 
 def memory(model: str, preset: str, file: Path) -> float:
-    """Megabytes that two steps on a full car add to the process; called in a process of its own."""
+    """Megabytes that two steps on a full car add to this process."""
     plan = make_plan(Request(model, str(file), preset=preset, knobs={"train.batch": "1"}))
     if plan.declined is not None:
         raise SystemExit(plan.declined)
@@ -180,27 +174,24 @@ def memory(model: str, preset: str, file: Path) -> float:
 
 
 def memories(models: list[str]) -> dict[str, dict[str, float | str]]:
-    """Model -> preset -> megabytes, or why not."""
-    found: dict[str, dict[str, float | str]] = {}
+    """Model -> preset -> megabytes, or the reason why there are none."""
+    result: dict[str, dict[str, float | str]] = {}
     with tempfile.TemporaryDirectory() as name:
         file = car_file(Path(name))
         for model in models:
             for preset in MEMORY_BARS:
-                command = [
-                    sys.executable,
-                    __file__,
-                    "--car",
-                    str(file),
-                    "--models",
-                    f"{model}@{preset}",
-                ]
-                ended = subprocess.run(command, capture_output=True, text=True)
-                told = (
-                    ended.stdout.strip() or (ended.stderr.strip().splitlines() or ["no word"])[-1]
-                )
-                found.setdefault(model, {})[preset] = float(told) if ended.returncode == 0 else told
-                print(f"{model}@{preset}: {told} MB", file=sys.stderr, flush=True)
-    return found
+                result.setdefault(model, {})[preset] = measured = memory_apart(model, preset, file)
+                print(f"{model}@{preset}: {measured} MB", file=sys.stderr, flush=True)
+    return result
+
+
+def memory_apart(model: str, preset: str, file: Path) -> float | str:
+    """`memory` in a process of its own, or its last message if it fails."""
+    command = [sys.executable, __file__, "--car", str(file), "--models", f"{model}@{preset}"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    if ended.returncode == 0:
+        return float(ended.stdout)
+    return (ended.stdout.strip() or ended.stderr.strip() or "no message").splitlines()[-1]
 
 
 def main() -> None:

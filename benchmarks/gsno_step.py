@@ -1,12 +1,11 @@
-"""GSNO's training step against the same operator written as in a textbook: CPU time, memory and
-gradients, in one run.
+"""A training step of GSNO against a textbook version of it: CPU time, memory and gradients.
 
     OMP_NUM_THREADS=1 python benchmarks/gsno_step.py [--repeats 5] [--json FILE]
 
 Variants are interleaved and the least CPU time of each counts, so that only ratios matter. Memory
 is the growth of the resident set over one step, each variant in a process of its own. `plain` is
-GSNO in ordinary operations, `fast` what it does by itself where a latent overflows a processor's
-cache, `tiled` the low-memory path that the knob `tile` asks for.
+GSNO in ordinary operations, `fast` its own choice where a latent overflows a processor's cache,
+`tiled` the low-memory path of the knob `tile`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ from torch.nn import functional
 
 import gsnobench as gb
 from gsnobench_plugins.models.gsno.gelu import activate
-from gsnobench_plugins.models.gsno.model import CACHE, Gsno, Params
+from gsnobench_plugins.models.gsno.model import Gsno, Params
+from gsnobench_plugins.models.gsno.tiled import CACHE
 
 BARS = {
     "steady": 0.5,
@@ -78,9 +78,7 @@ CASES = {"steady": Case(1184, 32, 0, 1, 1), "unsteady": Case(1244, 2, 5, 46, 0)}
 
 
 class Textbook(nn.Module):
-    """The paper's formulas line by line: channels first, 1x1 convolutions, torch.fft, complex
-    kernel.
-    """
+    """The paper's formulas line by line: 1x1 convolutions, torch.fft, a complex kernel."""
 
     def __init__(self, twin: Gsno) -> None:
         super().__init__()
@@ -97,30 +95,28 @@ class Textbook(nn.Module):
     def forward(self, batch: gb.Batch) -> Tensor:
         phi = batch.geometry["modes"][0]  # (N, k)
         dual = phi * batch.geometry["mass"][0][:, None]  # (N, k)
-        # (B, F, N, T)
-        x = batch.features.permute(0, 2, 1)[..., None].expand(-1, -1, -1, self.steps)
-        # (B, 0 or 1, N, T)
-        clock = self.clock.mT[None, :, None].expand(x.shape[0], -1, x.shape[2], -1)
+        x = batch.features.permute(0, 2, 1)[..., None]  # (B, F, N, 1)
+        x = x.expand(-1, -1, -1, self.steps)  # (B, F, N, T)
+        clock = self.clock.mT[None, :, None]  # (1, 0 or 1, 1, T)
+        clock = clock.expand(x.shape[0], -1, x.shape[2], -1)  # (B, 0 or 1, N, T)
         v = self.lift(torch.cat([x, clock], 1).contiguous())  # (B, C, N, T)
         for local, kernel in zip(self.local, self.kernels, strict=True):
             c = torch.fft.rfft(torch.einsum("nk,bcnt->bckt", dual, v))  # (B, C, k, T//2 + 1)
-            y = torch.zeros_like(c)
-            y[..., : kernel.shape[1]] = torch.einsum(
-                "bckq,kqcd->bdkq", c[..., : kernel.shape[1]], kernel
-            )
-            v = functional.gelu(
-                local(v) + torch.einsum("nk,bckt->bcnt", phi, torch.fft.irfft(y, n=self.steps))
-            )
+            y, k_t = torch.zeros_like(c), kernel.shape[1]
+            y[..., :k_t] = torch.einsum("bckq,kqcd->bdkq", c[..., :k_t], kernel)
+            spectral = torch.einsum("nk,bckt->bcnt", phi, torch.fft.irfft(y, n=self.steps))
+            v = functional.gelu(local(v) + spectral)  # (B, C, N, T)
         y = self.last(functional.gelu(self.head(v[..., : self.t_out])))  # (B, 1, N, t_out)
         return y.permute(0, 3, 2, 1)
 
 
 def _convolution(linear: nn.Linear) -> nn.Conv2d:
-    made = nn.Conv2d(linear.in_features, linear.out_features, 1, dtype=linear.weight.dtype)
-    made.weight.data.copy_(linear.weight.detach()[..., None, None])
-    assert made.bias is not None
-    made.bias.data.copy_(linear.bias.detach())
-    return made
+    """The same map as a 1x1 convolution."""
+    layer = nn.Conv2d(linear.in_features, linear.out_features, 1, dtype=linear.weight.dtype)
+    layer.weight.data.copy_(linear.weight.detach()[..., None, None])
+    assert layer.bias is not None
+    layer.bias.data.copy_(linear.bias.detach())
+    return layer
 
 
 def _complex(blocks: Tensor) -> nn.Parameter:
@@ -131,15 +127,12 @@ def _complex(blocks: Tensor) -> nn.Parameter:
 
 
 def make(case: str, variant: str, dtype: torch.dtype = torch.float32) -> tuple[nn.Module, gb.Batch]:
-    """A module of the variant, with the same weights whatever the variant and the precision, and
-    its inputs.
-    """
+    """A module and its inputs; the weights are the same for all variants and precisions."""
     torch.manual_seed(0)
     params = Params(tile={"fast": 0, "tiled": CACHE}.get(variant, -1))
     ours = Gsno(CASES[case].task(), params).to(dtype)
-    return (Textbook(ours) if variant == "textbook" else ours), CASES[case].inputs(
-        params.k_s, dtype
-    )
+    inputs = CASES[case].inputs(params.k_s, dtype)
+    return (Textbook(ours) if variant == "textbook" else ours), inputs
 
 
 def make_step(module: nn.Module, batch: gb.Batch) -> Callable[[], None]:
@@ -155,7 +148,7 @@ def make_step(module: nn.Module, batch: gb.Batch) -> Callable[[], None]:
 
 
 def time_steps(case: str, variants: list[str], repeats: int) -> dict[str, float]:
-    """Least CPU seconds of a step, the variants taking turns."""
+    """Least CPU-seconds of a step; the variants take turns."""
     steps = {variant: make_step(*make(case, variant)) for variant in variants}
     best = dict.fromkeys(variants, float("inf"))
     for turn in range(repeats + 1):
@@ -168,37 +161,32 @@ def time_steps(case: str, variants: list[str], repeats: int) -> dict[str, float]
 
 
 def gradient_gap(case: str, variant: str) -> float:
-    """Largest difference of a gradient from the textbook's in double precision, relative to that
-    gradient's largest entry.
+    """Largest relative difference of a gradient from the textbook's in double precision.
 
-    In single precision the textbook itself is off by up to 7e-6 on some machines, which is no fault
-    of the variant.
+    Relative to that gradient's largest entry. In single precision the textbook itself is off by up
+    to 7e-6 on some machines, which is no fault of the variant.
     """
-    found, exact = (
-        _gradients(*make(case, *one)) for one in ((variant,), ("textbook", torch.float64))
-    )
-    return max(_gap(mine, theirs) for mine, theirs in zip(found, exact, strict=True))
+    gradients = _gradients(*make(case, variant))
+    exact = _gradients(*make(case, "textbook", torch.float64))
+    return max(_gap(mine, theirs) for mine, theirs in zip(gradients, exact, strict=True))
 
 
 def _gradients(module: Any, batch: gb.Batch) -> list[Tensor]:
     """All gradients in one layout: maps as matrices, kernels as their real and imaginary parts."""
     module(batch).square().mean().backward()
+    parts = []  # frequency 0 has no imaginary part
     if isinstance(module, Textbook):
-        locals_, blocks = list(module.local), [kernel.grad for kernel in module.kernels]
-        # frequency 0 has no imaginary part
-        parts = [part for one in blocks for part in (one.real, one.imag[:, 1:])]
+        local = list(module.local)
+        for kernel in module.kernels:
+            parts += [kernel.grad.real, kernel.grad.imag[:, 1:]]
     else:
-        locals_, blocks = (
-            [layer.local for layer in module.layers],
-            [layer.kernel.weight.grad for layer in module.layers],
-        )
-        parts = [
-            part
-            for one in blocks
-            for part in (torch.cat([one[:, :1], one[:, 1::2]], 1), one[:, 2::2])
-        ]
-    maps = [*locals_, module.lift, module.head, module.last]
-    return [*parts, *(one.weight.grad.flatten(1) for one in maps), *(one.bias.grad for one in maps)]
+        local = [layer.local for layer in module.layers]
+        for layer in module.layers:
+            blocks = layer.kernel.weight.grad
+            parts += [torch.cat([blocks[:, :1], blocks[:, 1::2]], 1), blocks[:, 2::2]]
+    maps = [*local, module.lift, module.head, module.last]
+    weights = [linear.weight.grad.flatten(1) for linear in maps]
+    return [*parts, *weights, *(linear.bias.grad for linear in maps)]
 
 
 def _gap(mine: Tensor, theirs: Tensor) -> float:
@@ -208,7 +196,7 @@ def _gap(mine: Tensor, theirs: Tensor) -> float:
 def peak_growth(case: str, variant: str) -> float:
     """MB by which one step raises the resident set over the idle module; runs in this process."""
     step = make_step(*make(case, variant))
-    activate(torch.zeros(1))  # loads compiled code, once a process: no memory of a step
+    activate(torch.zeros(1))  # loads compiled code, once per process: no memory of a step
     before = _status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
     step()
@@ -256,18 +244,18 @@ def measure(repeats: int) -> dict[str, Any]:
     }
 
 
-def render(found: dict[str, Any]) -> str:
+def render(result: dict[str, Any]) -> str:
     """The figures as two small tables."""
     rows = ["case      variant         CPU ms/step   peak MB   gradient gap"]
-    for case, seconds in found["cpu_s"].items():
+    for case, seconds in result["cpu_s"].items():
         for name, value in seconds.items():
-            peak, gap = found["peak_mb"][case][name], found["gradient_gap"][case][name]
+            peak, gap = result["peak_mb"][case][name], result["gradient_gap"][case][name]
             rows.append(f"{case:9s} {name:14s} {1000 * value:12.1f} {peak:9.0f} {gap:14.1e}")
     rows.append("")
     rows.append("ratio            measured       bar")
-    for name, value in found["ratios"].items():
-        verdict = "ok" if value <= found["bars"][name] else "MISSED"
-        rows.append(f"{name:14s} {value:10.3g} {found['bars'][name]:9.3g}  {verdict}")
+    for name, value in result["ratios"].items():
+        verdict = "ok" if value <= result["bars"][name] else "MISSED"
+        rows.append(f"{name:14s} {value:10.3g} {result['bars'][name]:9.3g}  {verdict}")
     return "\n".join(rows)
 
 
@@ -281,10 +269,10 @@ def main() -> None:
     if options.peak:
         print(peak_growth(*options.peak))
         return
-    found = measure(options.repeats)
-    print(render(found))
+    result = measure(options.repeats)
+    print(render(result))
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

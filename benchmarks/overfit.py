@@ -1,5 +1,4 @@
-"""Can every model memorise eight samples? Error on the training samples themselves, by the one
-training loop, in one table.
+"""Can every model memorise eight samples? Errors on the training samples, in one table.
 
     OMP_NUM_THREADS=1 python benchmarks/overfit.py [--models a,b] [--seeds 0,1] [--json FILE]
 
@@ -69,29 +68,34 @@ def pairs(draw: np.random.Generator, mesh: gb.Mesh) -> gb.Samples:
     """Unrelated smooth fields: sums of four sines of random direction and phase."""
 
     def fields() -> np.ndarray:
-        waves, phases = (
-            draw.integers(1, 4, (SAMPLES, WAVES, 2)),
-            draw.uniform(0, 2 * np.pi, (SAMPLES, 1, WAVES)),
-        )
+        waves = draw.integers(1, 4, (SAMPLES, WAVES, 2))
+        phases = draw.uniform(0, 2 * np.pi, (SAMPLES, 1, WAVES))
         angles = np.einsum("nd,skd->snk", mesh.points, np.pi * waves) + phases  # (S, N, waves)
         return np.sin(angles).sum(2).astype("f4")
 
     task = gb.Task(
         "pairs", "pairs", (gb.Field("u"),), dim=2, static=(gb.Field("a"),), resolution=NODES
     )
-    return gb.Samples(
-        task, (mesh,), fields()[:, None, :, None], fields()[..., None], np.zeros((SAMPLES, 0), "f4")
-    )
+    frames, static = fields()[:, None, :, None], fields()[..., None]
+    return gb.Samples(task, (mesh,), frames, static, np.zeros((SAMPLES, 0), "f4"))
 
 
 def plan_of(model: str, case: Case, seed: int, folder: Path) -> Plan:
-    """The run that `gsnobench run` would make of it."""
+    """The plan that `gsnobench run` would make."""
     knobs = {**case.knobs, "train.batch": str(SAMPLES)}
     if case.data == "darcy":
-        wanted = {"track": "smoke", "resolution": 298, "samples": SAMPLES, "data_seed": seed}
-        return make_plan(
-            Request(model, "darcy_threshold", preset=case.preset, seed=seed, knobs=knobs, **wanted)
+        request = Request(
+            model,
+            "darcy_threshold",
+            preset=case.preset,
+            seed=seed,
+            knobs=knobs,
+            track="smoke",
+            resolution=298,
+            samples=SAMPLES,
+            data_seed=seed,
         )
+        return make_plan(request)
     draw = np.random.default_rng(seed)
     mesh = gb.Mesh(draw.random((NODES, 2)), None, {})
     file = folder / "pairs.nc"
@@ -102,18 +106,13 @@ def plan_of(model: str, case: Case, seed: int, folder: Path) -> Plan:
 
 
 def error_after(model: str, case: Case, seed: int) -> float:
-    """Least error of the first phase on the samples it was trained on: they stand in for the
-    validation split.
-    """
+    """Least error of the first phase on its training samples, used as the validation split."""
     with tempfile.TemporaryDirectory() as name:
         torch.manual_seed(seed)
         job = make_job(plan_of(model, case, seed, Path(name)), Path(name))
         first = job.phases[0]
-        outcome = fit(
-            replace(
-                job, valid=job.train, phases=(first,), steps={first.name: case.steps}, seed=seed
-            )
-        )
+        steps = {first.name: case.steps}
+        outcome = fit(replace(job, valid=job.train, phases=(first,), steps=steps, seed=seed))
     if outcome.reason:
         raise SystemExit(f"{model}: {outcome.reason}")
     return min(float(row["valid"]) for row in outcome.progress.curve if "valid" in row)

@@ -1,1 +1,1 @@
-"""The bundled plugins: they take the same road as anybody's plugin."""
+"""The bundled plugins: found and loaded in the same way as anybody's plugin."""

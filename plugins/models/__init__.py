@@ -1,1 +1,1 @@
-"""One model a file."""
+"""The bundled models, a file or a package each with the operator in `model`; floors in `floors`."""

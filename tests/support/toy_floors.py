@@ -1,6 +1,4 @@
-"""Floors fitted by hand on small data with known answers; the encoding and the batching are the
-core's.
-"""
+"""Floors fitted on small data with known results; encoding and batching are the core's."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from gsnobench.training.normaliser import Normaliser, fit_normaliser
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A fitted floor and the way to ask it."""
+    """A fitted floor; calling it with samples returns its predictions."""
 
     model: gb.Model
     module: Any  # the floor's own class, with its buffers
@@ -51,9 +49,8 @@ class Trained:
     def batch(self, samples: Samples, start: int = 0) -> tuple[gb.Batch, torch.Tensor]:
         """All windows that begin at one frame, and their centred targets."""
         everyone = torch.arange(len(samples))
-        return self.loader(samples).batch(
-            everyone, torch.full_like(everyone, start), samples.task.t_out
-        )
+        starts = torch.full_like(everyone, start)
+        return self.loader(samples).batch(everyone, starts, samples.task.t_out)
 
     def batches(self, samples: Samples) -> Iterator[tuple[gb.Batch, torch.Tensor]]:
         for start in samples.task.starts:
@@ -79,11 +76,9 @@ def train(name: str, known: Samples, valid: Samples, **knobs: object) -> Trained
     splits = {"train": known, "valid": valid}
     for phase in model.phases(known.task, params):
         assert phase.solve is not None
+        fit = gb.Fit(known.task, known, valid, lambda split: trained.batches(splits[split]))
         with torch.no_grad():
-            phase.solve(
-                trained.module,
-                gb.Fit(known.task, known, valid, lambda split: trained.batches(splits[split])),
-            )
+            phase.solve(trained.module, fit)
     return trained
 
 
@@ -112,13 +107,11 @@ def relative(guess: Array, truth: Array) -> float:
 
 
 def steady(mesh: Mesh, operator: Any, count: int, seed: int) -> Samples:
-    """Positive random inputs x = exp(g), g in the span of eight smooth functions, and u =
-    operator(x).
-    """
+    """u = operator(x) of positive inputs x = exp(g), g random among eight smooth functions."""
     task = make_task(static=(gb.Field("x"),))
     draw = np.random.default_rng(seed).normal(size=(count, 8)) * 0.3
-    # (8, N)
-    waves = np.stack([np.cos(np.pi * (mesh.points @ [i, j])) for i in range(4) for j in range(2)])
+    angles = [np.pi * (mesh.points @ [i, j]) for i in range(4) for j in range(2)]
+    waves = np.stack([np.cos(angle) for angle in angles])  # (8, N)
     x = np.exp(draw @ waves)
     return make_samples(task, mesh, operator(x)[:, None, :, None], x[..., None])
 
@@ -126,9 +119,7 @@ def steady(mesh: Mesh, operator: Any, count: int, seed: int) -> Samples:
 def moving(
     mesh: Mesh, count: int, seed: int, rate: Any, t_in: int = 3, t_out: int = 8, k: int = 12
 ) -> Samples:
-    """Trajectories of two fields (one about 5.0) whose Laplacian modes each follow a law of motion
-    about a common state.
-    """
+    """Trajectories of two fields, one about 5.0; each mode follows its law about a mean state."""
     basis = eigenbasis(mesh, k)
     fields = (gb.Field("h", reference=5.0), gb.Field("p"))
     task = make_task(
@@ -152,7 +143,7 @@ def wave(values: Array, t: int) -> Array:
 
 
 def shapes(count: int, seed: int = 0, t_in: int = 0, t_out: int = 1) -> Samples:
-    """Rectangles of different widths and node counts with values that tell them apart."""
+    """Rectangles of different widths and node counts, each with values of its own."""
     draw = np.random.default_rng(seed)
     meshes = [plane_mesh(5 + index % 3, 1 + 0.3 * index) for index in range(count)]
     largest = max(mesh.size for mesh in meshes)

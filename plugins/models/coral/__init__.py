@@ -1,0 +1,1 @@
+"""CORAL: the operator is in `model`, its codec in `siren`, its training in `stages`."""

@@ -1,241 +1,221 @@
 """CORAL: fields become short codes by gradient descent, and a small network maps codes to codes.
 
-Operator  a network of sines over coordinates (SIREN), shifted by a code z, is the field; a field's code is what K gradient steps
-          from z = 0 find. One codec for the inputs, one for the outputs, and a processor g between their codes.
-Formula   z_a = encode(f_a, a), z_u = g((z_a - mean) / std), u(y) = f_u(y; z_u) at any y (see coral_siren.py for f and encode).
-          steady g: z + swish(L_2 swish(L_1 z)), 3 times, then a linear map; unsteady, one codec for all frames:
-          dz/dt = MLP(z) by RK4, one step a frame, from one given frame; z_{t+1} = z_t + MLP(z_{t-T+1}, .., z_t) from T of them.
-          swish x sigmoid(softplus(b) x) / 1.1. Stage 1 fits codecs, through the gradient steps; stage 2 fits g to frozen codes.
-Cost      O(K N h^2 D) a field; the gradient of the inner steps is written by hand, hidden layers stay in the cache row by row,
-          and on one mesh the first step costs the same for any number of fields: half the time of autograd twice.
-Start     compact on a CPU. Look first at stage 1's validation score: the error of f_u on fields it encodes itself is the floor
-          of everything after. w0 is the knob that matters: it is the bandwidth of the codec, in units of the box.
+Operator  a field is a network of sines over coordinates (SIREN) shifted by a code z; the code of a
+          field is the result of K gradient steps from z = 0. There is a codec for the inputs, one
+          for the outputs, and a processor g between their codes.
+Formula   z_a = encode(f_a, a), z_u = g((z_a - mean) / std), u(y) = f_u(y; z_u) at any y; f and
+          encode are in siren.py
+          steady g: z + swish(L_2 swish(L_1 z)), 3 times, then a linear map
+          unsteady, one codec for all frames: from one given frame dz/dt = MLP(z) by RK4, one step
+          per frame; from T given frames z_{t+1} = z_t + MLP(z_{t-T+1}, .., z_t)
+          swish: x sigmoid(softplus(b) x) / 1.1
+          stage 1 fits the codecs through the gradient steps, stage 2 fits g to frozen codes
+Cost      O(K N h^2 D) per field; the gradient of the inner steps is written by hand, hidden layers
+          stay in the cache row by row, and on one mesh the first step costs the same for any number
+          of fields: half the time of using autograd twice
+Start     compact on a CPU. Look first at the validation score of stage 1: the error of f_u on
+          fields that it encodes itself is a lower bound of everything after. The knob that matters
+          is w0, the bandwidth of the codec in units of the box.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
+from functools import partial
+from typing import Literal
 
-import numpy as np
-import scipy.spatial
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 import gsnobench as gb
-from gsnobench_plugins.models.coral.operator import Coral, Dynamics, Params, has_distances, support
+from gsnobench_plugins.models.coral.inputs import (
+    coordinates,
+    geometry,
+    has_distances,
+    input_channels,
+    normalised,
+    per_frame,
+    summary,
+    support,
+)
+from gsnobench_plugins.models.coral.processors import Dynamics, Steady
+from gsnobench_plugins.models.coral.siren import Siren
+from gsnobench_plugins.models.coral.stages import phases
 
 GSNOBENCH_API = 1
-# progress, and the share of true codes, falling geometrically
-FORCED_UNTIL, FORCED_FIRST, FORCED_LAST = 0.7, 0.98, 1e-3
-SCORED_FRAMES = 6  # of a trajectory, about, when the codec is scored
-
-# --------------------------------------------------------------------------------------- two stages
 
 
-def codec_loss(module: nn.Module, batch: gb.Batch, target: Tensor, progress: float) -> Tensor:
-    """Error of both codecs on what they encode; of a trajectory a few frames, drawn anew each time."""
-    assert isinstance(module, Coral)
-    frames = torch.cat([batch.window, target], 1)  # (B, T, N, C)
-    count = min(module.params.frames, frames.shape[1])
-    chosen = torch.rand(frames.shape[:2]).argsort(1)[:, :count].to(frames.device)  # (B, count)
-    frames = frames[torch.arange(len(frames), device=frames.device)[:, None], chosen]
-    squares = [module.field.misfit(*module.fields(batch, frames), module.params.inner).mean()]
-    if module.inputs is not None:
-        squares.append(
-            module.inputs.misfit(*module.input_function(batch), module.params.inner).mean()
-        )
-    losses = torch.stack(squares)
-    return (losses.sqrt() if module.params.codec_loss == "rmse" else losses).sum()
+class Params(gb.Params):
+    """The defaults are the paper's table; its "decoder" is read as the processor."""
 
-
-def codec_error(module: nn.Module, fit: gb.Fit) -> float:
-    """Relative L2, in physical units, of validation frames that f_u encodes and decodes: the floor
-    of the final error.
-    """
-    assert isinstance(module, Coral)
-    zero, unit = physical_units(fit)
-    errors = []
-    with torch.no_grad():
-        for batch, target in fit.batches("valid"):
-            frames = target[:, :: max(1, target.shape[1] // SCORED_FRAMES)]
-            found = module.decode(batch, module.encode_frames(batch, frames))
-            found, wanted = ((one - zero.to(one)) * unit.to(one) for one in (found, frames))
-            errors.append(gb.relative_l2(found, wanted, support(batch), fit.task))
-    return float(torch.cat(errors).mean())
-
-
-def physical_units(fit: gb.Fit) -> tuple[Tensor, Tensor]:
-    """Encoded value of a field's reference and size of an encoded unit, (C,) each, from the
-    extremes of one sample.
-    """
-    _, target = next(iter(fit.batches("valid")))
-    nodes, first = fit.valid.mesh(0).size, fit.task.starts[0] + fit.task.t_in
-    encoded = target[0, :, :nodes].flatten(0, 1).double().cpu()  # (t_out*N, C)
-    frames = np.asarray(fit.valid.frames[np.arange(1)], dtype=np.float64)[
-        0, first : first + fit.task.t_out, :nodes
-    ]
-    values = torch.from_numpy(frames).flatten(0, 1) - torch.tensor(
-        [one.reference for one in fit.task.fields]
+    depth: int = gb.knob(4, low=3, high=8, help="layers D of a codec, the linear one among them")
+    width: int = gb.knob(128, low=16, high=512, log=True, help="channels h of a codec")
+    latent: int = gb.knob(128, low=8, high=512, log=True, help="numbers in a code")
+    w0_in: float = gb.knob(
+        10.0, low=1.0, high=60.0, log=True, help="frequency of the codec of the inputs"
     )
-    low, high = values.argmin(0, keepdim=True), values.argmax(0, keepdim=True)
-    rise, encoded_rise = (one.gather(0, high) - one.gather(0, low) for one in (values, encoded))
-    unit = torch.where(encoded_rise > 0, rise / encoded_rise.clamp_min(1e-30), 1.0)
-    return (encoded.gather(0, low) - values.gather(0, low) / unit)[0], unit[0]
-
-
-@torch.no_grad()
-def compute_codes(module: nn.Module, fit: gb.Fit) -> None:
-    """Codes of all training samples, once, standardised; codecs are frozen from here on."""
-    assert isinstance(module, Coral)
-    for name in ("in_mean", "out_mean"):
-        getattr(module, name).zero_()
-    for name in ("in_std", "out_std"):
-        getattr(module, name).fill_(1.0)
-    pairs = [
-        (module.encode_frames(batch, torch.cat([batch.window, target], 1)), module.context(batch))
-        for batch, target in fit.batches("train")
-    ]
-    # (S, T, dz), (S, dz + P)
-    codes, contexts = (torch.cat(parts) for parts in zip(*pairs, strict=True))
-    latent = module.params.latent
-    if module.inputs is not None:
-        module.in_mean, module.in_std = spread(contexts[:, :latent])
-    module.out_mean, module.out_std = spread(codes.flatten(0, 1))
-    # one unit for all numbers of a code: an error of any of them weighs as it does in the raw code
-    if not module.task.t_in:
-        module.out_std = module.out_std.square().mean().sqrt().expand(latent).clone()
-    module.codes = (codes - module.out_mean) / module.out_std
-    module.contexts = torch.cat(
-        [(contexts[:, :latent] - module.in_mean) / module.in_std, contexts[:, latent:]], 1
+    w0_out: float = gb.knob(
+        10.0, low=1.0, high=60.0, log=True, help="frequency of the codec of the outputs"
+    )
+    inner: int = gb.knob(3, low=0, high=10, search=False, help="gradient steps K per code")
+    processor: int = gb.knob(64, low=16, high=1024, log=True, help="channels of the processor")
+    blocks: int = gb.knob(
+        3, low=1, high=8, help="blocks (steady) or hidden layers (unsteady) of the processor"
+    )
+    codec_rate: float = gb.knob(
+        0.5, low=1e-3, high=2.0, log=True, help="learning rate of stage 1, relative to stage 2"
+    )
+    codec_loss: Literal["rmse", "mse"] = gb.knob(
+        "rmse", help="loss of stage 1; the gradient of the root does not vanish with the error"
+    )
+    codec_share: float = gb.knob(
+        0.5, low=0.05, high=0.95, search=False, help="share of the steps used by stage 1"
+    )
+    frames: int = gb.knob(
+        4, low=1, high=64, search=False, help="frames of a trajectory per step of stage 1"
+    )
+    items: int = gb.knob(
+        64, low=1, high=4096, search=False, help="samples whose codes are used per step of stage 2"
+    )
+    checkpoint: bool = gb.knob(
+        False, search=False, help="recompute inner steps for the gradient: less memory, more time"
     )
 
 
-def spread(codes: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each number of a code; one that never varies must not be blown
-    up.
-    """
-    std = codes.std(0, correction=0)
-    return codes.mean(0), std.clamp_min(1e-3 * float(std.max())).clamp_min(1e-12)
+# ------------------------------------------------------------------------------------- the operator
 
 
-def code_loss(module: nn.Module, batch: gb.Batch, target: Tensor, progress: float) -> Tensor:
-    """Mean squared error of standardised codes, for samples drawn among all, whatever the batch
-    holds.
-    """
-    assert isinstance(module, Coral)
-    chosen = torch.randint(len(module.codes), (module.params.items,)).to(module.codes.device)
-    codes, context, given = module.codes[chosen], module.contexts[chosen], module.task.t_in
-    if isinstance(module.processor, Dynamics):
-        forced = (
-            FORCED_FIRST * (FORCED_LAST / FORCED_FIRST) ** (progress / FORCED_UNTIL)
-            if progress < FORCED_UNTIL
-            else 0.0
+class Coral(nn.Module):
+    """u(y) = f_u(y; g(encode(f_a, a)))."""
+
+    in_mean: Tensor  # (dz,), of the codes of all training samples
+    in_std: Tensor
+    out_mean: Tensor
+    out_std: Tensor
+    # training data of stage 2, standardised; saved, so that an interrupted run can continue
+    codes: Tensor  # (S, frames, dz)
+    contexts: Tensor  # (S, dz + P)
+
+    def __init__(self, task: gb.Task, params: Params) -> None:
+        super().__init__()
+        self.task, self.params = task, params
+        channels, scalars = input_channels(task), len(task.scalars)
+        codec = partial(
+            Siren,
+            task.dim,
+            depth=params.depth,
+            width=params.width,
+            latent=params.latent,
+            recompute=params.checkpoint,
         )
-        truth = codes[:, given:]
-        found = module.processor(
-            codes[:, :given], module.further(context), truth.shape[1], truth, forced
-        )
-    else:
-        found = module.process(codes[:, :0], context)
-    return functional.mse_loss(found, codes[:, given:])
+        self.field = codec(len(task.fields), w0=params.w0_out)
+        self.inputs = codec(channels, w0=params.w0_in) if channels else None
+        self.processor: Steady | Dynamics
+        if task.t_in:
+            further = scalars + (params.latent if channels else 0)
+            self.processor = Dynamics(params, task.t_in, further)
+        else:
+            self.processor = Steady(params, scalars, task.t_out)
+        for name, value in {"in_mean": 0.0, "in_std": 1.0, "out_mean": 0.0, "out_std": 1.0}.items():
+            self.register_buffer(name, torch.full((params.latent,), value))
+        for name in ("codes", "contexts"):
+            self.register_buffer(name, torch.empty(0))
 
+    def forward(self, batch: gb.Batch) -> Tensor:
+        z = self.process(self.window_codes(batch), self.context(batch))  # (B, t_out, dz)
+        return self.decode(batch, z * self.out_std + self.out_mean)
 
-def codec_parameters(module: nn.Module) -> Iterator[nn.Parameter]:
-    return (one for name, one in module.named_parameters() if not name.startswith("processor."))
+    def process(self, window: Tensor, context: Tensor) -> Tensor:
+        """Standardised codes: window (B, t_in, dz), context (B, dz + P) -> (B, t_out, dz)."""
+        if isinstance(self.processor, Dynamics):
+            return self.processor(window, self.further(context), self.task.t_out)
+        return self.processor(context[:, : self.params.latent], context[:, self.params.latent :])
 
+    def further(self, context: Tensor) -> Tensor:
+        """The context as an input of the dynamics: without a code if there is no input function."""
+        return context if self.inputs is not None else context[:, self.params.latent :]
 
-def phases(task: gb.Task, params: Params) -> tuple[gb.Phase, ...]:
-    """Codecs first, then the processor on what they found."""
-    share, rates = params.codec_share, {"field.": params.codec_rate, "inputs.": params.codec_rate}
-    return (
-        gb.Phase(
-            "codec",
-            share=share,
-            loss=codec_loss,
-            parameters=codec_parameters,
-            score=codec_error,
-            rates=rates,
-        ),
-        gb.Phase(
-            "processor",
-            share=1 - share,
-            loss=code_loss,
-            prepare=compute_codes,
-            parameters=lambda module: module.get_submodule("processor").parameters(),
-        ),
-    )
+    def window_codes(self, batch: gb.Batch) -> Tensor:
+        """Codes of the given frames, standardised, (B, t_in, dz)."""
+        if not self.task.t_in:
+            return batch.static.new_zeros(batch.size, 0, self.params.latent)
+        return (self.encode_frames(batch, batch.window) - self.out_mean) / self.out_std
 
+    def context(self, batch: gb.Batch) -> Tensor:
+        """Code of the input function, standardised (0 without one), and scalars, (B, dz + P)."""
+        z = batch.static.new_zeros(batch.size, self.params.latent)
+        if self.inputs is not None:
+            z = self.inputs.encode(*self.input_function(batch), self.params.inner)
+            z = (z - self.in_mean) / self.in_std
+        return torch.cat([z, batch.scalars], 1)
 
-# ----------------------------------------------------------------------------------------- geometry
+    def encode_frames(self, batch: gb.Batch, frames: Tensor) -> Tensor:
+        """(B, T, N, C) -> (B, T, dz)."""
+        z = self.field.encode(*self.fields(batch, frames), self.params.inner)
+        return z.unflatten(0, frames.shape[:2])
 
+    def decode(self, batch: gb.Batch, z: Tensor) -> Tensor:
+        """(B, T, dz) -> (B, T, N, C)."""
+        y = self.field.decode(per_frame(coordinates(batch), z.shape[1]), z.flatten(0, 1))
+        return y.unflatten(0, z.shape[:2])
 
-def summary(train: gb.Samples, params: Params) -> gb.Summary:
-    """The box of the training meshes, and, where nodes correspond, their mean places in it: the
-    codecs' common ground.
-    """
-    low = np.min([mesh.points.min(0) for mesh in train.meshes], axis=0)
-    extent = np.max([mesh.points.max(0) for mesh in train.meshes], axis=0) - low
-    found = {"low": low, "extent": np.where(extent > 0, extent, 1.0)}
-    if train.task.corresponds and not train.task.fixed_mesh:
-        found["place"] = (np.mean([mesh.points for mesh in train.meshes], axis=0) - low) / found[
-            "extent"
-        ]
-    return found
+    def fields(self, batch: gb.Batch, frames: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Nodes, values and weights of B*T frames, as inputs of the codec."""
+        count = frames.shape[1]
+        weight = normalised(support(batch), len(self.task.fields))
+        return per_frame(coordinates(batch), count), frames.flatten(0, 1), per_frame(weight, count)
 
-
-def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, summary: gb.Summary) -> gb.Geometry:
-    """Where a node of this mesh is on the common ground, or how far it is from each part of the
-    boundary.
-    """
-    if has_distances(task):
-        return {
-            "distance": gb.Part(
-                distances(mesh, task, float(summary["extent"].max())), ("node", "tag")
-            )
-        }
-    if "place" not in summary:
-        return {}
-    place = summary["place"]
-    # another mesh: a node is taken to be where it would be if nothing were deformed
-    if mesh.size != len(place):
-        place = (mesh.points - summary["low"]) / summary["extent"]
-    return {"place": gb.Part(place, ("node", "dim"))}
-
-
-def distances(mesh: gb.Mesh, task: gb.Task, unit: float) -> np.ndarray:
-    """From every node to the nearest node of each tag, (N, tags); a tag without nodes is one unit
-    away.
-    """
-    columns = np.ones((mesh.size, max(1, len(task.tags))))
-    for column, is_tagged in enumerate(mesh.tag_matrix(task.tags).T):
-        if is_tagged.any():
-            columns[:, column] = (
-                scipy.spatial.cKDTree(mesh.points[is_tagged]).query(mesh.points)[0] / unit
-            )
-    return columns
+    def input_function(self, batch: gb.Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Nodes, values and weights of what is given besides frames, as inputs of the codec."""
+        further = []
+        if self.task.corresponds and not self.task.fixed_mesh:
+            further.append(batch.points.expand(batch.size, -1, -1))
+        if has_distances(self.task):
+            further.append(batch.geometry["distance"].expand(batch.size, -1, -1))
+        values = torch.cat([batch.static, *further], 2)  # (B, N, A)
+        if batch.mask is None:
+            is_node = torch.ones_like(batch.points[..., :1])
+        else:
+            is_node = batch.mask[..., None].to(values)  # (1 or B, N, 1)
+        return coordinates(batch), values, normalised(is_node, values.shape[2])
 
 
 # -------------------------------------------------------------------------------------- declaration
 
 # The authors' configurations: sizes of the benchmark nearest to each task; elasticity and Darcy are
 # the preset itself.
-FLOW: dict[str, gb.Value] = {"model.width": 128, "model.processor": 512, "train.batch": 16}
-OFFICIAL: dict[str, dict[str, gb.Value]] = {
+FLOW: Mapping[str, gb.Value] = {
+    "model.width": 128,
+    "model.processor": 512,
+    "train.batch": 16,
+    "model.w0_out": 30.0,
+}
+OFFICIAL: Mapping[str, Mapping[str, gb.Value]] = {
     "elasticity": {"model.w0_out": 15.0},
     "pipe": {"model.depth": 5, "model.width": 128, "model.w0_in": 5.0},
     "airfoil": {"model.w0_in": 5.0, "model.w0_out": 5.0, "model.processor": 512, "train.batch": 16},
     "car": {"model.w0_in": 5.0, "model.w0_out": 5.0, "train.batch": 1},
-    "swe": {**FLOW, "model.depth": 6, "model.width": 256, "model.latent": 256},
-    **{task: {**FLOW, "model.w0_out": 30.0} for task in ("nse", "burgers2d", "burgers3d")},
+    "swe": {
+        "model.width": 256,
+        "model.processor": 512,
+        "train.batch": 16,
+        "model.depth": 6,
+        "model.latent": 256,
+    },
+    "nse": FLOW,
+    "burgers2d": FLOW,
+    "burgers3d": FLOW,
 }
-# `compact` where nodes correspond and move: places are in [0, 1], half as wide as the box of other
-# coordinates.
-PLACED: dict[str, dict[str, dict[str, gb.Value]]] = {"pipe": {"compact": {"model.w0_out": 15.0}}}
+# `compact` where nodes correspond and move: coordinates are in [0, 1], half as wide as the box of
+# other coordinates.
+COMPACT: Mapping[str, Mapping[str, gb.Value]] = {"pipe": {"model.w0_out": 15.0}}
 
 
 @gb.hookimpl
 def gsnobench_model() -> gb.Model:
+    settings = {task: {"official": knobs} for task, knobs in OFFICIAL.items()}
+    for task, knobs in COMPACT.items():
+        settings[task]["compact"] = knobs
     return gb.Model(
         "coral",
         Params,
@@ -287,48 +267,41 @@ def gsnobench_model() -> gb.Model:
                 is_default=True,
             ),
         },
-        settings={
-            task: {"official": knobs, **PLACED.get(task, {})} for task, knobs in OFFICIAL.items()
-        },
+        settings=settings,
         summary=summary,
         geometry=geometry,
         phases=phases,
         capabilities=frozenset(gb.Capability),
-        revision=2,  # coordinates in [-1, 1] but for `official` and places
+        revision=2,  # coordinates in [-1, 1], except for `official` and mean node positions
         title="CORAL",
         cites="Serrano, Le Boudec, Kassai Koupai, Wang, Yin, Vittaut and Gallinari, Operator "
-        "Learning with Neural Fields: "
-        "Tackling PDEs on General Geometries, NeurIPS 2023",
+        "Learning with Neural Fields: Tackling PDEs on General Geometries, NeurIPS 2023",
         differs=(
             "`paper`: its decoder, an MLP of 3 layers 64 wide, exists in no CORAL; it is read as "
             "the processor, 3 blocks 64 wide",
             "`paper`: codecs learn at half of the paper's rate; both stages share its 1000 epochs",
             "`paper`: stage 1 minimises the root of the mean squared error, as no loss is named "
-            "there; the authors, `official` "
-            "and `compact` minimise the mean squared error itself",
+            "there; the authors, `official` and `compact` minimise the mean squared error itself",
             "weights of stage 1 are chosen by the validation error of f_u, not by the training "
-            "loss; both rates follow a "
-            "cosine, where the authors lower that of stage 2 on plateaus",
+            "loss; both rates follow a cosine, where the authors lower that of stage 2 on plateaus",
             "`official`: the widths of steady processors, the batches, and w0 on the car are ours",
             "`official`: codecs learn at 1e-4 everywhere, the authors' rate for elasticity; they "
-            "take down to 5e-6 over 5 to 10 "
-            "times as many epochs. The norm of the gradient is clipped, not its values",
+            "use rates down to 5e-6 over 5 to 10 times as many epochs. The norm of the gradient is "
+            "clipped, not its values",
             "several given frames: the next code is the last one plus an MLP of all of them "
             "(ours); the authors start from one",
-            "stage 1 sees a few random frames of each trajectory a step, not all; all fields share "
-            "one codec, where the authors "
-            "have one a field for shallow water",
+            "a step of stage 1 uses a few random frames of each trajectory, not all; all fields "
+            "share one codec, where the authors have one per field for shallow water",
             "codes of a steady output are centred and divided by one number for stage 2; the "
             "authors leave them raw",
-            "places common to all samples are mean node positions in the box, for pipe too, where "
-            "the authors take a grid of "
-            "indices; a mesh with other nodes uses its own positions there",
+            "coordinates common to all samples are mean node positions in the box, for pipe too, "
+            "where the authors use a grid of indices; a mesh with other nodes uses its own "
+            "positions there",
             "a shape given without static fields on nodes that do not correspond is encoded as "
-            "distances to the tagged nodes; "
-            "scalars join the code by a linear map (steady) or as inputs of the MLP (unsteady): "
-            "ours",
-            "airfoil: one frame to the next by the dynamics, as the task asks; the authors map the "
-            "first frame to the last",
+            "distances to the tagged nodes; scalars join the code by a linear map (steady) or as "
+            "inputs of the MLP (unsteady): ours",
+            "airfoil: one frame to the next by the dynamics, as the task requires; the authors map "
+            "the first frame to the last",
             "`compact` is ours: small, trained by Muon, known boundary values imposed",
         ),
     )

@@ -1,0 +1,1 @@
+"""Floors: closed-form predictors that every trained model should beat, one per file."""

@@ -1,6 +1,4 @@
-"""Floor `mean`: the training mean, per node where node i is the same place in every sample, else
-one number a field and frame.
-"""
+"""Floor `mean`: the training mean, per node if nodes correspond, else per field and frame."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ GSNOBENCH_API = 1
 
 
 class Mean(nn.Module):
-    """u(x, t) = mean over the training samples of u(x, t); it does not look at its inputs."""
+    """u(x, t) = mean over the training samples of u(x, t), whatever the inputs."""
 
     def __init__(self, task: gb.Task, params: gb.NoParams) -> None:
         super().__init__()
@@ -26,8 +24,9 @@ class Mean(nn.Module):
 
 
 def solve(module: nn.Module, fit: gb.Fit) -> None:
-    """Average over samples and evaluated windows; pooled over a field's support nodes where nodes
-    do not correspond.
+    """Average over samples and evaluated windows.
+
+    Where nodes do not correspond between samples, also over the nodes that carry the field.
     """
     assert isinstance(module, Mean)
     sums, counts = zip(*(_sample_sums(fit, index) for index in range(len(fit.train))), strict=True)
@@ -37,12 +36,12 @@ def solve(module: nn.Module, fit: gb.Fit) -> None:
 
 
 def _sample_sums(fit: gb.Fit, index: int) -> tuple[gb.Array, gb.Array]:
-    """Sum of one sample's targets and the number of values in it."""
+    """Sum of one sample's targets (t_out, N or 1, C) and number of values in it (1, N or 1, C)."""
     task, mesh = fit.task, fit.train.mesh(index)
     frames = np.asarray(fit.train.frames[index], dtype=np.float64)[:, : mesh.size]  # (T, N, C)
-    frames = frames - [one.reference for one in task.fields]
+    frames = frames - [field.reference for field in task.fields]
     windows = [frames[start + task.t_in : start + task.t_in + task.t_out] for start in task.starts]
-    support = np.stack([one.nodes(mesh) for one in task.fields], axis=1)  # (N, C)
+    support = np.stack([field.nodes(mesh) for field in task.fields], axis=1)  # (N, C)
     total = np.sum(windows, axis=0) * support  # (t_out, N, C)
     count = (support * len(windows))[None]  # (1, N, C)
     if task.corresponds:
@@ -52,7 +51,6 @@ def _sample_sums(fit: gb.Fit, index: int) -> tuple[gb.Array, gb.Array]:
 
 @gb.hookimpl
 def gsnobench_model() -> gb.Model:
-    capable = gb.Capability
     return gb.Model(
         "mean",
         gb.NoParams,
@@ -61,8 +59,11 @@ def gsnobench_model() -> gb.Model:
         phases=lambda task, params: (gb.Phase("solve", solve=solve),),
         capabilities=frozenset(
             {
-                *(capable.STEADY, capable.UNSTEADY, capable.FIXED_GEOMETRY),
-                *(capable.VARYING_GEOMETRY, capable.THREE_DIMENSIONS),
+                gb.Capability.STEADY,
+                gb.Capability.UNSTEADY,
+                gb.Capability.FIXED_GEOMETRY,
+                gb.Capability.VARYING_GEOMETRY,
+                gb.Capability.THREE_DIMENSIONS,
             }
         ),
         is_floor=True,

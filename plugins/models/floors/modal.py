@@ -1,6 +1,4 @@
-"""Floor `modal`: a linear law of motion for each Laplacian mode, from the window's coefficients to
-each later frame.
-"""
+"""Floor `modal`: a linear forecast of each Laplacian mode, from the window to each later frame."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import gsnobench as gb
 from gsnobench.meshes.modes import eigenbasis
 
 GSNOBENCH_API = 1
-# of a window that begins where evaluated ones do; any other window of a trajectory counts 1
+# of a training window that begins where the evaluated ones begin; all other windows have weight 1
 START_WEIGHT = 10.0
 
 
@@ -24,7 +22,7 @@ class Params(gb.Params):
         log=True,
         geometry=True,
         search=False,
-        help="Laplacian modes, at most one for two nodes",
+        help="Laplacian modes, at most half as many as nodes",
     )
     strength: float = gb.knob(
         default=1e-5,
@@ -37,10 +35,10 @@ class Params(gb.Params):
 
 
 class Modal(nn.Module):
-    """a = Phi^T M u, a_p(lag) = w_{p,lag} . (a_p over the window) + b_{p,lag}, u = Phi a: each
-    field and mode by itself.
+    """a = Phi^T M u, a_p(lag) = w_{p,lag} . (a_p over the window) + b_{p,lag}, u = Phi a.
 
-    What the modes do not carry is dropped: the prediction lies in their span.
+    Each field and mode by itself. What the modes cannot represent is dropped: the prediction lies
+    in their span.
     """
 
     def __init__(self, task: gb.Task, params: Params) -> None:
@@ -52,21 +50,21 @@ class Modal(nn.Module):
         self.register_buffer("offset", torch.empty(0))  # (t_out, K, C)
 
     def forward(self, batch: gb.Batch) -> torch.Tensor:
-        # (B, t_in, K, C)
-        known = analyse(batch.geometry["phi"], batch.geometry["mass"], batch.window)
-        # (B, t_out, K, C)
-        future = torch.einsum("bikc,kcoi->bokc", known, self.weight) + self.offset
-        return torch.matmul(batch.geometry["phi"][:, None], future)  # (B, t_out, N, C)
+        phi, mass = batch.geometry["phi"], batch.geometry["mass"]
+        known = analyse(phi, mass, batch.window)  # (B, t_in, K, C)
+        future = torch.einsum("bikc,kcoi->bokc", known, self.weight)  # (B, t_out, K, C)
+        return torch.matmul(phi[:, None], future + self.offset)  # (B, t_out, N, C)
 
 
 def analyse(phi: torch.Tensor, mass: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:
-    """Coefficients of node values: phi (1, N, K), mass (1, N), frames (B, T, N, C) -> (B, T, K, C)."""
+    """Modal coefficients: phi (1, N, K), mass (1, N), frames (B, T, N, C) -> (B, T, K, C)."""
     return torch.matmul((phi * mass[..., None]).transpose(1, 2)[:, None], frames)
 
 
 def summary(train: gb.Samples, params: Params) -> gb.Summary:
-    """How many modes there are: as many on any other mesh; the upper half of a mesh's spectrum is
-    not the domain's.
+    """The number of modes, the same on every mesh.
+
+    The upper half of a mesh's spectrum has little to do with that of the domain.
     """
     return {"modes": np.array([min(params.k, train.mesh(0).size // 2)])}
 
@@ -78,12 +76,12 @@ def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, summary: gb.Summary) 
 
 
 def solve(module: nn.Module, fit: gb.Fit) -> None:
-    """One small ridge a mode, field and lag, on all windows of the training trajectories."""
+    """One small ridge regression per mode, field and lag, on all windows of the training split."""
     assert isinstance(module, Modal)
     task, device = fit.task, module.weight.device
     parts = next(iter(fit.batches("train")))[0].geometry
     phi, mass = parts["phi"].cpu().double(), parts["mass"].cpu().double()
-    centre = torch.tensor([one.reference for one in task.fields], dtype=torch.float64)
+    centre = torch.tensor([field.reference for field in task.fields], dtype=torch.float64)
     steps, modes, fields = fit.train.frames.shape[1], phi.shape[-1], len(task.fields)
     # sum over samples of a(t) a(t')
     products = torch.zeros(modes * fields, steps, steps, dtype=torch.float64)
@@ -94,8 +92,8 @@ def solve(module: nn.Module, fit: gb.Fit) -> None:
         products += series[:, :, None] * series[:, None, :] / len(fit.train)
         means += series / len(fit.train)
     laws = [regress(products, means, lag, task, module.strength) for lag in range(task.t_out)]
-    # (K, C, t_out, t_in)
-    weight = torch.stack([w for w, _ in laws], dim=1).unflatten(0, (modes, fields))
+    weight = torch.stack([w for w, _ in laws], dim=1)  # (K*C, t_out, t_in)
+    weight = weight.unflatten(0, (modes, fields))  # (K, C, t_out, t_in)
     offset = torch.stack([b for _, b in laws]).unflatten(1, (modes, fields))  # (t_out, K, C)
     module.weight, module.offset = weight.float().to(device), offset.float().to(device)
 
@@ -103,26 +101,24 @@ def solve(module: nn.Module, fit: gb.Fit) -> None:
 def regress(
     products: torch.Tensor, means: torch.Tensor, lag: int, task: gb.Task, strength: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Weights (P, t_in) and offsets (P,) of P series for one lag, from the mean of a(t) a(t') and
-    of a(t) over samples.
+    """Weights (P, t_in) and offsets (P,) of P series for one lag.
+
+    `products` (P, T, T) and `means` (P, T) are the means of a(t) a(t') and a(t) over samples.
     """
     # windows whose target lies inside the trajectory
     first = torch.arange(means.shape[1] - task.t_in - lag)
-    # (n, t_in), (n,)
-    window, target = first[:, None] + torch.arange(task.t_in), first + task.t_in + lag
+    window = first[:, None] + torch.arange(task.t_in)  # (n, t_in)
+    target = first + task.t_in + lag  # (n,)
     share = torch.where(torch.isin(first, torch.tensor(task.starts)), START_WEIGHT, 1.0).double()
     share = share / share.sum()
     x_mean, y_mean = torch.einsum("pni,n->pi", means[:, window], share), means[:, target] @ share
     second = torch.einsum("pnij,n->pij", products[:, window[:, :, None], window[:, None, :]], share)
-    cross = (
-        torch.einsum("pni,n->pi", products[:, window, target[:, None]], share)
-        - x_mean * y_mean[:, None]
-    )
+    cross = torch.einsum("pni,n->pi", products[:, window, target[:, None]], share)
+    cross = cross - x_mean * y_mean[:, None]  # (P, t_in)
     covariance = second - x_mean[:, :, None] * x_mean[:, None, :]  # (P, t_in, t_in)
     variance = covariance.diagonal(dim1=1, dim2=2).mean(1)  # (P,)
-    ridge = (strength * variance).clamp_min(1e-300)[:, None, None] * torch.eye(
-        task.t_in, dtype=torch.float64
-    )
+    eye = torch.eye(task.t_in, dtype=torch.float64)
+    ridge = (strength * variance).clamp_min(1e-300)[:, None, None] * eye
     weight = torch.linalg.solve(covariance + ridge, cross)  # (P, t_in)
     return weight, y_mean - (weight * x_mean).sum(1)
 
@@ -135,7 +131,6 @@ def declines(task: gb.Task) -> str | None:
 
 @gb.hookimpl
 def gsnobench_model() -> gb.Model:
-    capable = gb.Capability
     return gb.Model(
         "modal",
         Params,
@@ -147,8 +142,11 @@ def gsnobench_model() -> gb.Model:
         declines=declines,
         capabilities=frozenset(
             {
-                *(capable.UNSTEADY, capable.FIXED_GEOMETRY, capable.THREE_DIMENSIONS),
-                *(capable.OTHER_MESH, capable.PERMUTATION_EQUIVARIANT),
+                gb.Capability.UNSTEADY,
+                gb.Capability.FIXED_GEOMETRY,
+                gb.Capability.THREE_DIMENSIONS,
+                gb.Capability.OTHER_MESH,
+                gb.Capability.PERMUTATION_EQUIVARIANT,
             }
         ),
         is_floor=True,
@@ -156,6 +154,7 @@ def gsnobench_model() -> gb.Model:
         cites="Schmid, Dynamic mode decomposition of numerical and experimental data, Journal of "
         "Fluid Mechanics 656, 2010",
         differs=(
-            "the modes are those of the Laplacian, known before the data; each moves by itself",
+            "the modes are those of the Laplacian, known before the data; each is forecast by "
+            "itself",
         ),
     )

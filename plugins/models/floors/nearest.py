@@ -1,6 +1,4 @@
-"""Floor `nearest`: the solution of the closest training geometry, each node taking the value of the
-closest node there.
-"""
+"""Floor `nearest`: the solution of the closest training geometry, node by closest node."""
 
 from __future__ import annotations
 
@@ -38,50 +36,41 @@ class Nearest(nn.Module):
     def forward(self, batch: gb.Batch) -> torch.Tensor:
         known = self.values[batch.geometry["sample"][:, 0]]  # (B, t_out, N_max, C)
         match = batch.geometry["match"][:, None]  # (B, 1, N, C)
-        # (B, t_out, N, C)
-        return known.gather(2, match.expand(-1, known.shape[1], -1, -1)).expand(
-            batch.size, -1, -1, -1
-        )
+        frames = known.gather(2, match.expand(-1, known.shape[1], -1, -1))  # (B or 1, t_out, N, C)
+        return frames.expand(batch.size, -1, -1, -1)
 
 
 def solve(module: nn.Module, fit: gb.Fit) -> None:
-    """Keep the training targets; of a sample with many evaluated windows, their mean."""
+    """Keep the training targets; of a sample with several evaluated windows, their mean."""
     assert isinstance(module, Nearest)
     task = fit.task
-    # (S, t_out, N_max, C)
+    references = [field.reference for field in task.fields]
+    firsts = [start + task.t_in for start in task.starts]  # first target frame of every window
     values = torch.zeros(len(fit.train), task.t_out, *fit.train.frames.shape[2:])
     for index in range(len(fit.train)):
-        # (T, N, C)
-        frames = np.asarray(fit.train.frames[index], dtype=np.float64) - [
-            one.reference for one in task.fields
-        ]
-        windows = [
-            frames[start + task.t_in : start + task.t_in + task.t_out] for start in task.starts
-        ]
+        frames = np.asarray(fit.train.frames[index], dtype=np.float64) - references  # (T, N, C)
+        windows = [frames[first : first + task.t_out] for first in firsts]
         values[index] = torch.as_tensor(np.mean(windows, axis=0))
     module.values = values.to(module.values.device)
 
 
 def summary(train: gb.Samples, params: Params) -> gb.Summary:
-    """What a new geometry is compared with: distance grids, nodes and supports of the training
-    geometries, padded.
-    """
+    """Distance grids, nodes and supports of the training geometries, padded: for comparison."""
     task, meshes = train.task, [train.mesh(index) for index in range(len(train))]
     largest = max(mesh.size for mesh in meshes)
     points = np.zeros((len(meshes), largest, task.dim))
     support = np.zeros((len(meshes), largest, len(task.fields)), dtype=bool)
     for index, mesh in enumerate(meshes):
         points[index, : mesh.size] = mesh.points
-        support[index, : mesh.size] = np.stack([one.nodes(mesh) for one in task.fields], axis=1)
+        nodes = [field.nodes(mesh) for field in task.fields]
+        support[index, : mesh.size] = np.stack(nodes, axis=1)
     probes = _probes(np.concatenate([mesh.points for mesh in meshes]), params.grid)  # (G, d)
     grids = np.stack([boundary_distances(mesh, probes) for mesh in meshes])  # (S, G)
     return {"probes": probes, "grids": grids, "points": points, "support": support}
 
 
 def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, summary: gb.Summary) -> gb.Geometry:
-    """Index of the closest training geometry, and for each node and field the closest node there
-    that carries the field.
-    """
+    """Index of the closest training geometry, and the closest node there per node and field."""
     gaps = summary["grids"] - boundary_distances(mesh, summary["probes"])  # (S, G)
     sample = int(np.argmin(np.square(gaps).sum(axis=1)))
     columns = []
@@ -97,9 +86,7 @@ def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, summary: gb.Summary) 
 
 
 def _probes(points: gb.Array, count: int) -> gb.Array:
-    """A regular grid of about `count` points over the bounding box, a tenth larger on each side,
-    (G, d).
-    """
+    """A regular grid of about `count` points, a tenth larger than the bounding box, (G, d)."""
     low, high = points.min(axis=0), points.max(axis=0)
     margin = 0.1 * (high - low)
     per_axis = max(2, round(count ** (1 / points.shape[1])))
@@ -108,15 +95,16 @@ def _probes(points: gb.Array, count: int) -> gb.Array:
 
 
 def boundary_distances(mesh: gb.Mesh, probes: gb.Array) -> gb.Array:
-    """Distance of each probe to the boundary, negative inside; unsigned and to the tagged nodes
-    (all nodes where none is tagged) for a mesh without plane cells."""
+    """Distance of each probe to the boundary, negative inside, (G,).
+
+    For a mesh without plane cells: unsigned, to the tagged nodes, or to all if none is tagged.
+    """
     if mesh.cells is not None and mesh.dim == 2:
         ends = mesh.points[boundary_facets(mesh)]  # (E, 2, 2)
         return np.where(_inside(probes, ends), -1.0, 1.0) * _to_segments(probes, ends)
     tagged = mesh.tag_matrix(sorted(mesh.tags)).any(axis=1)
-    distance: gb.Array = cKDTree(mesh.points[tagged] if tagged.any() else mesh.points).query(
-        probes
-    )[0]
+    nodes = mesh.points[tagged] if tagged.any() else mesh.points
+    distance: gb.Array = cKDTree(nodes).query(probes)[0]
     return distance
 
 
@@ -127,17 +115,17 @@ def _inside(probes: gb.Array, ends: gb.Array) -> gb.Array:
     spans = (a[..., 1] > y) != (b[..., 1] > y)  # (G, E)
     rise = np.where(spans, b[..., 1] - a[..., 1], 1.0)
     crossing = a[..., 0] + (y - a[..., 1]) * (b[..., 0] - a[..., 0]) / rise
-    odd: gb.Array = (spans & (crossing > x)).sum(axis=1) % 2 == 1
-    return odd
+    is_inside: gb.Array = (spans & (crossing > x)).sum(axis=1) % 2 == 1
+    return is_inside
 
 
 def _to_segments(probes: gb.Array, ends: gb.Array) -> gb.Array:
     """Distance to the nearest of the segments, (G,)."""
     a, along = ends[:, 0], ends[:, 1] - ends[:, 0]  # (E, 2)
     offset = probes[:, None] - a  # (G, E, 2)
-    # (G, E)
-    place = np.clip((offset * along).sum(axis=-1) / np.square(along).sum(axis=-1), 0.0, 1.0)
-    distance: gb.Array = np.linalg.norm(offset - place[..., None] * along, axis=-1).min(axis=1)
+    share = (offset * along).sum(axis=-1) / np.square(along).sum(axis=-1)  # (G, E), of the segment
+    share = np.clip(share, 0.0, 1.0)
+    distance: gb.Array = np.linalg.norm(offset - share[..., None] * along, axis=-1).min(axis=1)
     return distance
 
 
@@ -147,7 +135,6 @@ def declines(task: gb.Task) -> str | None:
 
 @gb.hookimpl
 def gsnobench_model() -> gb.Model:
-    capable = gb.Capability
     return gb.Model(
         "nearest",
         Params,
@@ -159,8 +146,12 @@ def gsnobench_model() -> gb.Model:
         declines=declines,
         capabilities=frozenset(
             {
-                *(capable.STEADY, capable.UNSTEADY, capable.VARYING_GEOMETRY),
-                *(capable.THREE_DIMENSIONS, capable.OTHER_MESH, capable.PERMUTATION_EQUIVARIANT),
+                gb.Capability.STEADY,
+                gb.Capability.UNSTEADY,
+                gb.Capability.VARYING_GEOMETRY,
+                gb.Capability.THREE_DIMENSIONS,
+                gb.Capability.OTHER_MESH,
+                gb.Capability.PERMUTATION_EQUIVARIANT,
             }
         ),
         is_floor=True,

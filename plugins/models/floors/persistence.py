@@ -31,7 +31,6 @@ def declines(task: gb.Task) -> str | None:
 
 @gb.hookimpl
 def gsnobench_model() -> gb.Model:
-    capable = gb.Capability
     return gb.Model(
         "persistence",
         gb.NoParams,
@@ -41,8 +40,12 @@ def gsnobench_model() -> gb.Model:
         declines=declines,
         capabilities=frozenset(
             {
-                *(capable.UNSTEADY, capable.FIXED_GEOMETRY, capable.VARYING_GEOMETRY),
-                *(capable.THREE_DIMENSIONS, capable.OTHER_MESH, capable.PERMUTATION_EQUIVARIANT),
+                gb.Capability.UNSTEADY,
+                gb.Capability.FIXED_GEOMETRY,
+                gb.Capability.VARYING_GEOMETRY,
+                gb.Capability.THREE_DIMENSIONS,
+                gb.Capability.OTHER_MESH,
+                gb.Capability.PERMUTATION_EQUIVARIANT,
             }
         ),
         is_floor=True,

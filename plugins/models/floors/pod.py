@@ -1,6 +1,4 @@
-"""Floor `pod`: proper orthogonal decomposition of inputs and outputs, and a ridge regression
-between the coefficients.
-"""
+"""Floor `pod`: proper orthogonal decomposition, and ridge regression between coefficients."""
 
 from __future__ import annotations
 
@@ -19,18 +17,12 @@ STRENGTHS = tuple(10.0**power for power in range(-10, 2))
 
 class Params(gb.Params):
     energy: float = gb.knob(
-        default=0.9999,
-        low=0.5,
-        high=1.0,
-        search=False,
-        help="share of the variance that both bases keep",
+        0.9999, low=0.5, high=1.0, search=False, help="share of the variance that both bases keep"
     )
 
 
 class Pod(nn.Module):
-    """y = mean_y + (x - mean_x) Phi_x W Phi_y^T with orthonormal Phi_x, Phi_y; x holds all inputs
-    at all nodes.
-    """
+    """y = mean_y + (x - mean_x) Phi_x W Phi_y^T, orthonormal bases; x: all inputs at all nodes."""
 
     def __init__(self, task: gb.Task, params: Params) -> None:
         super().__init__()
@@ -48,27 +40,23 @@ class Pod(nn.Module):
 
     def forward(self, batch: gb.Batch) -> torch.Tensor:
         scores = (batch.features.flatten(1) - self.in_mean) @ self.in_basis  # (B, r_in)
-        # (B, t_out, N, C)
-        return self.out_mean + (scores @ self.weight @ self.out_basis).unflatten(
-            1, self.out_mean.shape
-        )
+        y = scores @ self.weight @ self.out_basis  # (B, t_out*N*C)
+        return self.out_mean + y.unflatten(1, self.out_mean.shape)  # (B, t_out, N, C)
 
 
 def solve(module: nn.Module, fit: gb.Fit) -> None:
-    """Both bases from the training split; the ridge strength is the one with the best validation
-    score.
-    """
+    """Both bases from the training split, the ridge strength by the validation score."""
     assert isinstance(module, Pod)
     mesh = fit.train.mesh(0)
-    # (N, C)
-    support = torch.from_numpy(np.stack([one.nodes(mesh) for one in fit.task.fields], axis=1))
+    nodes = [field.nodes(mesh) for field in fit.task.fields]
+    support = torch.from_numpy(np.stack(nodes, axis=1))  # (N, C)
     x, y = _stack(fit, "train")
     in_mean, in_scores, in_basis = decompose(x, module.energy)
     out_mean, out_scores, out_basis = decompose((y * support).flatten(1), module.energy)
     x_valid, y_valid = _stack(fit, "valid")
     valid_scores = (x_valid - in_mean).double() @ in_basis  # (V, r_in)
-    # (r_in,): the scores are orthogonal, so the ridge is one division a coefficient
-    eigenvalues = in_scores.square().sum(0)
+    # the scores are orthogonal, so the ridge is one division per coefficient
+    eigenvalues = in_scores.square().sum(0)  # (r_in,)
     cross = in_scores.T @ out_scores  # (r_in, r_out)
 
     def weight_of(strength: float) -> torch.Tensor:
@@ -78,21 +66,22 @@ def solve(module: nn.Module, fit: gb.Fit) -> None:
         guess = (out_mean + valid_scores @ weight_of(strength) @ out_basis.T).reshape(y_valid.shape)
         return float(gb.relative_l2(guess, y_valid.double(), support[None], fit.task).mean())
 
-    found = {
+    fitted = {
         "in_mean": in_mean,
         "in_basis": in_basis,
         "out_basis": out_basis.T,
         "out_mean": out_mean.reshape(y.shape[1:]),
+        "weight": weight_of(min(STRENGTHS, key=error_of)),
     }
-    found["weight"] = weight_of(min(STRENGTHS, key=error_of))
     device = module.weight.device
-    for name, value in found.items():
+    for name, value in fitted.items():
         module.register_buffer(name, value.float().contiguous().to(device))
 
 
 def decompose(x: torch.Tensor, energy: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Mean (D,), scores (S, r) and orthonormal basis (D, r) of the rows of x (S, D), by the method
-    of snapshots.
+    """Mean (D,), scores (S, r) and orthonormal basis (D, r) of the rows of x (S, D).
+
+    By the method of snapshots.
     """
     mean = x.double().mean(0)
     centred = x.double() - mean
@@ -113,33 +102,32 @@ def _stack(fit: gb.Fit, split: Literal["train", "valid"]) -> tuple[torch.Tensor,
 
 
 def declines(task: gb.Task) -> str | None:
-    return (
-        None
-        if task.corresponds
-        else "nodes do not correspond between samples, so snapshots have no common basis"
-    )
+    if task.corresponds:
+        return None
+    return "nodes do not correspond between samples, so snapshots have no common basis"
 
 
 @gb.hookimpl
 def gsnobench_model() -> gb.Model:
-    capable = gb.Capability
     return gb.Model(
         "pod",
         Params,
         Pod,
-        # one unit a channel, or the field with the largest numbers would own both bases
+        # one scale per channel, or the field with the largest numbers would dominate both bases
         presets={"default": gb.Preset(inputs="scale", outputs="scale", points="box")},
         phases=lambda task, params: (gb.Phase("solve", solve=solve),),
         declines=declines,
         capabilities=frozenset(
             {
-                *(capable.STEADY, capable.UNSTEADY, capable.FIXED_GEOMETRY),
-                *(capable.VARYING_GEOMETRY, capable.THREE_DIMENSIONS),
+                gb.Capability.STEADY,
+                gb.Capability.UNSTEADY,
+                gb.Capability.FIXED_GEOMETRY,
+                gb.Capability.VARYING_GEOMETRY,
+                gb.Capability.THREE_DIMENSIONS,
             }
         ),
         is_floor=True,
         title="POD with ridge regression",
         cites="Bhattacharya, Hosseini, Kovachki and Stuart, Model reduction and neural networks "
-        "for parametric PDEs, "
-        "SMAI Journal of Computational Mathematics 7, 2021",
+        "for parametric PDEs, SMAI Journal of Computational Mathematics 7, 2021",
     )

@@ -1,6 +1,4 @@
-"""Floor `ridge`: kernel ridge regression from pointwise transforms of the inputs to the whole
-solution.
-"""
+"""Floor `ridge`: kernel ridge regression from transformed inputs to the whole solution."""
 
 from __future__ import annotations
 
@@ -16,10 +14,10 @@ import gsnobench as gb
 GSNOBENCH_API = 1
 # relative to the mean eigenvalue of the Gram matrix
 STRENGTHS = tuple(10.0**power for power in range(-8, 4))
-# principal components that the radial kernel compares: fewer means smoother inputs
-RANKS = (16, 64, 256)
+RANKS = (16, 64, 256)  # principal components of the radial kernel: fewer means smoother inputs
 # of the radial kernel, relative to the root mean square distance of two samples
 WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
+BUFFERS = ("lowest", "centre", "scale", "axes", "linear", "anchors", "precision", "radial", "mean")
 
 
 class Params(gb.Params):
@@ -29,12 +27,11 @@ class Params(gb.Params):
 
 
 class Ridge(nn.Module):
-    """y = mean_y + k(z, Z) c, with z the principal components of the standardised features of all
-    inputs at all nodes.
+    """y = mean_y + k(z, Z) c; z are principal components of features of all inputs at all nodes.
 
     Features of a channel are x, 1/x and log x where its training values are positive, else x and
-    x^2; a channel that never varies is left out. The linear kernel is applied as z W, which float32
-    carries better than its dual form.
+    x^2; a channel that never varies is left out. They are standardised. The linear kernel is
+    applied as z W, which is more accurate in float32 than its dual form.
     """
 
     lowest: torch.Tensor  # (channels,) of the positive ones
@@ -52,17 +49,7 @@ class Ridge(nn.Module):
     def __init__(self, task: gb.Task, params: Params) -> None:
         super().__init__()
         self.kernel = params.kernel
-        for name in (
-            "lowest",
-            "centre",
-            "scale",
-            "axes",
-            "linear",
-            "anchors",
-            "precision",
-            "radial",
-            "mean",
-        ):
+        for name in BUFFERS:
             self.register_buffer(name, torch.empty(0))
         for name in ("positive", "other"):
             self.register_buffer(name, torch.empty(0, dtype=torch.int64))
@@ -70,20 +57,19 @@ class Ridge(nn.Module):
     def features(self, batch: gb.Batch) -> torch.Tensor:
         """Transformed inputs, (B, N, F)."""
         x = batch.features
-        # a test value far below the training ones stays finite
-        positive = x[..., self.positive].maximum(self.lowest)
+        positive = x[..., self.positive].maximum(self.lowest)  # finite at any test value
         other = x[..., self.other]
         return torch.cat([positive, 1 / positive, positive.log(), other, other.square()], dim=-1)
 
     def standardised(self, batch: gb.Batch) -> torch.Tensor:
-        """Centred at every node, one unit a feature, (B, N*F)."""
+        """Features centred at every node, with one scale per feature, (B, N*F)."""
         return ((self.features(batch) - self.centre) / self.scale).flatten(1)
 
     def forward(self, batch: gb.Batch) -> torch.Tensor:
         z = self.standardised(batch) @ self.axes  # (B, r)
-        # (B, S or 0)
-        near = radial_kernel(z[:, : self.anchors.shape[1]], self.anchors, self.precision)
-        # the kernel that lost has no rows
+        near = z[:, : self.anchors.shape[1]]
+        near = radial_kernel(near, self.anchors, self.precision)  # (B, S or 0)
+        # the kernel that was not chosen has no rows
         y = z[:, : self.linear.shape[0]] @ self.linear + near @ self.radial
         return self.mean + y.unflatten(1, self.mean.shape)  # (B, t_out, N, C)
 
@@ -97,9 +83,7 @@ def radial_kernel(
 
 
 def solve(module: nn.Module, fit: gb.Fit) -> None:
-    """Features and their principal axes from the training split; kernel, width and strength by the
-    validation score.
-    """
+    """Principal axes of the features from the training split, the kernel by validation."""
     assert isinstance(module, Ridge)
     choose_features(module, fit)
     x, y = _stack(module, fit, "train")
@@ -110,24 +94,23 @@ def solve(module: nn.Module, fit: gb.Fit) -> None:
     error_of = validation_error(fit, y, y_valid)
     rank, precision, inverse = choose_kernel(module.kernel, z, z_valid, error_of)
     dual = inverse @ (y - mean).flatten(1)  # (S, t_out*N*C)
-    found = {"axes": axes, "linear": z.T @ dual, "anchors": z[:0, :0], "radial": dual[:0]}
+    fitted = {"axes": axes, "linear": z.T @ dual, "anchors": z[:0, :0], "radial": dual[:0]}
     if rank > 0:
-        found = {"axes": axes[:, :rank], "linear": dual[:0], "anchors": z[:, :rank], "radial": dual}
-    for name, value in {**found, "mean": mean, "precision": torch.tensor(precision)}.items():
+        axes, anchors = axes[:, :rank], z[:, :rank]
+        fitted = {"axes": axes, "linear": dual[:0], "anchors": anchors, "radial": dual}
+    for name, value in {**fitted, "mean": mean, "precision": torch.tensor(precision)}.items():
         module.register_buffer(name, value.float().contiguous().to(module.positive.device))
 
 
 def choose_features(module: Ridge, fit: gb.Fit) -> None:
-    """Which channels vary and which are positive, then centre and unit of every feature."""
+    """Set which channels vary and which are positive, then centre and scale of every feature."""
     x = torch.cat([batch.features for batch, _ in fit.batches("train")])  # (S, N, in_channels)
     lowest, varies = x.amin((0, 1)), (x.amax(0) > x.amin(0)).any(0)
     module.positive = torch.nonzero(varies & (lowest > 0)).flatten()
     module.other = torch.nonzero(varies & (lowest <= 0)).flatten()
     module.lowest = lowest[module.positive] / 10
-    # (S, N, F)
-    features = (
-        torch.cat([module.features(batch) for batch, _ in fit.batches("train")]).cpu().double()
-    )
+    features = torch.cat([module.features(batch) for batch, _ in fit.batches("train")])
+    features = features.cpu().double()  # (S, N, F)
     centre = features.mean(0)
     module.centre = centre.float().to(x.device)
     module.scale = (features - centre).square().mean((0, 1)).sqrt().float().to(x.device)
@@ -136,7 +119,7 @@ def choose_features(module: Ridge, fit: gb.Fit) -> None:
 def principal_axes(x: torch.Tensor) -> torch.Tensor:
     """Orthonormal directions in which the rows of x (S, D) vary, the strongest first, (D, r)."""
     values, vectors = torch.linalg.eigh(x @ x.T)
-    kept = values > 1e-10 * values[-1]  # what float32 features can still tell apart
+    kept = values > 1e-10 * values[-1]  # below, float32 features are only rounding errors
     return x.T @ (vectors[:, kept] / values[kept].sqrt()).flip(1)
 
 
@@ -159,9 +142,7 @@ def choose_kernel(
 def _kernels(
     kernel: str, z: torch.Tensor, z_valid: torch.Tensor
 ) -> Iterator[tuple[int, float, torch.Tensor, torch.Tensor]]:
-    """(rank, precision, Gram matrix (S, S), kernel of validation to training samples (V, S)) of
-    every kernel to try.
-    """
+    """Every kernel to try: rank, precision, Gram matrix (S, S), kernel to validation (V, S)."""
     if kernel != "rbf":
         yield 0, 0.0, z @ z.T, z_valid @ z.T
     for rank in sorted({min(rank, z.shape[1]) for rank in RANKS}) if kernel != "linear" else ():
@@ -170,29 +151,26 @@ def _kernels(
         distance = 2 * float(near.square().sum(1).mean())
         for width in WIDTHS:
             precision = 1 / (2 * width**2 * distance)
-            yield (
-                rank,
-                precision,
-                radial_kernel(near, near, precision),
-                radial_kernel(near_valid, near, precision),
-            )
+            gram = radial_kernel(near, near, precision)
+            yield rank, precision, gram, radial_kernel(near_valid, near, precision)
 
 
 def validation_error(
     fit: gb.Fit, y: torch.Tensor, y_valid: torch.Tensor
 ) -> Callable[[torch.Tensor], float]:
-    """Headline error of predictions mean + w (y - mean) as a function of w (V, S), by products of
-    size S only.
+    """Headline error of predictions mean + w (y - mean) as a function of w (V, S).
+
+    All targets are reduced to products of size S first, so that one evaluation is cheap.
     """
-    # (N, C)
-    support = np.stack([one.nodes(fit.train.mesh(0)) for one in fit.task.fields], axis=1)
+    mesh = fit.train.mesh(0)
+    support = np.stack([field.nodes(mesh) for field in fit.task.fields], axis=1)  # (N, C)
     tables = []
     for group in fit.task.scored.values():
-        seen = torch.from_numpy(support[:, list(group)])
-        known, wanted = ((values[..., list(group)] * seen).flatten(1) for values in (y, y_valid))
-        norm = wanted.square().sum(1)
-        known, wanted = known - known.mean(0), wanted - known.mean(0)
-        tables.append((norm, wanted.square().sum(1), wanted @ known.T, known @ known.T))
+        scored = torch.from_numpy(support[:, list(group)])
+        known, target = ((values[..., list(group)] * scored).flatten(1) for values in (y, y_valid))
+        norm = target.square().sum(1)
+        known, target = known - known.mean(0), target - known.mean(0)
+        tables.append((norm, target.square().sum(1), target @ known.T, known @ known.T))
 
     def error_of(w: torch.Tensor) -> float:
         squared = [
@@ -215,16 +193,13 @@ def _stack(
 
 
 def declines(task: gb.Task) -> str | None:
-    return (
-        None
-        if task.corresponds
-        else "nodes do not correspond between samples, so inputs have no common layout"
-    )
+    if task.corresponds:
+        return None
+    return "nodes do not correspond between samples, so inputs have no common layout"
 
 
 @gb.hookimpl
 def gsnobench_model() -> gb.Model:
-    capable = gb.Capability
     return gb.Model(
         "ridge",
         Params,
@@ -234,15 +209,17 @@ def gsnobench_model() -> gb.Model:
         declines=declines,
         capabilities=frozenset(
             {
-                *(capable.STEADY, capable.UNSTEADY, capable.FIXED_GEOMETRY),
-                *(capable.VARYING_GEOMETRY, capable.THREE_DIMENSIONS),
+                gb.Capability.STEADY,
+                gb.Capability.UNSTEADY,
+                gb.Capability.FIXED_GEOMETRY,
+                gb.Capability.VARYING_GEOMETRY,
+                gb.Capability.THREE_DIMENSIONS,
             }
         ),
         is_floor=True,
         title="Kernel ridge regression",
         cites="Batlle, Darcy, Hosseini and Owhadi, Kernel methods are competitive for operator "
-        "learning, "
-        "Journal of Computational Physics 496, 2024",
+        "learning, Journal of Computational Physics 496, 2024",
         differs=(
             "the kernel is linear or Gaussian on fixed transforms of the inputs, one width, chosen "
             "on validation",

@@ -1,0 +1,1 @@
+"""Geo-FNO: the operator is in `model`, its truncated Fourier transforms in `fourier`."""

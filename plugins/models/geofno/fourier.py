@@ -1,10 +1,9 @@
-"""Truncated Fourier transforms of Geo-FNO as real products: on a grid one axis after another, at
-scattered points by a basis.
+"""Truncated Fourier transforms of Geo-FNO as real products, on a grid and at scattered points.
 
-Coefficients are a pair of real numbers in front, (2, B, K_1, .., K_d, C), with k = 0..M-1, -M..-1
-along every axis but the last and k = 0..M-1 along that: the other half of a real field's spectrum
-is the conjugate of this one. Where half of it is kept, v = Re(sum over k_d = 0) + 2 Re(sum over k_d
-> 0), which is what an inverse real FFT of the truncated spectrum gives.
+Coefficients have their real and imaginary parts in front, (2, B, K_1, .., K_d, C), with
+k = 0..M-1, -M..-1 along every axis but the last and k = 0..M-1 along the last: the other half of a
+real field's spectrum is the conjugate of this half. So v = Re(sum over k_d = 0) + 2 Re(sum over
+k_d > 0), which is the inverse real FFT of the truncated spectrum.
 """
 
 from __future__ import annotations
@@ -25,14 +24,12 @@ def frequencies(modes: Sequence[int]) -> list[Tensor]:
 
 
 def multiplicity(k: Tensor) -> Tensor:
-    """How many terms of the whole sum a kept one on the last axis stands for: 1 at k = 0, else 2."""
+    """How many terms of the whole sum a kept k of the last axis represents: 1 at 0, else 2."""
     return (1 + (k > 0).long()).to(torch.float32)
 
 
 class GridFourier(nn.Module):
-    """Grid values (B, s_1, .., s_d, C) <-> coefficients; the same as rfftn and irfftn with all
-    other modes left out.
-    """
+    """Grid values (B, s_1, .., s_d, C) <-> coefficients: rfftn and irfftn on the kept modes."""
 
     def __init__(self, sizes: Sequence[int], modes: Sequence[int]) -> None:
         super().__init__()
@@ -47,7 +44,7 @@ class GridFourier(nn.Module):
             angle = 2 * math.pi * ((k[:, None] * torch.arange(size)) % size) / size  # (K, s)
             there = torch.stack([angle.cos(), -angle.sin()])  # (2, K, s)
             back = torch.stack([angle.cos(), angle.sin()]).mT.flatten(0, 1) / size  # (2*s, K)
-            if axis == self.dim - 1:  # only the real part is wanted
+            if axis == self.dim - 1:  # only the real part is needed
                 back = (there * multiplicity(k)[:, None] / size).flatten(0, 1).T  # (s, 2*K)
             self.register_buffer(f"there{axis}", there.flatten(0, 1), persistent=False)  # (2*K, s)
             self.register_buffer(f"back{axis}", back.contiguous(), persistent=False)
@@ -76,32 +73,28 @@ def along(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
 
 
 def turned(y: Tensor, axis: int) -> Tensor:
-    """Pairs times the cosine and sine halves of an axis -> pairs: the complex product from its four
-    real ones.
-    """
+    """The complex product from its four real ones: pairs times cosines and sines -> pairs."""
     real, imag = y.unflatten(axis, (2, -1)).unbind(0)  # (B, .., 2, m, .., C)
     (real_cos, real_sin), (imag_cos, imag_sin) = real.unbind(axis - 1), imag.unbind(axis - 1)
     return torch.stack([real_cos - imag_sin, real_sin + imag_cos])
 
 
 class PointFourier(nn.Module):
-    """The same sums at any points xi, by the basis cos(2 pi k.xi), -sin(2 pi k.xi) as the columns
-    of one matrix.
-    """
+    """The same sums at any points xi; a matrix has the columns cos(2 pi k.xi), -sin(2 pi k.xi)."""
 
     def __init__(self, modes: Sequence[int]) -> None:
         super().__init__()
         axes = frequencies(modes)
-        # (d, K)
-        waves = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).flatten(0, -2).T.float()
+        waves = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1)  # (K_1, .., K_d, d)
+        waves = waves.flatten(0, -2).T.float()  # (d, K)
         self.waves: Tensor
         self.phase: Tensor
         self.share: Tensor
-        # (d, 2*K)
-        self.register_buffer("waves", 2 * math.pi * waves.repeat(1, 2), persistent=False)
-        quarter = torch.tensor([0.0, math.pi / 2]).repeat_interleave(waves.shape[1])
-        # (2*K,): -sin is a cosine a quarter turn on
-        self.register_buffer("phase", quarter, persistent=False)
+        doubled = 2 * math.pi * waves.repeat(1, 2)  # (d, 2*K)
+        self.register_buffer("waves", doubled, persistent=False)
+        # -sin is a cosine a quarter turn ahead
+        phase = torch.tensor([0.0, math.pi / 2]).repeat_interleave(waves.shape[1])  # (2*K,)
+        self.register_buffer("phase", phase, persistent=False)
         self.register_buffer("share", multiplicity(waves[-1]), persistent=False)  # (K,)
 
     def basis(self, xi: Tensor) -> Tensor:
@@ -119,9 +112,7 @@ class PointFourier(nn.Module):
 
 
 class ModeMixing(nn.Module):
-    """A complex matrix of channels for each mode, held as its real part beside its imaginary part:
-    (K, C, 2*C).
-    """
+    """A complex channel matrix per mode, its real part beside its imaginary part: (K, C, 2*C)."""
 
     def __init__(self, modes: int, width: int) -> None:
         super().__init__()
@@ -133,7 +124,5 @@ class ModeMixing(nn.Module):
         y = torch.bmm(c.permute(2, 0, 1, 3).reshape(K, 2 * B, C), self.weight).view(K, 2, B, 2, C)
         # each (K, B, 2, C): times the real and the imaginary part of the matrix
         real, imag = y[:, 0], y[:, 1]
-        # (2, B, K, C)
-        return torch.stack(
-            [real[:, :, 0] - imag[:, :, 1], real[:, :, 1] + imag[:, :, 0]]
-        ).transpose(1, 2)
+        pair = [real[:, :, 0] - imag[:, :, 1], real[:, :, 1] + imag[:, :, 0]]
+        return torch.stack(pair).transpose(1, 2)  # (2, B, K, C)

@@ -1,6 +1,4 @@
-"""What the preset `plus` adds to the Graph Spectral Neural Operator: features of the geometry,
-smoothed inputs, gradients of the modes, a linear propagator in closed form, and a decode in k_t
-temporal functions a graph mode."""
+"""What the preset `plus` adds to the operator: gradients of modes, alignment, a joint decode."""
 
 from __future__ import annotations
 
@@ -16,8 +14,9 @@ from gsnobench.meshes.operators import gradient
 
 
 def gradient_modes(mesh: gb.Mesh, values: gb.Array, vectors: gb.Array) -> list[gb.Array]:
-    """Gradients of the modes over the roots of their eigenvalues, one (N, k) a dimension: again
-    orthonormal as vectors.
+    """Gradients of the modes over the roots of their eigenvalues, one (N, k) per dimension.
+
+    As vectors they are orthonormal again.
     """
     # a constant mode has no gradient, whatever its root
     roots = np.sqrt(np.maximum(values, 1e-6 * values[-1]))
@@ -36,7 +35,7 @@ def carry(stored: gb.Summary, mesh: gb.Mesh) -> gb.Array:
 class JointDecode(nn.Module):
     """Frames as k_t temporal functions of each graph mode: sum_p phi_p sum_q psi_pq(t) a_pq.
 
-    The functions are cosines until `solve` replaces them by those that describe best what the
+    The functions are cosines until `solve` replaces them by those that best describe what the
     propagator leaves over.
     """
 
@@ -56,14 +55,11 @@ class JointDecode(nn.Module):
         return (self.waves.mT[:, None] @ a).flatten(2)  # (G, k, S*t_out*fields)
 
 
-def solve(inputs: gb.ComputedInputs, joint: JointDecode, fit: gb.Fit) -> None:
-    """Ridge regression for every mode of the propagator, then the main temporal functions of its
-    residual.
-    """
-    assert inputs.propagator is not None
-    left = gb.fit_propagator(inputs.propagator, fit)  # (k, S, t_out*C)
+def solve(hints: gb.ComputedInputs, joint: JointDecode, fit: gb.Fit) -> None:
+    """Fit the propagator of every mode by ridge regression, then the functions of its residual."""
+    assert hints.propagator is not None
+    left = gb.fit_propagator(hints.propagator, fit)  # (k, S, t_out*C)
     k_t, t_out = joint.waves.shape[1:]
     courses = left.unflatten(-1, (t_out, -1)).transpose(1, 2).flatten(2)  # (k, t_out, S*C)
-    # (k, t_out, t_out), the last is the main one
-    _, vectors = torch.linalg.eigh(courses @ courses.mT)
+    _, vectors = torch.linalg.eigh(courses @ courses.mT)  # (k, t_out, t_out), the main one last
     joint.waves.copy_(vectors.flip(2)[..., :k_t].mT * t_out**0.5)

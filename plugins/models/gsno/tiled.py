@@ -1,36 +1,41 @@
-"""The pointwise halves of the Graph Spectral Neural Operator in tiles that fit a processor's cache,
-with own gradients.
+"""The fast path of the Graph Spectral Neural Operator: layers and head in tiles of nodes.
 
-What the gradient needs of a tile is kept, which is fastest, or recomputed, which takes about a
-third of the memory.
+`layer` and `head` compute what `Layer.forward` and `Gsno.projected` compute, in tiles that fit a
+processor's cache and with gradients of their own. What the gradient needs of a tile is either kept,
+which is fastest, or computed again, which needs about a third of the memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from gsnobench_plugins.models.gsno.gelu import activate
 
+if TYPE_CHECKING:
+    from gsnobench_plugins.models.gsno.model import Gsno, Layer
+
+CACHE = 1 << 19  # numbers that a processor's cache holds: 2 MB
+KEPT = 1 << 25  # numbers of a latent beyond which fresh memory costs more than computing again
+
 
 @dataclass(frozen=True)
 class Tiling:
-    """How many numbers a tile may hold with all that is made of it, and whether that is kept for
-    the gradient.
-    """
+    """How many numbers a tile and all that is made of it may hold, and whether that is kept."""
 
     size: int
-    keep: bool
+    keep: bool  # for the gradient
 
     def tiles(self, v: Tensor, inner: float) -> Iterator[tuple[int, slice]]:
-        """Mesh and nodes of every tile of a latent (G, N, columns), where `inner` more tensors like
-        the tile are made.
+        """Mesh and nodes of every tile of a latent (G, N, columns).
+
+        `inner` is how many further tensors like the tile are made of it.
         """
         nodes = max(1, int(self.size / (1 + inner)) // v.shape[2])
         for mesh in range(v.shape[0]):
@@ -38,12 +43,57 @@ class Tiling:
                 yield mesh, slice(first, first + nodes)
 
 
-class TiledLayer(torch.autograd.Function):
-    """h = GELU(W v + Phi y), u = h or with an outer map O, d u = v + O h + d; returns u and its
-    coefficients dual^T u.
+def choose(v: Tensor, tile: int) -> Tiling | None:
+    """The tiles of a latent, None for the plain path; `tile` is the knob of that name.
 
-    The coefficients are for the next layer: they are found while a tile is at hand, and so is their
-    part of the gradient.
+    Tiles pay where a latent overflows a processor's cache. Autocast and compilers need the plain
+    path.
+    """
+    kind, size = v.device.type, v.numel()
+    cast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    if tile < 0 or cast or torch.compiler.is_compiling():
+        return None
+    if tile:
+        return Tiling(tile, keep=False)
+    keep = size < KEPT and torch.is_grad_enabled()
+    return Tiling(CACHE, keep) if kind == "cpu" and size > CACHE else None
+
+
+def layer(
+    layer: Layer,
+    v: Tensor,
+    c: Tensor,
+    mesh: Mapping[str, Tensor],
+    dual: Tensor | None,
+    *,
+    tiling: Tiling,
+) -> tuple[Tensor, Tensor | None]:
+    """`Layer.forward` in tiles."""
+    phi, y = mesh["modes"], layer.spectral(c, mesh["level"])  # (G, N, K), (G, K, S*T*C)
+    weight, bias = _affine(layer.local)
+    if bias is not None:  # as the coefficients of one more mode, the constant: saves a pass
+        G, N, _ = phi.shape
+        phi = torch.cat([phi, phi.new_ones(1, 1, 1).expand(G, N, 1)], 2)  # (G, N, K + 1)
+        row = bias.repeat(y.shape[2] // len(bias)).expand(G, 1, -1)  # (G, 1, S*T*C)
+        y = torch.cat([y, row], 1)  # (G, K + 1, S*T*C)
+    return TiledLayer.apply(tiling, phi, dual, v, y, weight, *_affine(layer.out))
+
+
+def head(model: Gsno, v: Tensor, *, tiling: Tiling) -> Tensor:
+    """`Gsno.projected` in tiles."""
+    frames = (model.steps, min(model.steps, model.task.t_out))
+    return TiledHead.apply(tiling, frames, v, *_affine(model.head), *_affine(model.last))
+
+
+def _affine(part: nn.Linear | None) -> tuple[Tensor | None, Tensor | None]:
+    return (None, None) if part is None else (part.weight, part.bias)
+
+
+class TiledLayer(torch.autograd.Function):
+    """h = GELU(W v + Phi y), u = h or, with an outer map (O, d), u = v + O h + d.
+
+    Returns u and its coefficients dual^T u for the next layer: they and their part of the gradient
+    are computed while a tile is in the cache.
     """
 
     @staticmethod
@@ -51,7 +101,7 @@ class TiledLayer(torch.autograd.Function):
         ctx: Any,
         tiling: Tiling,
         phi: Tensor,  # (G, N, K)
-        dual: Tensor | None,  # (G, N, k), or none if no coefficients are wanted
+        dual: Tensor | None,  # (G, N, k); None: no coefficients
         v: Tensor,  # (G, N, columns)
         y: Tensor,  # (G, K, columns)
         local: Tensor | None,  # (C, C)
@@ -59,18 +109,16 @@ class TiledLayer(torch.autograd.Function):
         shift: Tensor | None,  # (C,)
     ) -> tuple[Tensor, Tensor | None]:
         u = torch.empty_like(v)  # (G, N, columns)
-        # (G, k, columns)
-        c = None if dual is None else v.new_zeros(v.shape[0], dual.shape[2], v.shape[2])
+        c = None  # (G, k, columns)
+        if dual is not None:
+            c = v.new_zeros(v.shape[0], dual.shape[2], v.shape[2])
         kept: list[tuple[Tensor, Tensor | None]] = []
         for g, at in tiling.tiles(v, inner=2):
             h = u[g, at] if outer is None else torch.empty_like(v[g, at])  # (n, columns)
             slope = activate(_before(h, v[g, at], phi[g, at], y[g], local))  # (n, columns)
             if outer is not None:
-                torch.add(
-                    v[g, at],
-                    functional.linear(_rows(h, outer), outer, shift).view_as(h),
-                    out=u[g, at],
-                )
+                mapped = functional.linear(_rows(h, outer), outer, shift).view_as(h)
+                torch.add(v[g, at], mapped, out=u[g, at])
             if c is not None and dual is not None:
                 c[g].addmm_(dual[g, at].T, u[g, at])
             if tiling.keep:
@@ -85,7 +133,7 @@ class TiledLayer(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, du: Tensor, dc: Tensor | None) -> tuple[Tensor | None, ...]:
         phi, dual, v, y, local, outer, shift = ctx.saved_tensors
-        d_local, d_outer, d_shift = (_sum(one) for one in (local, outer, shift))
+        d_local, d_outer, d_shift = (_sum(weight) for weight in (local, outer, shift))
         dv, dy = torch.empty_like(v), torch.zeros_like(y)  # (G, N, columns), (G, K, columns)
         for i, (g, at) in enumerate(ctx.tiling.tiles(v, inner=2)):
             # (n, columns)
@@ -114,7 +162,7 @@ class TiledLayer(torch.autograd.Function):
 
 
 def _sum(weight: Tensor | None) -> Any:
-    """What the gradient of a weight is summed in, if there is such a weight."""
+    """Zeros in which the gradient of a weight is summed, if there is such a weight."""
     return None if weight is None else torch.zeros_like(weight)
 
 
@@ -132,23 +180,23 @@ def _before(out: Tensor, v: Tensor, phi: Tensor, y: Tensor, local: Tensor | None
 
 
 class TiledHead(torch.autograd.Function):
-    """W2 GELU(W1 v + b1) + b2 on the first `kept` of T steps: (G, N, S*T*C) -> (G, N, S*kept*D)."""
+    """W2 GELU(W1 v + b1) + b2 on the first `used` of T steps: (G, N, S*T*C) -> (G, N, S*used*D)."""
 
     @staticmethod
     def forward(
         ctx: Any,
         tiling: Tiling,
-        frames: tuple[int, int],
-        v: Tensor,
-        W1: Tensor,
-        b1: Tensor,
-        W2: Tensor,
-        b2: Tensor,
+        frames: tuple[int, int],  # T, used
+        v: Tensor,  # (G, N, S*T*C)
+        W1: Tensor,  # (hidden, C)
+        b1: Tensor,  # (hidden,)
+        W2: Tensor,  # (D, hidden)
+        b2: Tensor,  # (D,)
     ) -> Tensor:
         steps, used = frames
         G, N, columns = v.shape
-        # (G, N, S*used*D)
-        y = v.new_empty((G, N, columns // W1.shape[1] // steps * used * W2.shape[0]))
+        samples = columns // W1.shape[1] // steps  # S
+        y = v.new_empty((G, N, samples * used * W2.shape[0]))  # (G, N, S*used*D)
         kept: list[tuple[Tensor, Tensor]] = []
         for g, at in tiling.tiles(v, inner=2 * W1.shape[0] / W1.shape[1]):
             h = functional.linear(_used(v[g, at], frames, W1), W1, b1)  # (n*S*used, hidden)
@@ -166,10 +214,8 @@ class TiledHead(torch.autograd.Function):
         v, W1, b1, W2 = ctx.saved_tensors
         steps, used = ctx.frames
         dv = torch.empty_like(v)  # (G, N, S*T*C)
-        dW1, db1, dW2, db2 = (
-            W1.new_zeros(W1.T.shape),
-            *(torch.zeros_like(one) for one in (b1, W2, W2[:, 0])),
-        )
+        dW1, db1 = W1.new_zeros(W1.T.shape), torch.zeros_like(b1)
+        dW2, db2 = torch.zeros_like(W2), torch.zeros_like(W2[:, 0])
         for i, (g, at) in enumerate(ctx.tiling.tiles(v, inner=2 * W1.shape[0] / W1.shape[1])):
             x, above = _used(v[g, at], ctx.frames, W1), grad[g, at].reshape(-1, W2.shape[0])
             if ctx.kept:
@@ -189,6 +235,6 @@ class TiledHead(torch.autograd.Function):
 
 
 def _used(v: Tensor, frames: tuple[int, int], W: Tensor) -> Tensor:
-    """The used ones of all steps as rows of channels: (n, S*T*C) -> (n*S*used, C)."""
+    """The used steps as rows of channels: (n, S*T*C) -> (n*S*used, C)."""
     steps, used = frames
     return v.view(-1, steps, W.shape[1])[:, :used].reshape(-1, W.shape[1])

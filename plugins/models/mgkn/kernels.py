@@ -1,6 +1,4 @@
-"""MGKN's kernels, and the two exact forms of their sum with gradients by hand: with a matrix for
-every edge, and without.
-"""
+"""MGKN's kernels, and two exact forms of their sum: with a matrix for every edge, and without."""
 
 from __future__ import annotations
 
@@ -15,13 +13,14 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 Sum = Callable[[Tensor], Tensor]  # v (m, S, w) -> K v (M, S, w)
-CHUNK = 1 << 20  # numbers of an inner sum held at once: it stays in the cache
-ROWS = 512  # of it at least, so that the gradient of wide kernels is gathered in few pieces
+CHUNK = 1 << 20  # numbers of an inner sum that are computed at once: they stay in the cache
+ROWS = 512  # of it at least, so that the gradient of wide kernels is summed in few pieces
 
 
 class GramSum(torch.autograd.Function):
-    """y_i = sum_q (sum_j h_ijq v_j) A_q, a few targets at a time: neither a matrix an edge nor all
-    inner sums are ever held.
+    """y_i = sum_q (sum_j h_ijq v_j) A_q, a few targets at a time.
+
+    Neither a matrix per edge nor all inner sums are ever in memory.
     """
 
     @staticmethod
@@ -37,14 +36,13 @@ class GramSum(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
         h, v, matrices, source = ctx.saved_tensors
-        # (K*w, w)
-        d_h, d_v, flat = torch.empty_like(h), torch.zeros_like(v), matrices.flatten(0, 1)
-        d_flat, (S, w), d_y = torch.zeros_like(flat), v.shape[1:], d_y.to(v.dtype)
+        (S, w), d_y, flat = v.shape[1:], d_y.to(v.dtype), matrices.flatten(0, 1)  # (K*w, w)
+        d_h, d_v, d_flat = torch.empty_like(h), torch.zeros_like(v), torch.zeros_like(flat)
         for rows in _chunks(h, v):
             x, d = _picked(v, source[rows]), d_y[rows].reshape(-1, w)  # (n, D, S, w), (n*S, w)
             d_flat += _inner(h[rows], x).mT @ d
-            # (n, K, S*w)
-            d_s = (d @ flat.mT).view(-1, S, len(matrices), w).transpose(1, 2).flatten(2)
+            d_s = (d @ flat.mT).view(-1, S, len(matrices), w)  # (n, S, K, w)
+            d_s = d_s.transpose(1, 2).flatten(2)  # (n, K, S*w)
             d_h[rows] = x.flatten(2) @ d_s.mT
             d_x = (h[rows] @ d_s).view(-1, S, w)  # (n*D, S, w)
             d_v.index_add_(0, source[rows].flatten(), d_x.to(d_v.dtype))
@@ -52,7 +50,7 @@ class GramSum(torch.autograd.Function):
 
 
 def _picked(v: Tensor, source: Tensor) -> Tensor:
-    """(n, D, S, w)."""
+    """Values at the sources, (n, D, S, w)."""
     return v.index_select(0, source.flatten()).unflatten(0, source.shape)
 
 
@@ -63,15 +61,14 @@ def _inner(h: Tensor, x: Tensor) -> Tensor:
 
 
 def _chunks(h: Tensor, v: Tensor) -> list[slice]:
+    """Targets that are computed together."""
     step = max(1, CHUNK // (h.shape[2] * v.shape[1] * v.shape[2]), ROWS // v.shape[1])
     return [slice(first, first + step) for first in range(0, len(h), step)]
 
 
 @dataclass(eq=False)
 class Shared:
-    """The kernel matrices of one kind of edge, with what every use of them leaves for their
-    gradient.
-    """
+    """The kernel matrices of one kind of edge, and what every use leaves for their gradient."""
 
     source: Tensor  # (E,)
     target: Tensor  # (E,)
@@ -80,22 +77,21 @@ class Shared:
     uses: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # v and dL/dy of each
 
     def chunks(self, v: Tensor) -> list[slice]:
-        """Edges that are worked on together."""
+        """Edges that are computed together."""
         step = max(1, CHUNK // (v.shape[2] * (v.shape[1] + v.shape[2])))
         return [slice(first, first + step) for first in range(0, len(self.source), step)]
 
 
 class Hold(torch.autograd.Function):
-    """rho [h, 1] and A -> a number that stands for the kernels made of them, whose gradient waits
-    for all uses of these.
+    """rho [h, 1] and A -> a token for the kernels made of them; backward waits for all their uses.
 
     The kernels' own gradient is one product over all cycles, a few edges at a time, and is never
-    held as a whole.
+    in memory as a whole.
     """
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, matrices: Tensor, shared: Shared) -> Tensor:
-        """h (E, K), A (K, w, w); fills in the kernels."""
+        """h (E, K), A (K, w, w); sets the kernels."""
         ctx.shared = shared
         ctx.save_for_backward(h, matrices)
         shared.kernel = (h @ matrices.flatten(1)).view(-1, *matrices.shape[1:])  # (E, w, w)
@@ -106,20 +102,13 @@ class Hold(torch.autograd.Function):
     def backward(ctx: Any, d_token: Tensor) -> tuple[Tensor | None, ...]:
         (h, matrices), shared = ctx.saved_tensors, ctx.shared
         # (m, T*S, w), (M, T*S, w)
-        values, slopes = (torch.cat(some, 1) for some in zip(*shared.uses, strict=True))
+        values, slopes = (torch.cat(tensors, 1) for tensors in zip(*shared.uses, strict=True))
         shared.uses.clear()
-        # (K, w*w)
-        d_h, d_flat, flat = (
-            torch.empty_like(h),
-            torch.zeros_like(matrices).flatten(1),
-            matrices.flatten(1),
-        )
+        flat = matrices.flatten(1)  # (K, w*w)
+        d_h, d_flat = torch.empty_like(h), torch.zeros_like(matrices).flatten(1)
         for rows in shared.chunks(values):
-            # (n, T*S, w)
-            x, d = (
-                values.index_select(0, shared.source[rows]),
-                slopes.index_select(0, shared.target[rows]),
-            )
+            x = values.index_select(0, shared.source[rows])  # (n, T*S, w)
+            d = slopes.index_select(0, shared.target[rows])  # (n, T*S, w)
             d_kernel = (x.mT @ d).flatten(1)  # (n, w*w)
             d_h[rows] = d_kernel @ flat.mT
             d_flat += h[rows].mT @ d_kernel
@@ -153,23 +142,21 @@ class SharedSum(torch.autograd.Function):
 
 
 class Kernel(nn.Module):
-    """k(e) = sum_q h_q(e) A_q + A_0, with h from `layers` layers; without any k is a matrix alone."""
+    """k(e) = sum_q h_q(e) A_q + A_0, h a network of `layers` layers; k = A_0 without layers."""
 
     def __init__(
-        self, inputs: int, hidden: int, layers: int, width: int, is_small: bool, leak: float
+        self, *, inputs: int, hidden: int, layers: int, width: int, is_small: bool, leak: float
     ) -> None:
         super().__init__()
         sizes = [inputs, *[hidden] * layers]
-        maps = [nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False)]
-        # leak 0: ReLU
-        self.net = nn.Sequential(
-            *(part for one in maps for part in (one, nn.LeakyReLU(leak, inplace=True)))
-        )
+        net: list[nn.Module] = []
+        for a, b in zip(sizes, sizes[1:], strict=False):
+            net += [nn.Linear(a, b), nn.LeakyReLU(leak, inplace=True)]  # leak 0: ReLU
+        self.net = nn.Sequential(*net)
         # A_1.., A_0
         self.matrices = nn.Parameter(torch.empty(1 + (hidden if layers else 0), width, width))
-        bound = (hidden if layers else width) ** -0.5 * (
-            width**-0.5 if is_small and layers else 1.0
-        )
+        smaller = width**-0.5 if is_small and layers else 1.0
+        bound = (hidden if layers else width) ** -0.5 * smaller
         nn.init.uniform_(self.matrices, -bound, bound)
 
     def weighted(self, ends: Tensor, share: Tensor) -> Tensor:
@@ -181,23 +168,22 @@ class Kernel(nn.Module):
     def shared(
         self, ends: Tensor, share: Tensor, source: Tensor, target: Tensor, targets: int
     ) -> Sum:
-        """The sum with a matrix for every edge, made once: ends (E, features), the rest (E,)."""
+        """The sum with one matrix per edge, computed once: ends (E, features), the rest (E,)."""
         shared = Shared(source, target, targets)
-        token = Hold.apply(
-            self.weighted(ends, share).to(self.matrices.dtype), self.matrices, shared
-        )
+        weighted = self.weighted(ends, share).to(self.matrices.dtype)  # (E, K + 1)
+        token = Hold.apply(weighted, self.matrices, shared)
         return lambda v: SharedSum.apply(token, v, shared)
 
     def gram(self, ends: Callable[[], Tensor], share: Tensor, source: Tensor, again: bool) -> Sum:
-        """The sum without: ends (M, D, features), the rest (M, D); its weights are kept, or
-        computed again at every use.
+        """The sum without such matrices: ends (M, D, features), the rest (M, D).
+
+        Its weights are kept or, with `again`, computed at every use.
         """
         if again and torch.is_grad_enabled():
 
             def use(v: Tensor) -> Tensor:
-                return GramSum.apply(
-                    self.weighted(ends(), share).to(v.dtype), v, self.matrices, source
-                )
+                h = self.weighted(ends(), share).to(v.dtype)  # (M, D, K + 1)
+                return GramSum.apply(h, v, self.matrices, source)
 
             return lambda v: checkpoint(use, v, use_reentrant=False)
         h = self.weighted(ends(), share)  # (M, D, K + 1)

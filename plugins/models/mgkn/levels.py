@@ -1,10 +1,9 @@
-"""The hierarchy under MGKN: nested node sets, and which nodes hear which inside a level and between
-two.
+"""The hierarchy of MGKN: nested node sets, and the links inside a level and between two.
 
 Coarse nodes are farthest points in the distance along mesh edges, counted in local edge lengths, so
-that a graded mesh is thinned evenly and both banks of a notch are covered. With cells no edge
-leaves the domain: a segment that meets the boundary is not taken. A cloud has no inside to test, so
-its nodes hear their nearest ones; Delaunay cells would go through the bodies in it.
+that a graded mesh is thinned evenly and both sides of a notch are covered. With cells no link
+leaves the domain: a segment that meets the boundary is no link. A cloud has no inside to test, so
+its nodes are linked to their nearest ones; Delaunay cells would go through the bodies in it.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ import gsnobench as gb
 from gsnobench.meshes import graphs, operators, topology
 from gsnobench.meshes.simplices import nearest
 
-CLOUD = 12  # nearest nodes that a node of a cloud hears
-TRIED = 4  # times as many coarse nodes as wanted are looked at for visible ones
+CLOUD = 12  # nearest nodes that a node of a cloud is linked to
+TRIED = 4  # times as many coarse nodes as needed are tested for visibility
 REACH = 1.3  # mean edge lengths: the radius of a ball with as many nodes as a triangulated ring
-GRAZING = 1e-9  # relative size below which a length or a determinant is nothing
+GRAZING = 1e-9  # relative size below which a length or a determinant counts as zero
 PAIRS = 1 << 21  # segments times facets tested at once: bounds the memory
 
 
@@ -35,17 +34,16 @@ class Domain:
     def __init__(self, mesh: gb.Mesh) -> None:
         self.mesh, self.points, self.size = mesh, mesh.points, mesh.size
         self.is_cloud = mesh.cells is None
-        links = (
-            graphs.knn_edges(mesh.points, min(CLOUD, mesh.size - 1))
-            if self.is_cloud
-            else topology.edges(mesh)
-        )
+        if self.is_cloud:
+            links = graphs.knn_edges(mesh.points, min(CLOUD, mesh.size - 1))
+        else:
+            links = topology.edges(mesh)
         self.links = links  # (E, 2)
-        # (E,)
-        self.lengths = np.linalg.norm(self.points[links[:, 0]] - self.points[links[:, 1]], axis=1)
+        vectors = self.points[links[:, 0]] - self.points[links[:, 1]]
+        self.lengths = np.linalg.norm(vectors, axis=1)  # (E,)
         degree = np.bincount(links.ravel(), minlength=self.size)
         total = np.bincount(links.ravel(), np.repeat(self.lengths, 2), self.size)
-        # (N,) mean length of its links
+        # (N,) mean length of a node's links
         self.spacing = np.where(degree > 0, total / np.maximum(degree, 1), self.lengths.mean())
 
     @cached_property
@@ -53,20 +51,16 @@ class Domain:
         """Links weighted by their length in local spacings, (N, N)."""
         i, j = self.links.T
         weights = self.lengths / np.sqrt(self.spacing[i] * self.spacing[j])
-        rows, columns = np.concatenate([i, j]), np.concatenate([j, i])
-        return coo_array(
-            (np.tile(weights, 2), (rows, columns)), shape=(self.size, self.size)
-        ).tocsr()
+        ends = (np.concatenate([i, j]), np.concatenate([j, i]))
+        return coo_array((np.tile(weights, 2), ends), shape=(self.size, self.size)).tocsr()
 
     @cached_property
     def wall(self) -> gb.Array:
-        """Facets of the boundary, (F, d); none where nothing is inside."""
+        """Facets of the boundary, (F, d); none if the cells have no inside."""
         is_solid = self.mesh.cells is not None and self.mesh.cells.shape[1] == self.mesh.dim + 1
-        return (
-            topology.boundary_facets(self.mesh)
-            if is_solid
-            else np.zeros((0, self.mesh.dim), dtype=np.int64)
-        )
+        if is_solid:
+            return topology.boundary_facets(self.mesh)
+        return np.zeros((0, self.mesh.dim), dtype=np.int64)
 
     @cached_property
     def volume(self) -> gb.Array:
@@ -74,8 +68,9 @@ class Domain:
         return self.spacing**self.mesh.dim if self.is_cloud else operators.lumped_mass(self.mesh)
 
     def distances(self, node: int, limit: float) -> gb.Array:
-        """From a node to all others, (N,): along the links, inf beyond the limit; in a cloud
-        straight.
+        """From a node to all others, (N,): along the links, inf beyond `limit`.
+
+        In a cloud straight, and without a limit.
         """
         if self.is_cloud:
             apart = np.sqrt(((self.points - self.points[node]) ** 2).sum(axis=1))
@@ -83,37 +78,33 @@ class Domain:
         return np.asarray(dijkstra(self.paths, indices=node, limit=limit))
 
     def owners(self, chosen: gb.Array) -> gb.Array:
-        """Position among `chosen` of the node nearest to each node, (N,); -1 where none can be
-        reached.
-        """
+        """Index among `chosen` of the node nearest to each node, (N,); -1 if none is reachable."""
         if self.is_cloud:
             return np.asarray(KDTree(self.points[chosen]).query(self.points)[1])
-        _, _, sources = dijkstra(
-            self.paths, indices=chosen, min_only=True, return_predecessors=True
-        )
-        position = np.full(self.size + 1, -1)
-        position[chosen] = np.arange(len(chosen))
-        return position[np.where(sources >= 0, sources, self.size)]
+        options = {"min_only": True, "return_predecessors": True}
+        _, _, sources = dijkstra(self.paths, indices=chosen, **options)
+        index = np.full(self.size + 1, -1)
+        index[chosen] = np.arange(len(chosen))
+        return index[np.where(sources >= 0, sources, self.size)]
 
     def sees(self, a: gb.Array, b: gb.Array) -> gb.Array:
-        """Whether the segment from node a to node b stays in the domain, (P,); always in a cloud."""
+        """Whether each segment from node a to node b stays inside, (P,); always in a cloud."""
         clear = np.ones(len(a), dtype=bool)
         if not len(self.wall):
             return clear
         corners = self.points[self.wall]  # (F, d, d)
         span = np.linalg.norm(self.points[a] - self.points[b], axis=1)
         longest = np.linalg.norm(corners - corners[:, :1], axis=2).max()
-        to_wall, _ = KDTree(self.points[np.unique(self.wall)]).query(
-            (self.points[a] + self.points[b]) / 2
-        )
-        near = np.flatnonzero(to_wall <= span / 2 + longest)  # no other can meet a facet
+        middle = (self.points[a] + self.points[b]) / 2
+        to_wall, _ = KDTree(self.points[np.unique(self.wall)]).query(middle)
+        near = np.flatnonzero(to_wall <= span / 2 + longest)  # others cannot meet a facet
         step = max(1, PAIRS // len(corners))
         for first in range(0, len(near), step):
             some = near[first : first + step]
             clear[some] = ~crosses(self.points[a[some]], self.points[b[some]], corners)
         is_wall = np.zeros(self.size, dtype=bool)
         is_wall[self.wall] = True
-        # may lie in a hole and cross nothing
+        # chords may lie in a hole and cross nothing
         chords = np.flatnonzero(clear & is_wall[a] & is_wall[b] & (a != b))
         if chords.size:
             cells = self.points[topology.triangulation(self.mesh)]
@@ -130,31 +121,29 @@ def crosses(a: gb.Array, b: gb.Array, corners: gb.Array) -> gb.Array:
         at = corners[:, :, axis]
         overlap &= (low[:, None, axis] <= at.max(axis=1)) & (high[:, None, axis] >= at.min(axis=1))
     segment, facet = np.nonzero(overlap)
-    found = np.zeros(len(a), dtype=bool)
+    is_crossing = np.zeros(len(a), dtype=bool)
     if not segment.size:
-        return found
+        return is_crossing
     along, base = b[segment] - a[segment], corners[facet, 0]
     sides = corners[facet, 1:] - base[:, None]  # (Q, d-1, d)
     # a + t along = base + s sides
     matrix = np.concatenate([along[:, None], -sides], axis=1).transpose(0, 2, 1)
     scale = np.prod(np.linalg.norm(matrix, axis=1), axis=1)
     proper = np.abs(np.linalg.det(matrix)) > GRAZING * scale  # else parallel
-    # (Q, d)
-    t_and_s = np.linalg.solve(matrix[proper], (base - a[segment])[proper][..., None])[..., 0]
+    right = (base - a[segment])[proper][..., None]
+    t_and_s = np.linalg.solve(matrix[proper], right)[..., 0]  # (Q, d)
     t, s = t_and_s[:, 0], t_and_s[:, 1:]
     slack = 1e-7
     meets = (t > slack) & (t < 1 - slack) & (s >= -slack).all(axis=1) & (s.sum(axis=1) <= 1 + slack)
-    found[segment[proper][meets]] = True
-    return found
+    is_crossing[segment[proper][meets]] = True
+    return is_crossing
 
 
 # ------------------------------------------------------------------------------------------- levels
 
 
 def farthest(domain: Domain, count: int) -> gb.Array:
-    """Farthest points, the first nearest to the middle, (count,): every start of the list covers
-    the domain.
-    """
+    """Farthest points from the middle outwards, (count,): any first part covers the domain."""
     order = [int(np.argmin(((domain.points - domain.points.mean(axis=0)) ** 2).sum(axis=1)))]
     distance = domain.distances(order[0], np.inf)
     while len(order) < min(count, domain.size):
@@ -164,16 +153,16 @@ def farthest(domain: Domain, count: int) -> gb.Array:
     return np.array(order)
 
 
-def placed(domain: Domain, places: gb.Array) -> gb.Array:
-    """The node nearest to each place, each node once, in the order of the places."""
-    _, closest = KDTree(domain.points).query(places)
+def nearest_nodes(domain: Domain, points: gb.Array) -> gb.Array:
+    """The node nearest to each point, each node once, in the order of the points."""
+    _, closest = KDTree(domain.points).query(points)
     _, first = np.unique(closest, return_index=True)
     return np.asarray(closest[np.sort(first)])
 
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Directed edges of one kind, sorted by target; positions inside the two node sets."""
+    """Directed edges of one kind, sorted by target; indices into the two node sets."""
 
     source: gb.Array  # (E,)
     target: gb.Array  # (E,)
@@ -189,7 +178,7 @@ class Hierarchy:
 
     @property
     def up(self) -> tuple[Links, ...]:
-        """The edges of `down` the other way."""
+        """The links of `down` in the other direction."""
         return tuple(_sorted(links.target, links.source) for links in self.down)
 
 
@@ -198,9 +187,9 @@ class Rule:
     """How a hierarchy is linked; radii are lengths, 0 for none."""
 
     parents: int  # coarse nodes next to every finer one
-    neighbours: int = 0  # about so many nodes in a ball; 0: mesh edges, touching cells
-    radii: tuple[float, ...] = ()  # of the balls, a level
-    most: int = 0  # nodes that a ball may hold, where a mesh is graded
+    neighbours: int = 0  # approximate number of nodes in a ball; 0: mesh edges, touching cells
+    radii: tuple[float, ...] = ()  # of the balls, per level
+    most: int = 0  # nodes that a ball may hold, if a mesh is graded
 
 
 def hierarchy(
@@ -210,11 +199,10 @@ def hierarchy(
     rule: Rule,
     ring: gb.Array | None = None,
 ) -> Hierarchy:
-    """Levels that begin with `counts` of the chosen nodes; a node that sees none of them becomes
-    coarse itself.
+    """Levels that begin with `counts` of the chosen nodes.
 
-    `ring` (N,) is the radius of the neighbourhood of each finest node where training knew a coarser
-    mesh, else None.
+    A node that sees none of them becomes coarse itself. `ring` (N,) is the radius of the
+    neighbourhood of each finest node if the training mesh was another one, else None.
     """
     levels, down = [np.arange(domain.size)], []
     for count in counts:
@@ -234,52 +222,49 @@ def hierarchy(
 
 
 def parents(domain: Domain, fine: gb.Array, coarse: gb.Array, count: int) -> tuple[Links, gb.Array]:
-    """Links from fine nodes to the nearest coarse ones that they see, and the fine nodes that see
-    none.
-    """
+    """Links from fine nodes to their nearest visible coarse nodes, and fine nodes that see none."""
     tried = min(TRIED * count, len(coarse))
-    # (n, tried)
-    _, found = KDTree(domain.points[coarse]).query(domain.points[fine], np.arange(1, tried + 1))
-    seen = domain.sees(np.repeat(fine, tried), coarse[found.ravel()]).reshape(found.shape)
-    taken = seen & (np.cumsum(seen, axis=1) <= count)
-    rows, columns = np.nonzero(taken)
-    return _sorted(rows, found[rows, columns]), fine[~seen.any(axis=1)]
+    tree = KDTree(domain.points[coarse])
+    _, closest = tree.query(domain.points[fine], np.arange(1, tried + 1))  # (n, tried)
+    seen = domain.sees(np.repeat(fine, tried), coarse[closest.ravel()]).reshape(closest.shape)
+    is_parent = seen & (np.cumsum(seen, axis=1) <= count)
+    rows, columns = np.nonzero(is_parent)
+    return _sorted(rows, closest[rows, columns]), fine[~seen.any(axis=1)]
 
 
 def _inside(
     domain: Domain, nodes: gb.Array, level: int, rule: Rule, ring: gb.Array | None
 ) -> Links:
-    """Links among the nodes of a level, every node to itself too."""
+    """Links among the nodes of a level, including one from every node to itself."""
     size, itself = len(nodes), np.arange(len(nodes))
     if domain.is_cloud:
-        found = _around(domain, nodes, np.full(size, np.inf), (rule.neighbours or CLOUD) + 1)
+        pairs = _around(domain, nodes, np.full(size, np.inf), (rule.neighbours or CLOUD) + 1)
     elif rule.neighbours:
-        found = _around(domain, nodes, np.full(size, rule.radii[level]), rule.most)
+        pairs = _around(domain, nodes, np.full(size, rule.radii[level]), rule.most)
     else:
         owner = domain.owners(nodes) if level else itself
         ends = owner[domain.links]
         ends = ends[(ends[:, 0] != ends[:, 1]) & (ends.min(axis=1) >= 0)]
         ends = np.unique(np.sort(ends, axis=1), axis=0)
         ends = ends[domain.sees(nodes[ends[:, 0]], nodes[ends[:, 1]])] if level else ends
-        found = np.concatenate([ends, ends[:, ::-1]])
+        pairs = np.concatenate([ends, ends[:, ::-1]])
         if ring is not None:
-            found = np.concatenate([found, _around(domain, nodes, ring, size)])
-    found = np.unique(np.concatenate([found, np.stack([itself, itself], axis=1)]), axis=0)
-    return _sorted(found[:, 1], found[:, 0])
+            pairs = np.concatenate([pairs, _around(domain, nodes, ring, size)])
+    pairs = np.unique(np.concatenate([pairs, np.stack([itself, itself], axis=1)]), axis=0)
+    return _sorted(pairs[:, 1], pairs[:, 0])
 
 
 def _around(domain: Domain, nodes: gb.Array, radius: gb.Array, most: int) -> gb.Array:
-    """Pairs (target, source) of the level's nodes that lie in the target's ball and are seen, the
-    nearest `most`.
-    """
+    """Pairs (target, source) of a level: the `most` nearest visible nodes in the target's ball."""
     points = domain.points[nodes]
     tree = KDTree(points)
     if np.isinf(radius).all():
-        _, found = tree.query(points, np.arange(1, min(most, len(nodes)) + 1))
-        return np.stack([np.repeat(np.arange(len(nodes)), found.shape[1]), found.ravel()], axis=1)
+        _, closest = tree.query(points, np.arange(1, min(most, len(nodes)) + 1))
+        target = np.repeat(np.arange(len(nodes)), closest.shape[1])
+        return np.stack([target, closest.ravel()], axis=1)
     balls = tree.query_ball_point(points, radius)
-    target = np.repeat(np.arange(len(nodes)), [len(one) for one in balls])
-    source = np.concatenate([np.asarray(one, dtype=np.int64) for one in balls])
+    target = np.repeat(np.arange(len(nodes)), [len(ball) for ball in balls])
+    source = np.concatenate([np.asarray(ball, dtype=np.int64) for ball in balls])
     apart = ((points[target] - points[source]) ** 2).sum(axis=1)
     order = np.lexsort((source, apart, target))
     target, source = target[order], source[order]
@@ -291,7 +276,7 @@ def _around(domain: Domain, nodes: gb.Array, radius: gb.Array, most: int) -> gb.
 
 
 def ball_radius(volume: float, nodes: int, neighbours: int, dim: int) -> float:
-    """Radius of a ball that holds so many of evenly spread nodes."""
+    """Radius of a ball that holds `neighbours` of evenly spread nodes."""
     unit = pi ** (dim / 2) / gamma(dim / 2 + 1)
     return float((neighbours * volume / (unit * nodes)) ** (1 / dim))
 
@@ -302,28 +287,20 @@ def _sorted(source: gb.Array, target: gb.Array) -> Links:
 
 
 def shares(links: Links, lengths: gb.Array, mass: gb.Array, gamma: float) -> gb.Array:
-    """Weights exp(-gamma (d / farthest)^2) times the mass of the source, that sum to one at every
-    target, (E,).
-    """
+    """Weights exp(-gamma (d / farthest)^2) times the source's mass, with sum 1 per target, (E,)."""
     reach = np.zeros(links.target.max() + 1)
     np.maximum.at(reach, links.target, lengths)
-    weight = (
-        np.exp(-gamma * (lengths / np.where(reach > 0, reach, 1)[links.target]) ** 2)
-        * mass[links.source]
-    )
+    relative = lengths / np.where(reach > 0, reach, 1)[links.target]
+    weight = np.exp(-gamma * relative**2) * mass[links.source]
     return weight / np.bincount(links.target, weight)[links.target]
 
 
 def lists(links: Links, share: gb.Array, targets: int) -> tuple[gb.Array, gb.Array]:
-    """Sources and weights of each target, (targets, longest list) both; a list that is shorter ends
-    in weights of zero.
-    """
+    """Sources and weights of each target, both (targets, longest list); padded by weight 0."""
     degree = np.bincount(links.target, minlength=targets)
     column = np.arange(len(links.target)) - np.repeat(np.cumsum(degree) - degree, degree)
-    source, weight = (
-        np.zeros((targets, degree.max()), dtype=np.int64),
-        np.zeros((targets, degree.max())),
-    )
+    shape = (targets, degree.max())
+    source, weight = np.zeros(shape, dtype=np.int64), np.zeros(shape)
     source[links.target, column], weight[links.target, column] = links.source, share
     return source, weight
 
@@ -332,35 +309,30 @@ def lists(links: Links, share: gb.Array, targets: int) -> tuple[gb.Array, gb.Arr
 
 
 def smoothing(domain: Domain) -> csr_array:
-    """The mean over a node's links and itself, taken twice, (N, N)."""
+    """The mean over a node and its neighbours, applied twice, (N, N)."""
     i, j = domain.links.T
     nodes = np.arange(domain.size)
     rows, columns = np.concatenate([i, j, nodes]), np.concatenate([j, i, nodes])
-    ring = coo_array(
-        (np.ones(len(rows)), (rows, columns)), shape=(domain.size, domain.size)
-    ).tocsr()
+    shape = (domain.size, domain.size)
+    ring = coo_array((np.ones(len(rows)), (rows, columns)), shape=shape).tocsr()
     mean = csr_array(ring.multiply(1 / np.asarray(ring.sum(axis=1)).reshape(-1, 1)))
     return csr_array(mean @ mean)
 
 
 def slopes(domain: Domain) -> tuple[csr_array, ...]:
-    """Gradient at each node by least squares over its links, one (N, N) matrix a dimension."""
-    i, j = (np.concatenate([domain.links[:, a], domain.links[:, b]]) for a, b in ((0, 1), (1, 0)))
+    """Gradient at each node by least squares over its links, one (N, N) matrix per dimension."""
+    first, second = domain.links.T
+    i, j = np.concatenate([first, second]), np.concatenate([second, first])
     offset = domain.points[j] - domain.points[i]  # (2E, d)
     weight = 1 / np.maximum((offset**2).sum(axis=1), 1e-300)
     moments = np.zeros((domain.size, domain.mesh.dim, domain.mesh.dim))
     np.add.at(moments, i, weight[:, None, None] * offset[:, :, None] * offset[:, None, :])
-    # (2E, d)
-    factors = np.einsum(
-        "eab,eb->ea", np.linalg.pinv(moments, hermitian=True)[i], weight[:, None] * offset
-    )
-    matrices = []
+    inverse = np.linalg.pinv(moments, hermitian=True)
+    factors = np.einsum("eab,eb->ea", inverse[i], weight[:, None] * offset)  # (2E, d)
+    matrices, nodes = [], np.arange(domain.size)
+    ends = (np.concatenate([i, nodes]), np.concatenate([j, nodes]))
     for factor in factors.T:
         diagonal = -np.bincount(i, factor, domain.size)
-        nodes = np.arange(domain.size)
-        entries = (
-            np.concatenate([factor, diagonal]),
-            (np.concatenate([i, nodes]), np.concatenate([j, nodes])),
-        )
+        entries = (np.concatenate([factor, diagonal]), ends)
         matrices.append(coo_array(entries, shape=(domain.size, domain.size)).tocsr())
     return tuple(matrices)

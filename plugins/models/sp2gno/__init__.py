@@ -1,0 +1,1 @@
+"""Sp2GNO: the operator is in `model`, its graph and messages in `graph`."""

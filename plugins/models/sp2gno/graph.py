@@ -1,6 +1,4 @@
-"""The graph of Sp2GNO: nearest neighbours and their path lengths to anchors, and gated messages
-along its edges.
-"""
+"""The graph of Sp2GNO: nearest neighbours, path lengths to anchors, messages along its edges."""
 
 from __future__ import annotations
 
@@ -23,19 +21,17 @@ SHORTEST = 1e-12  # of a node's sum of messages, for the division by its length
 
 
 def in_box(points: np.ndarray) -> np.ndarray:
-    """Places as shares of the bounding box, (N, d) in [0, 1]."""
+    """Positions relative to the bounding box, (N, d) in [0, 1]."""
     low, size = points.min(axis=0), np.ptp(points, axis=0)
     return (points - low) / np.where(size > 0, size, 1.0)
 
 
-def farthest(places: np.ndarray, count: int) -> np.ndarray:
-    """Nodes far from one another: the one nearest the lower corner, then always the farthest from
-    those chosen.
-    """
-    chosen = [int(np.argmin(places.sum(axis=1)))]
-    distance = np.full(len(places), np.inf)
+def farthest(points: np.ndarray, count: int) -> np.ndarray:
+    """Farthest points: the node nearest to the lower corner, then the farthest from the chosen."""
+    chosen = [int(np.argmin(points.sum(axis=1)))]
+    distance = np.full(len(points), np.inf)
     while len(chosen) < count:
-        distance = np.minimum(distance, np.linalg.norm(places - places[chosen[-1]], axis=1))
+        distance = np.minimum(distance, np.linalg.norm(points - points[chosen[-1]], axis=1))
         chosen.append(int(np.argmax(distance)))
     return np.array(chosen)
 
@@ -45,15 +41,12 @@ def edge_lengths(points: np.ndarray, k: int) -> csr_array:
     i, j = knn_edges(points, k).T
     length = np.linalg.norm(points[i] - points[j], axis=1)
     ends = np.concatenate([i, j]), np.concatenate([j, i])
-    return csr_array(
-        coo_array((np.concatenate([length, length]), ends), shape=(len(points), len(points)))
-    )
+    shape = (len(points), len(points))
+    return csr_array(coo_array((np.concatenate([length, length]), ends), shape=shape))
 
 
 def lipschitz(lengths: csr_array, anchors: np.ndarray) -> np.ndarray:
-    """1 / (1 + path length to an anchor), 0 where there is no path; every column with mean 0 and
-    deviation 1, (N, a).
-    """
+    """1 / (1 + path length to an anchor), 0 without a path, standardised per anchor, (N, a)."""
     distance = dijkstra(lengths, directed=False, indices=anchors).T  # (N, a)
     near = np.where(np.isfinite(distance), 1 / (1 + distance), 0.0)
     spread = near.std(axis=0)
@@ -64,32 +57,29 @@ def lipschitz(lengths: csr_array, anchors: np.ndarray) -> np.ndarray:
 
 
 class Graph(NamedTuple):
-    """Edges in the order of their receivers, over the R nodes of all meshes; each runs in both
-    directions.
-    """
+    """Edges over the R nodes of all meshes, in both directions, in the order of their receivers."""
 
-    starts: Tensor  # (R + 1,) where a receiver's edges begin
+    starts: Tensor  # (R + 1,) index of a receiver's first edge
     senders: Tensor  # (E,)
-    reverse: Tensor  # (E,) place of the edge in the other direction
-    described: Tensor  # (1 + 2 a, E) what a gate sees: length, receiver's and sender's embedding
+    reverse: Tensor  # (E,) index of the edge in the other direction
+    described: Tensor  # (1 + 2 a, E) inputs of a gate: length, receiver's and sender's embedding
 
 
 def make_graph(lengths: Tensor, embedding: Tensor) -> Graph:
     """From the CSR matrix of edge lengths, (R, R), and the embedding, (G, N, a)."""
     starts, senders, length = lengths.crow_indices(), lengths.col_indices(), lengths.values()
     receivers = torch.repeat_interleave(starts.diff(), output_size=len(senders))  # (E,)
-    places = embedding.flatten(0, 1).mT.contiguous()  # (a, R)
-    described = torch.cat(
-        [length[None], places.index_select(1, receivers), places.index_select(1, senders)]
-    )
+    nodes = embedding.flatten(0, 1).mT.contiguous()  # (a, R)
+    ends = [nodes.index_select(1, receivers), nodes.index_select(1, senders)]
+    described = torch.cat([length[None], *ends])  # (1 + 2 a, E)
     return Graph(starts, senders, senders.argsort(stable=True), described)
 
 
 class Messages(torch.autograd.Function):
     """G = A y, every node's sum divided by its length; A holds the gates.
 
-    By hand, because torch would transpose a sparse matrix for the gradient at every step: edges run
-    in both directions, so A^T is the same list of edges with the gates in another order.
+    With gradients by hand: torch would transpose a sparse matrix at every step, but edges run in
+    both directions, so A^T is the same list of edges with the gates in another order.
     """
 
     @staticmethod
@@ -110,21 +100,18 @@ class Messages(torch.autograd.Function):
         d_sums = torch.addcmul(above, unit, along, value=-1).div_(length).flatten(1)  # (R, S*d)
         dy = gather(d_sums, gates[graph.reverse], graph).view_as(y)
         with torch.autocast(y.device.type, enabled=False):
+            empty, size = torch.zeros_like(gates), (len(y), len(y))
             edges = torch.sparse_csr_tensor(
-                graph.starts,
-                graph.senders,
-                torch.zeros_like(gates),
-                size=(len(y), len(y)),
-                check_invariants=False,
+                graph.starts, graph.senders, empty, size=size, check_invariants=False
             )
-            # d_sums_i . y_j
-            d_gates = torch.sparse.sampled_addmm(edges, d_sums, y.flatten(1).mT, beta=0.0).values()
-        return dy, d_gates, None
+            products = torch.sparse.sampled_addmm(edges, d_sums, y.flatten(1).mT, beta=0.0)
+        return dy, products.values(), None  # d_gates_ij = d_sums_i . y_j
 
 
 def gather(y: Tensor, values: Tensor, graph: Graph) -> Tensor:
-    """sum_j v_ij y_j over the senders j of every node i: (R, C) -> (R, C), twice as fast as a
-    product with a CSR matrix.
+    """sum_j v_ij y_j over the senders j of every node i, (R, C) -> (R, C).
+
+    Twice as fast as a product with a CSR matrix.
     """
     return functional.embedding_bag(
         graph.senders,
@@ -138,9 +125,9 @@ def gather(y: Tensor, values: Tensor, graph: Graph) -> Tensor:
 
 def messages(y: Tensor, gates: Tensor, graph: Graph) -> Tensor:
     """Gated sums over neighbours, of length 1 or, without neighbours, 0: (R, S, d) -> (R, S, d)."""
-    # sparse products have no meta kernel; shape and placement are what a meta run checks
+    # sparse products have no meta kernel; a meta run checks shapes and devices only
     if y.is_meta:
         return y + gates.sum()
-    kind = graph.described.dtype  # not that of autocast: sparse products know single precision only
-    result: Tensor = Messages.apply(y.to(kind).contiguous(), gates.to(kind).contiguous(), graph)
+    dtype = graph.described.dtype  # not autocast's: sparse products need single precision
+    result: Tensor = Messages.apply(y.to(dtype).contiguous(), gates.to(dtype).contiguous(), graph)
     return result

@@ -1,6 +1,4 @@
-"""AMG: its counts, its samples and graphs, both attentions against the formulas, its symmetries,
-and that it learns.
-"""
+"""AMG: counts, samples and graphs, both attentions by their formulas, symmetries, learning."""
 
 from __future__ import annotations
 
@@ -60,10 +58,8 @@ def cloud(size: int, dim: int = 2, seed: int = 0) -> gb.Mesh:
 def samples(task: gb.Task, meshes: tuple[gb.Mesh, ...], count: int = 3) -> gb.Samples:
     draw, nodes = np.random.default_rng(1), max(mesh.size for mesh in meshes)
     frames = draw.normal(size=(count, task.t_in + task.t_out, nodes, len(task.fields)))
-    static, scalars = (
-        draw.normal(size=(count, nodes, len(task.static))),
-        draw.normal(size=(count, len(task.scalars))),
-    )
+    static = draw.normal(size=(count, nodes, len(task.static)))
+    scalars = draw.normal(size=(count, len(task.scalars)))
     return gb.Samples(task, meshes, frames.astype("f4"), static.astype("f4"), scalars.astype("f4"))
 
 
@@ -99,8 +95,8 @@ def make(task: gb.Task, *meshes: gb.Mesh, **knobs: Any) -> tuple[Amg, gb.Batch]:
 
 def count(task: gb.Task, preset: str = "paper", **knobs: Any) -> int:
     return sum(
-        one.numel()
-        for one in Amg(task, Params.make(MODEL.presets[preset].model, knobs)).parameters()
+        parameter.numel()
+        for parameter in Amg(task, Params.make(MODEL.presets[preset].model, knobs)).parameters()
     )
 
 
@@ -139,7 +135,8 @@ def test_geometry_follows_the_nodes_when_they_are_renumbered_even_on_a_lattice()
     mesh = gb.Mesh(np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2))
     order = np.random.default_rng(0).permutation(mesh.size)
     mine, turned = (
-        amg.geometry(one, make_task(), Params(), {}) for one in (mesh, gb.Mesh(mesh.points[order]))
+        amg.geometry(variant, make_task(), Params(), {})
+        for variant in (mesh, gb.Mesh(mesh.points[order]))
     )
     assert len(mine["farthest"].value) == 37 and mine["is_local"].value.shape == (49,)
     assert np.array_equal(order[turned["farthest"].value], mine["farthest"].value)
@@ -149,7 +146,7 @@ def test_geometry_follows_the_nodes_when_they_are_renumbered_even_on_a_lattice()
     )
 
 
-def test_detail_is_what_three_coarse_nodes_cannot_tell() -> None:
+def test_detail_is_what_three_coarse_nodes_cannot_interpolate() -> None:
     points = cloud(80).points
     coarse = amg_graph.farthest_points(points, 20)
     detail = amg_graph.detail_operator(points, coarse)
@@ -169,7 +166,7 @@ def test_local_graph_joins_the_roughest_nodes_to_their_nearest() -> None:
     _, batch = make(make_task())
     x = torch.randn(3, 60, 16, generator=torch.Generator().manual_seed(0))
     graph = Sites.of(batch).local_graph(x, 6, "place")
-    # 6 * 30 edges and self loops a sample
+    # 6 * 30 edges and self loops per sample
     assert graph.nodes.shape == (90,) and graph.near.shape == (90, 7)
     detail = batch.apply("detail", x).abs().sum(-1)
     for sample in range(3):
@@ -196,14 +193,14 @@ def test_neighbours_are_the_same_in_pieces_and_the_first_of_equals_comes_first()
     draw = torch.Generator().manual_seed(0)
     # many equal distances, three pieces
     x = torch.randint(0, 12, (1, 700, 2), generator=draw).float()
-    found, is_missing = amg_graph.neighbours(
+    result, is_missing = amg_graph.neighbours(
         amg_graph.close(x), 1, 700, k=5, is_real=None, device=x.device
     )
     table = torch.cdist(x.double(), x.double()).square().round()[0].fill_diagonal_(1e9)
     expected = table.sort(dim=1, stable=True).indices[:, :5]
-    is_apart = (table.gather(1, expected) > 0).all(1)  # coincident places have no order
+    is_apart = (table.gather(1, expected) > 0).all(1)  # coincident points have no order
     assert (
-        torch.equal(found[0][is_apart], expected[is_apart])
+        torch.equal(result[0][is_apart], expected[is_apart])
         and is_apart.any()
         and not is_missing.any()
     )
@@ -216,10 +213,10 @@ def literal_edges(
     rows = []
     for node, near in enumerate(edges):
         heads = []
-        for (heard, hearing), (b, c), a in zip(weight, bias, score, strict=True):
-            source = [heard @ x[j] + b for j in near]
+        for (to_source, to_target), (b, c), a in zip(weight, bias, score, strict=True):
+            source = [to_source @ x[j] + b for j in near]
             logits = torch.stack(
-                [functional.leaky_relu(s + hearing @ x[node] + c, 0.2) @ a for s in source]
+                [functional.leaky_relu(s + to_target @ x[node] + c, 0.2) @ a for s in source]
             )
             heads.append(sum(share * s for share, s in zip(logits.softmax(0), source, strict=True)))
         rows.append(torch.stack(heads).mean(0))
@@ -251,28 +248,28 @@ def test_graph_attention_and_its_gradients_are_those_of_the_edge_list(
         edges[node] = [
             int(nodes[j]) for j, gone in zip(near[row], is_missing[row], strict=True) if not gone
         ]
-    wanted = (
+    expected = (
         literal_edges(x[0], module.weight, module.bias, module.score, edges)[None] + module.shift
     )
-    found = module(x, Graph(nodes, near, is_missing))
-    torch.testing.assert_close(found, wanted, rtol=0, atol=tolerance)
-    above, inputs = torch.randn_like(found), [x, *module.parameters()]
-    gradients = [torch.autograd.grad(y, inputs, above) for y in (found, wanted)]
+    result = module(x, Graph(nodes, near, is_missing))
+    torch.testing.assert_close(result, expected, rtol=0, atol=tolerance)
+    above, inputs = torch.randn_like(result), [x, *module.parameters()]
+    gradients = [torch.autograd.grad(y, inputs, above) for y in (result, expected)]
     torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=10 * tolerance)
 
 
-def test_a_node_outside_the_sample_hears_itself_alone_and_shares_sum_to_one() -> None:
+def test_a_node_outside_the_sample_attends_to_itself_and_shares_sum_to_one() -> None:
     module = attention()
     graph = Graph(torch.tensor([1, 3]), torch.tensor([[0, 1], [1, 0]]), None)
     x = torch.randn(1, 6, 6, dtype=torch.float64)
     own = torch.stack(
-        [x @ heard.mT + b for heard, b in zip(module.weight[:, 0], module.bias[:, 0], strict=True)]
+        [x @ w.mT + b for w, b in zip(module.weight[:, 0], module.bias[:, 0], strict=True)]
     ).mean(0)
-    found, outside = module(x, graph), [0, 2, 4, 5]
+    result, outside = module(x, graph), [0, 2, 4, 5]
     torch.testing.assert_close(
-        found[:, outside], own[:, outside] + module.shift, rtol=0, atol=1e-13
+        result[:, outside], own[:, outside] + module.shift, rtol=0, atol=1e-13
     )
-    # all say the same, so only the sum of the shares matters
+    # all nodes have the same value, so only the sum of the shares matters
     alike_nodes = x[:, :1].expand_as(x).contiguous()
     torch.testing.assert_close(
         module(alike_nodes, graph), (own[:, :1] + module.shift).expand_as(x), rtol=0, atol=1e-13
@@ -292,7 +289,7 @@ def test_physics_attention_is_the_formula_and_its_shares_sum_to_one() -> None:
         token = x @ module.token[head].mT + module.token_bias[head]
         share = ((place @ module.state.weight.mT + module.state.bias) / tau).softmax(1)  # (N, M)
         tokens = share.mT @ token / (share.sum(0)[:, None] + amg.EMPTY)
-        query, key, value = (tokens @ one.mT for one in module.query_key_value)
+        query, key, value = (tokens @ matrix.mT for matrix in module.query_key_value)
         y = y + share @ ((query @ key.mT / 8**0.5).softmax(1) @ value) @ module.out[head].mT
     torch.testing.assert_close(module(x[None], None)[0], y, rtol=0, atol=1e-12)
     sums = module.shares(x[None], None).sum(-1)
@@ -305,9 +302,13 @@ def test_node_norm_is_batch_norm_of_the_real_nodes() -> None:
         mine, theirs = NodeNorm(8), torch.nn.BatchNorm1d(8)
         rows = x[mask] if real is not None else x.flatten(0, 1)
         for _ in range(2):
-            found, wanted = mine(x, None if real is None else real[..., None].float()), theirs(rows)
+            result = mine(x, None if real is None else real[..., None].float())
+            expected = theirs(rows)
         torch.testing.assert_close(
-            found[mask] if real is not None else found.flatten(0, 1), wanted, rtol=1e-4, atol=1e-5
+            result[mask] if real is not None else result.flatten(0, 1),
+            expected,
+            rtol=1e-4,
+            atol=1e-5,
         )
         torch.testing.assert_close(mine.mean, theirs.running_mean)
         torch.testing.assert_close(mine.variance, theirs.running_var)
@@ -317,13 +318,15 @@ def test_node_norm_is_batch_norm_of_the_real_nodes() -> None:
 
 
 def test_recomputing_blocks_changes_nothing_and_counts_statistics_once() -> None:
-    found = []
+    results = []
     for recompute in (False, True):
         module, batch = make(make_task(), checkpoint=recompute)
         y = module.train()(batch)
         y.square().sum().backward()
-        found.append([y, *module.buffers(), *(one.grad for one in module.parameters())])
-    torch.testing.assert_close(found[0], found[1])
+        results.append(
+            [y, *module.buffers(), *(parameter.grad for parameter in module.parameters())]
+        )
+    torch.testing.assert_close(results[0], results[1])
 
 
 @pytest.mark.parametrize("space", ["place", "features"])
@@ -337,8 +340,8 @@ def test_every_parameter_gets_a_gradient(space: str) -> None:
         module.train()(batch).square().sum().backward()
         idle = [
             name
-            for name, one in module.named_parameters()
-            if one.grad is None or not one.grad.abs().sum() > 0
+            for name, parameter in module.named_parameters()
+            if parameter.grad is None or not parameter.grad.abs().sum() > 0
         ]
         assert not idle, idle
 
@@ -347,7 +350,7 @@ def test_bfloat16_trains_too() -> None:
     module, batch = make(make_task())
     with torch.backends.mkldnn.flags(enabled=False), torch.autocast("cpu", dtype=torch.bfloat16):
         module.train()(batch).float().square().sum().backward()
-    assert all(torch.isfinite(one.grad).all() for one in module.parameters())
+    assert all(torch.isfinite(parameter.grad).all() for parameter in module.parameters())
 
 
 def test_renumbered_nodes_give_renumbered_values_with_the_geometry_made_anew() -> None:
@@ -359,7 +362,7 @@ def test_renumbered_nodes_give_renumbered_values_with_the_geometry_made_anew() -
     )
     with torch.no_grad():
         mine, turned = (
-            module(everything(load(one, module.params, data))[0]) for one in (data, moved)
+            module(everything(load(samples, module.params, data))[0]) for samples in (data, moved)
         )
         again = module(everything(load(data, module.params))[0])
     assert torch.equal(again, mine)
@@ -379,9 +382,11 @@ def test_neither_padding_nor_companions_are_seen(dim: int, knobs: dict[str, Any]
         together = module(dirty)
         for index, size in enumerate(sizes):
             data = samples(task, meshes)
-            one = data.take([index])
-            one = replace(one, frames=one.frames[:, :, :size], static=one.static[:, :size])
-            alone = module(everything(load(one, module.params, data))[0])
+            sample = data.take([index])
+            sample = replace(
+                sample, frames=sample.frames[:, :, :size], static=sample.static[:, :size]
+            )
+            alone = module(everything(load(sample, module.params, data))[0])
             torch.testing.assert_close(together[[index], :, :size], alone, rtol=1e-4, atol=1e-5)
 
 
@@ -401,7 +406,7 @@ def relative(p: Tensor, u: Tensor) -> Tensor:
 
 
 def trained(module: Amg, loader: Loader, steps: int) -> float:
-    """AdamW with one cycle, four samples a step; the last loss, in training mode."""
+    """AdamW with one cycle, four samples per step; the last loss, in training mode."""
     optimiser = torch.optim.AdamW(module.train().parameters())
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 4e-3, total_steps=steps)
     for step in range(steps):

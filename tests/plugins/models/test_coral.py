@@ -1,6 +1,4 @@
-"""CORAL: its counts, its inner steps against autograd and finite differences, its inputs on every
-task, that it learns.
-"""
+"""CORAL: counts, inner steps against autograd and differences, inputs per task, learning."""
 
 from __future__ import annotations
 
@@ -20,16 +18,10 @@ import gsnobench as gb
 from gsnobench.training.fit import Job, TrainParams, fit, fit_view
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
+from gsnobench_plugins.models.coral import inputs, siren, stages
 from gsnobench_plugins.models.coral import model as coral
-from gsnobench_plugins.models.coral import siren as coral_siren
-from gsnobench_plugins.models.coral.operator import (
-    Coral,
-    Dynamics,
-    Params,
-    Steady,
-    input_channels,
-    support,
-)
+from gsnobench_plugins.models.coral.model import Coral, Params
+from gsnobench_plugins.models.coral.processors import Dynamics, Steady
 from gsnobench_plugins.models.coral.siren import Siren
 
 MODEL = coral.gsnobench_model()
@@ -81,7 +73,7 @@ def fields(rows: int, channels: int, meshes: int, nodes: int = 30) -> tuple[Tens
 
 def count(task: gb.Task, preset: str = "paper", **knobs: Any) -> int:
     module = Coral(task, Params.make(MODEL.presets[preset].model, knobs))
-    return sum(one.numel() for one in module.parameters())
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 # ------------------------------------------------------------------------------------------- counts
@@ -89,9 +81,15 @@ def count(task: gb.Task, preset: str = "paper", **knobs: Any) -> int:
 
 def test_parameters_are_those_of_the_published_sizes() -> None:
     sizes = Siren(2, 1, depth=4, width=128, latent=128, w0=10.0)
-    assert sum(one.numel() for name, one in sizes.named_parameters() if name != "alpha") == 83_073
+    assert (
+        sum(parameter.numel() for name, parameter in sizes.named_parameters() if name != "alpha")
+        == 83_073
+    )
     assert count(make_task()) == 232_394
-    assert sum(one.numel() for one in Steady(Params(processor=128), 0, 1).parameters()) == 115_590
+    assert (
+        sum(parameter.numel() for parameter in Steady(Params(processor=128), 0, 1).parameters())
+        == 115_590
+    )
     one_to_many = make_task(static=0, t_in=1, t_out=50)
     assert count(one_to_many) == 107_973
     assert count(one_to_many, "official", width=128, processor=512) == 740_101
@@ -122,16 +120,16 @@ def test_start_keeps_the_variance_of_angles() -> None:
 
 def by_autograd(module: Siren, x: Tensor, values: Tensor, weight: Tensor, steps: int) -> Tensor:
     """The misfit after inner steps whose gradient autograd takes, row by row."""
-    found = []
+    results = []
     for row in range(len(values)):
-        at, scale = (one if len(one) == 1 else one[[row]] for one in (x, weight))
+        at, scale = (values if len(values) == 1 else values[[row]] for values in (x, weight))
         z = torch.zeros(1, module.shift.in_features, dtype=values.dtype, requires_grad=True)
         for step in range(steps + 1):
             loss = ((module.decode(at, z) - values[[row]]).square() * scale).sum()
             if step < steps:
                 z = z - module.alpha * torch.autograd.grad(loss, z, create_graph=True)[0]
-        found.append(loss)
-    return torch.stack(found)
+        results.append(loss)
+    return torch.stack(results)
 
 
 @pytest.mark.parametrize(("recompute", "rows"), [(False, 99), (False, 2), (True, 1)])
@@ -146,75 +144,71 @@ def test_inner_steps_and_their_gradients_are_those_of_autograd(
     rows: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(coral_siren, "CHUNK", {"cpu": rows * 30 * 16})  # rows worked on together
-    module, (x, values, weight) = (
-        codec(channels, depth=depth, recompute=recompute),
-        fields(5, channels, meshes),
-    )
+    monkeypatch.setattr(siren, "CHUNK", {"cpu": rows * 30 * 16})  # rows computed together
+    module = codec(channels, depth=depth, recompute=recompute)
+    (x, values, weight) = fields(5, channels, meshes)
     for steps in range(4):
-        found, wanted = (
-            module.misfit(x, values, weight, steps),
-            by_autograd(module, x, values, weight, steps),
-        )
-        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+        result = module.misfit(x, values, weight, steps)
+        expected = by_autograd(module, x, values, weight, steps)
+        torch.testing.assert_close(result, expected, rtol=0, atol=1e-12)
         inputs = list(module.parameters())
         above = torch.arange(1.0, 6.0, dtype=torch.float64)
         pairs = [
-            torch.autograd.grad(one, inputs, above, materialize_grads=True)
-            for one in (found, wanted)
+            torch.autograd.grad(gradient, inputs, above, materialize_grads=True)
+            for gradient in (result, expected)
         ]
         torch.testing.assert_close(pairs[0], pairs[1], rtol=1e-9, atol=1e-10)
 
 
 def difference(
-    function: Callable[[], Tensor], at: Tensor, place: tuple[int, ...], step: float = 1e-5
+    function: Callable[[], Tensor], at: Tensor, index: tuple[int, ...], step: float = 1e-5
 ) -> float:
     with torch.no_grad():
-        at[place] += step
+        at[index] += step
         above = float(function())
-        at[place] -= 2 * step
+        at[index] -= 2 * step
         below = float(function())
-        at[place] += step
+        at[index] += step
     return (above - below) / (2 * step)
 
 
 def test_one_inner_step_is_the_slope_of_the_misfit() -> None:
     module, (x, values, weight) = codec(alpha=0.7), fields(3, 1, 1)
     z = torch.zeros(3, 8, dtype=torch.float64)
-    found = module.encode(x, values, weight, 1).detach()
-    for place in [(row, number) for row in range(3) for number in range(8)]:
+    result = module.encode(x, values, weight, 1).detach()
+    for index in [(row, number) for row in range(3) for number in range(8)]:
         slope = difference(
-            lambda: ((module.decode(x, z) - values).square() * weight).sum(), z, place
+            lambda: ((module.decode(x, z) - values).square() * weight).sum(), z, index
         )
-        assert float(found[place]) == pytest.approx(-0.7 * slope, abs=1e-6)
+        assert float(result[index]) == pytest.approx(-0.7 * slope, abs=1e-6)
 
 
 def test_training_goes_through_the_inner_steps() -> None:
     """Against differences: an inner gradient that is silently detached is another derivative."""
     module, data = codec(), fields(3, 1, 3)
     module.misfit(*data, 2).mean().backward()
-    for part, place in (
+    for part, index in (
         (module.first.weight, (3, 1)),
         (module.hidden[1].weight, (2, 5)),
         (module.alpha, ()),
     ):
-        slope = difference(lambda: module.misfit(*data, 2).mean(), part, place)
-        assert float(part.grad[place]) == pytest.approx(slope, rel=1e-5, abs=1e-7)
+        slope = difference(lambda: module.misfit(*data, 2).mean(), part, index)
+        assert float(part.grad[index]) == pytest.approx(slope, rel=1e-5, abs=1e-7)
 
 
 def test_no_step_gives_the_code_zero_and_no_gradients_are_needed_for_more() -> None:
     module, data = codec(), fields(3, 1, 3)
     assert torch.equal(module.encode(*data, 0), torch.zeros(3, 8, dtype=torch.float64))
     with torch.inference_mode():
-        found = module.encode(*data, 3)
-    torch.testing.assert_close(found.clone(), module.encode(*data, 3).detach())
-    assert bool((found.abs().amax(1) > 0).all())
+        result = module.encode(*data, 3)
+    torch.testing.assert_close(result.clone(), module.encode(*data, 3).detach())
+    assert bool((result.abs().amax(1) > 0).all())
 
 
 @pytest.mark.parametrize("meshes", [1, 4])
 def test_a_code_depends_on_its_field_alone(meshes: int) -> None:
     module, (x, values, weight) = codec().float(), fields(4, 1, meshes)
-    x, values, weight = (one.float() for one in (x, values, weight))
+    x, values, weight = (tensor.float() for tensor in (x, values, weight))
     together, turned = module.encode(x, values, weight, 3), torch.randperm(x.shape[1])
     torch.testing.assert_close(
         module.encode(x[:, turned], values[:, turned], weight[:, turned], 3),
@@ -223,16 +217,14 @@ def test_a_code_depends_on_its_field_alone(meshes: int) -> None:
         atol=1e-6,
     )
     for row in range(4):
-        own = [one if len(one) == 1 else one[[row]] for one in (x, values, weight)]
+        own = [tensor if len(tensor) == 1 else tensor[[row]] for tensor in (x, values, weight)]
         torch.testing.assert_close(module.encode(*own, 3), together[[row]], rtol=0, atol=1e-6)
 
 
 def test_a_field_is_the_same_on_any_nodes() -> None:
-    module, x, z = (
-        codec(),
-        torch.rand(1, 40, 2, dtype=torch.float64),
-        torch.randn(3, 8, dtype=torch.float64),
-    )
+    module = codec()
+    x = torch.rand(1, 40, 2, dtype=torch.float64)
+    z = torch.randn(3, 8, dtype=torch.float64)
     turned, denser = torch.randperm(40), torch.cat([x, torch.rand_like(x)], 1)
     torch.testing.assert_close(
         module.decode(x[:, turned], z), module.decode(x, z)[:, turned], rtol=0, atol=1e-14
@@ -247,12 +239,12 @@ def test_a_field_is_the_same_on_any_nodes() -> None:
 
 def test_input_function_is_what_the_task_gives() -> None:
     tags = ("wall", "hole")
-    assert input_channels(make_task()) == 1
-    assert input_channels(make_task(static=0, t_in=2, t_out=3)) == 0
-    assert input_channels(make_task(static=1, **BENT)) == 3  # the nodes' places
-    assert input_channels(make_task(static=4, dim=3, **RAGGED)) == 4
-    assert input_channels(make_task(static=0, tags=tags, **RAGGED)) == 2  # a distance a tag
-    assert input_channels(make_task(static=0, tags=tags, t_in=1, **RAGGED)) == 0
+    assert inputs.input_channels(make_task()) == 1
+    assert inputs.input_channels(make_task(static=0, t_in=2, t_out=3)) == 0
+    assert inputs.input_channels(make_task(static=1, **BENT)) == 3  # the nodes' positions
+    assert inputs.input_channels(make_task(static=4, dim=3, **RAGGED)) == 4
+    assert inputs.input_channels(make_task(static=0, tags=tags, **RAGGED)) == 2  # one per tag
+    assert inputs.input_channels(make_task(static=0, tags=tags, t_in=1, **RAGGED)) == 0
 
 
 def test_identity_processor_reproduces_the_codec() -> None:
@@ -262,8 +254,8 @@ def test_identity_processor_reproduces_the_codec() -> None:
     with torch.no_grad():
         module.processor.last.weight.copy_(torch.eye(8))
         module.processor.last.bias.zero_()
-        for one in module.processor.blocks.parameters():
-            one.zero_()
+        for parameter in module.processor.blocks.parameters():
+            parameter.zero_()
     module.in_mean = module.out_mean = torch.full((8,), 0.3)
     module.in_std = module.out_std = torch.full((8,), 2.0)
     coded = module.decode(batch, module.encode_frames(batch, batch.static[:, None]))
@@ -275,7 +267,9 @@ def test_weights_are_where_a_field_lives() -> None:
     task = replace(make_task(tags=("inlet", "wall"), **RAGGED), fields=names)
     batch = replace(random_batch(task), mask=torch.arange(20) < torch.tensor([20, 13, 7])[:, None])
     wall, mask = batch.tags[..., 1], batch.mask
-    assert torch.equal(support(batch).bool(), torch.stack([wall & mask, ~wall & mask, mask], -1))
+    assert torch.equal(
+        inputs.support(batch).bool(), torch.stack([wall & mask, ~wall & mask, mask], -1)
+    )
     _, _, weight = Coral(task, Params(**SMALL)).fields(batch, torch.randn(3, 2, 20, 3))
     torch.testing.assert_close(weight.sum((1, 2)), torch.ones(6))
 
@@ -309,16 +303,14 @@ def test_padding_does_not_leak(task: gb.Task) -> None:
 def test_runge_and_kutta_solve_the_codes_equation() -> None:
     """dz/dt = A z has the solution exp(A t) z."""
     module = Dynamics(Params(latent=8, processor=16), window=1, further=0).double()
-    matrix, z = (
-        0.1 * torch.randn(8, 8, dtype=torch.float64),
-        torch.randn(2, 1, 8, dtype=torch.float64),
-    )
+    matrix = 0.1 * torch.randn(8, 8, dtype=torch.float64)
+    z = torch.randn(2, 1, 8, dtype=torch.float64)
     module.rate = torch.nn.Linear(8, 8, bias=False).double()
     with torch.no_grad():
         module.rate.weight.copy_(matrix)
-    found = module(z, z.new_zeros(2, 0), 3)
-    wanted = torch.stack([z[:, 0] @ torch.linalg.matrix_exp(matrix * t).mT for t in (1, 2, 3)], 1)
-    torch.testing.assert_close(found, wanted, rtol=0, atol=2e-3)
+    result = module(z, z.new_zeros(2, 0), 3)
+    expected = torch.stack([z[:, 0] @ torch.linalg.matrix_exp(matrix * t).mT for t in (1, 2, 3)], 1)
+    torch.testing.assert_close(result, expected, rtol=0, atol=2e-3)
 
 
 def test_true_codes_lead_every_frame_or_none() -> None:
@@ -335,31 +327,31 @@ def test_true_codes_lead_every_frame_or_none() -> None:
     assert not torch.allclose(led[:, 1:], alone[:, 1:])
 
 
-def test_geometry_is_common_places_or_distances() -> None:
+def test_geometry_is_common_coordinates_or_distances() -> None:
     mesh = problems.square()
     bent = gb.Mesh(mesh.points * [1, 3], mesh.cells, mesh.tags)
     task = make_task(static=0, tags=("boundary", "missing"), **BENT)
     samples = gb.Samples(
         task, (mesh, bent), np.zeros((2, 1, 121, 1)), np.zeros((2, 121, 0)), np.zeros((2, 0))
     )
-    found = coral.summary(samples, Params())
-    place = coral.geometry(bent, task, Params(), found)["place"].value
+    stored = inputs.summary(samples, Params())
+    place = inputs.geometry(bent, task, Params(), stored)["place"].value
     # the mean of 1 and 3, in a box of height 3
     np.testing.assert_allclose(place, mesh.points * [1, 2 / 3])
     finer = problems.square(side=15)
     np.testing.assert_allclose(
-        coral.geometry(finer, task, Params(), found)["place"].value, finer.points * [1, 1 / 3]
+        inputs.geometry(finer, task, Params(), stored)["place"].value, finer.points * [1, 1 / 3]
     )
     ragged = replace(task, corresponds=False)
-    distance = coral.geometry(
-        mesh, ragged, Params(), coral.summary(replace(samples, task=ragged), Params())
+    distance = inputs.geometry(
+        mesh, ragged, Params(), inputs.summary(replace(samples, task=ragged), Params())
     )["distance"].value
     assert distance.shape == (121, 2) and np.all(distance[:, 1] == 1)
     np.testing.assert_allclose(distance[60, 0], 0.5 / 3, rtol=0.1)  # the middle of the square
     assert np.all(distance[mesh.tags["boundary"], 0] == 0)
 
 
-def test_it_answers_on_the_meta_device() -> None:
+def test_it_runs_on_the_meta_device() -> None:
     for task in (
         make_task(),
         make_task(static=0, t_in=3, t_out=2),
@@ -427,7 +419,7 @@ def test_it_learns_in_two_stages(problem: Any, floor: float, error: float, tmp_p
     torch.testing.assert_close(
         module.codes[: batch.size] * module.out_std + module.out_mean, codes, rtol=1e-4, atol=1e-5
     )
-    (zero, unit), scaling = coral.physical_units(fit_view(job)), job.train.normaliser.output
+    (zero, unit), scaling = stages.physical_units(fit_view(job)), job.train.normaliser.output
     torch.testing.assert_close(
         (unit.float(), zero.float()),
         (scaling.scale, -scaling.shift / scaling.scale),
@@ -439,7 +431,7 @@ def test_it_learns_in_two_stages(problem: Any, floor: float, error: float, tmp_p
 def test_codec_memorises_unrelated_fields() -> None:
     torch.manual_seed(0)
     nodes, weight = 2 * torch.rand(1, 300, 2) - 1, torch.full((1, 1, 1), 1 / 300)
-    # four waves a field
+    # four waves per field
     angles = math.pi / 2 * nodes @ torch.randint(1, 4, (8, 2, 4)).float() + 6 * torch.rand(8, 1, 4)
     values = angles.sin().sum(2, keepdim=True)
     module = Siren(2, 1, depth=4, width=64, latent=64, w0=10.0)
@@ -463,5 +455,7 @@ def test_stage_one_minimises_what_the_knob_says(kind: str) -> None:
         module.field.misfit(*module.fields(batch, target), module.params.inner).mean(),
         module.inputs.misfit(*module.input_function(batch), module.params.inner).mean(),
     ]
-    wanted = sum(float((one.sqrt() if kind == "rmse" else one).detach()) for one in squares)
-    assert float(coral.codec_loss(module, batch, target, 0.0).detach()) == pytest.approx(wanted)
+    expected = sum(
+        float((square.sqrt() if kind == "rmse" else square).detach()) for square in squares
+    )
+    assert float(stages.codec_loss(module, batch, target, 0.0).detach()) == pytest.approx(expected)

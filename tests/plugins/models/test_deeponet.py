@@ -1,6 +1,4 @@
-"""DeepONet: its counts, the Cartesian form against rows, what branch and trunk may see, sensors on
-other meshes and shapes.
-"""
+"""DeepONet: counts, the Cartesian form against rows, inputs of both nets, sensors elsewhere."""
 
 from __future__ import annotations
 
@@ -100,15 +98,15 @@ def build(task: gb.Task, params: deeponet.Params) -> deeponet.DeepONet:
     """A module whose biases are not the zeros it starts from."""
     torch.manual_seed(0)
     module = deeponet.DeepONet(task, params)
-    for one in module.parameters():
-        if one.dim() == 1:
-            torch.nn.init.normal_(one, std=0.3)
+    for parameter in module.parameters():
+        if parameter.dim() == 1:
+            torch.nn.init.normal_(parameter, std=0.3)
     return module
 
 
 def count_parameters(task: gb.Task, preset: str) -> int:
     params = deeponet.Params.make(MODEL.presets[preset].model)
-    return sum(one.numel() for one in deeponet.DeepONet(task, params).parameters())
+    return sum(parameter.numel() for parameter in deeponet.DeepONet(task, params).parameters())
 
 
 def darcy_task(nodes: int) -> gb.Task:
@@ -134,8 +132,8 @@ def test_every_parameter_gets_a_gradient() -> None:
         module(batch).square().sum().backward()
         idle = [
             name
-            for name, one in module.named_parameters()
-            if one.grad is None or not one.grad.abs().sum() > 0
+            for name, parameter in module.named_parameters()
+            if parameter.grad is None or not parameter.grad.abs().sum() > 0
         ]
         assert not idle, (shape, idle)
 
@@ -160,8 +158,8 @@ def test_cartesian_form_is_the_row_by_row_form(shape: Mapping[str, Any], activat
         else ()
     )
     module, batch = make(shape, *meshes, activated_basis=activated)
-    found = module(batch)
-    B, T, N, C = found.shape
+    result = module(batch)
+    B, T, N, C = result.shape
     points = batch.points.expand(B, -1, -1)
     readings = deeponet.sensed(batch)
     for b, t, n in ((0, 0, 0), (1, T - 1, 7), (2, T // 2, 3), (1, 0, N - 1), (0, T - 1, 11)):
@@ -169,7 +167,7 @@ def test_cartesian_form_is_the_row_by_row_form(shape: Mapping[str, Any], activat
         row = module.trunk.rest(module.trunk.first(torch.cat([points[b, n], *clock])))  # (p,)
         weights = module.branch(readings[b]).reshape(C, -1)  # (C, p)
         torch.testing.assert_close(
-            found[b, t, n], (weights * row).sum(-1) + module.offset, rtol=1e-4, atol=1e-5
+            result[b, t, n], (weights * row).sum(-1) + module.offset, rtol=1e-4, atol=1e-5
         )
     assert bool((row >= 0).all()) is activated
 

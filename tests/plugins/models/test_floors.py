@@ -1,4 +1,4 @@
-"""The floors give the known answer wherever one exists, and say why where they cannot be used."""
+"""Floors give the known result wherever there is one, and the reason where they decline."""
 
 from __future__ import annotations
 
@@ -114,7 +114,8 @@ def harmonic(x: Array) -> Array:
 def test_ridge_recovers_a_map_that_is_linear_in_a_transform_of_x(transform: Any) -> None:
     mesh = plane_mesh()
     known, valid, test = (
-        steady(mesh, lambda x: smoothed(transform(x)), *one) for one in ((150, 1), (30, 2), (30, 3))
+        steady(mesh, lambda x: smoothed(transform(x)), *draw)
+        for draw in ((150, 1), (30, 2), (30, 3))
     )
     guess = train("ridge", known, valid, kernel="linear")(test)
     assert relative(guess, np.asarray(test.frames)) < 2e-3
@@ -161,7 +162,8 @@ def test_ridge_validation_error_is_the_headline_of_its_predictions() -> None:
     )
     known, valid = replace(known, task=task), replace(valid, task=task)
     y, y_valid = (
-        torch.from_numpy(np.asarray(one.frames)[:, 3:] - [5.0, 0.0]) for one in (known, valid)
+        torch.from_numpy(np.asarray(samples.frames)[:, 3:] - [5.0, 0.0])
+        for samples in (known, valid)
     )
     fit = gb.Fit(task, known, valid, lambda split: [])
     weight = torch.rand(5, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -291,9 +293,9 @@ def test_floor_runs_on_the_meta_device(name: str) -> None:
         part: getattr(batch, part).to("meta")
         for part in ("window", "static", "scalars", "points", "tags")
     }
-    answer = trained.module.to("meta")(replace(batch, mask=None, geometry=parts, **tensors))
-    assert answer.device.type == "meta"
-    assert tuple(answer.shape) == (
+    result = trained.module.to("meta")(replace(batch, mask=None, geometry=parts, **tensors))
+    assert result.device.type == "meta"
+    assert tuple(result.shape) == (
         len(known),
         known.task.t_out,
         known.frames.shape[2],

@@ -103,7 +103,7 @@ def make(
 
 
 def count_parameters(module: torch.nn.Module) -> int:
-    return sum(one.numel() for one in module.parameters())
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def darcy_task() -> gb.Task:
@@ -141,8 +141,8 @@ def test_every_parameter_gets_a_gradient(shape: Mapping[str, Any]) -> None:
     module(batch).square().sum().backward()
     idle = [
         name
-        for name, one in module.named_parameters()
-        if one.grad is None or not one.grad.abs().sum() > 0
+        for name, parameter in module.named_parameters()
+        if parameter.grad is None or not parameter.grad.abs().sum() > 0
     ]
     assert not idle, idle
 
@@ -152,7 +152,9 @@ def test_the_deformation_learns_at_a_tenth_of_the_rate() -> None:
     phase = MODEL.phases(module.task, module.params)[0]
     groups = rate_groups(module, list(module.parameters()), phase.rates)
     assert [group["share"] for group in groups] == [1.0, 0.1]
-    assert {id(one) for one in groups[1]["params"]} == {id(one) for one in module.warp.parameters()}
+    assert {id(parameter) for parameter in groups[1]["params"]} == {
+        id(parameter) for parameter in module.warp.parameters()
+    }
 
 
 # ----------------------------------------------------------------------------------------- operator
@@ -160,7 +162,7 @@ def test_the_deformation_learns_at_a_tenth_of_the_rate() -> None:
 
 def literal(module: geofno.GeoFno, batch: gb.Batch) -> Tensor:
     """The formula sample by sample and frame by frame, with complex sums and the library's FFT."""
-    answers = []
+    samples = []
     space, modes = module.frame_sizes[-2:], (module.params.modes,) * 2
     waves = module.points.waves[:, : module.onto.weight.shape[0]] / (2 * math.pi)  # (2, K)
     for b in range(batch.size):
@@ -197,8 +199,8 @@ def literal(module: geofno.GeoFno, batch: gb.Batch) -> Tensor:
             v = (torch.exp(2j * math.pi * (xi @ waves)) @ (share * y)).real
             # (N, out)
             rows.append(module.head(v + module.back_bias(torch.cat([x, t.expand(len(x), -1)], -1))))
-        answers.append(torch.stack(rows))
-    y = torch.stack(answers)  # (B, T, N, out)
+        samples.append(torch.stack(rows))
+    y = torch.stack(samples)  # (B, T, N, out)
     return y.unflatten(-1, (-1, len(module.task.fields))).permute(0, 1, 3, 2, 4).flatten(1, 2)
 
 
@@ -213,11 +215,11 @@ def mixed(mixing: ModeMixing, c: Tensor) -> Tensor:
 
 def from_modes(c: Tensor, sizes: tuple[int, ...], modes: tuple[int, ...]) -> Tensor:
     spectrum = torch.zeros(*sizes[:-1], sizes[-1] // 2 + 1, c.shape[-1], dtype=c.dtype)
-    places = [
+    axes = [
         torch.cat([torch.arange(m), torch.arange(s - m, s)])
         for s, m in zip(sizes[:-1], modes[:-1], strict=True)
     ]
-    index = torch.meshgrid(*places, torch.arange(modes[-1]), indexing="ij")
+    index = torch.meshgrid(*axes, torch.arange(modes[-1]), indexing="ij")
     spectrum[index] = c.reshape(*index[0].shape, -1)
     return torch.fft.irfftn(spectrum, s=sizes, dim=tuple(range(len(sizes))))
 
@@ -229,16 +231,16 @@ def test_prediction_and_gradients_are_those_of_the_formula(
 ) -> None:
     meshes = (square(5), square(6), square(4)) if shape is VARIED else ()
     module, batch = make(shape, *meshes, time=time)
-    found = []
-    for answer in (module, lambda inputs: literal(module, inputs)):
+    results = []
+    for function in (module, lambda inputs: literal(module, inputs)):
         module.zero_grad()
-        y = answer(batch)
+        y = function(batch)
         y = y if batch.mask is None else y * batch.mask[:, None, :, None]
         y.square().sum().backward()
-        found.append([y, *(one.grad for one in module.parameters())])
-    scale = float(found[0][0].detach().abs().max())
-    torch.testing.assert_close(found[0][0], found[1][0], rtol=0, atol=1e-4 * scale)
-    for mine, theirs in zip(found[0][1:], found[1][1:], strict=True):
+        results.append([y, *(parameter.grad for parameter in module.parameters())])
+    scale = float(results[0][0].detach().abs().max())
+    torch.testing.assert_close(results[0][0], results[1][0], rtol=0, atol=1e-4 * scale)
+    for mine, theirs in zip(results[0][1:], results[1][1:], strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-3 * float(theirs.abs().max()))
 
 
@@ -256,13 +258,13 @@ def test_gradients_are_right_in_double_precision() -> None:
 
 
 def test_computing_layers_again_changes_nothing() -> None:
-    found = []
+    results = []
     for again in (False, True):
         module, batch = make(UNSTEADY, checkpoint=again)
         y = module(batch)
         y.square().sum().backward()
-        found.append([y, *(one.grad for one in module.parameters())])
-    torch.testing.assert_close(found[0], found[1], rtol=1e-5, atol=1e-6)
+        results.append([y, *(parameter.grad for parameter in module.parameters())])
+    torch.testing.assert_close(results[0], results[1], rtol=1e-5, atol=1e-6)
 
 
 def test_the_origin_stays_and_a_silent_network_deforms_nothing() -> None:
@@ -326,13 +328,16 @@ def test_doubled_nodes_count_as_the_weights_say(weights: str, factor: float) -> 
     twice = replace(twice, geometry={"weight": twice.geometry["weight"] / share})
     module.onto_bias.weight.data.zero_()
     module.onto_bias.bias.data.zero_()
-    found = []
+    results = []
     for inputs in (batch, twice):
         basis = module.points.basis(module.warp(inputs.points))
         v = module.lift(inputs.features)[0][None] * inputs.geometry["weight"][..., None]
-        found.append(module.points.analyse(basis, v))
+        results.append(module.points.analyse(basis, v))
     torch.testing.assert_close(
-        found[1], factor * found[0], rtol=1e-4, atol=1e-4 * float(found[0].detach().abs().max())
+        results[1],
+        factor * results[0],
+        rtol=1e-4,
+        atol=1e-4 * float(results[0].detach().abs().max()),
     )
 
 
@@ -363,8 +368,8 @@ def test_samples_and_padding_do_not_leak(dim: int) -> None:
     both = all_of(loader)
     static = both.static.clone()
     static[0, 20:] = 1e3
-    found, expected = module(replace(both, static=static))[0, :, :20], module(alone)[0, :, :20]
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    result, expected = module(replace(both, static=static))[0, :, :20], module(alone)[0, :, :20]
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("shape", [STEADY, UNSTEADY], ids=["steady", "unsteady"])

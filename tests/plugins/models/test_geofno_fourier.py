@@ -34,11 +34,11 @@ def test_grid_transforms_are_the_truncated_real_fft(
     # not the spectrum of a real field
     y = torch.randn(c.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     spectrum = torch.zeros_like(full)
-    places = [
+    indices = [
         torch.cat([torch.arange(m), torch.arange(s - m, s)])
         for s, m in zip(sizes[:-1], modes[:-1], strict=True)
     ]
-    index = torch.meshgrid(*places, torch.arange(modes[-1]), indexing="ij")
+    index = torch.meshgrid(*indices, torch.arange(modes[-1]), indexing="ij")
     spectrum[(slice(None), *index)] = as_complex(y)
     torch.testing.assert_close(
         fourier.synthesise(y), torch.fft.irfftn(spectrum, s=sizes, dim=axes), rtol=0, atol=1e-6
@@ -55,9 +55,9 @@ def test_points_on_the_grid_give_the_grid_transforms(
     basis = points.basis(xi)
     z = torch.randn(1, *sizes, 3, generator=torch.Generator().manual_seed(0))
     c = grid.analyse(z)  # (2, 1, K_1, .., K_d, 3)
-    found = points.analyse(basis, z.reshape(1, -1, 3))[0]  # (2, K, 3)
+    result = points.analyse(basis, z.reshape(1, -1, 3))[0]  # (2, K, 3)
     scale = float(c.abs().max())
-    torch.testing.assert_close(found, c[:, 0].flatten(1, -2), rtol=0, atol=1e-5 * scale)
+    torch.testing.assert_close(result, c[:, 0].flatten(1, -2), rtol=0, atol=1e-5 * scale)
     y = torch.randn(c.shape, generator=torch.Generator().manual_seed(1))
     values = points.synthesise(basis, y[:, 0].flatten(1, -2)[None]).reshape(1, *sizes, 3)
     torch.testing.assert_close(values, grid.synthesise(y) * math.prod(sizes), rtol=0, atol=1e-4)
@@ -65,10 +65,8 @@ def test_points_on_the_grid_give_the_grid_transforms(
 
 def test_a_shift_of_the_points_turns_the_coefficients() -> None:
     points, draw = PointFourier((3, 3)).double(), torch.Generator().manual_seed(0)
-    xi, v = (
-        torch.rand(1, 20, 2, generator=draw, dtype=torch.float64),
-        torch.randn(1, 20, 1, generator=draw, dtype=torch.float64),
-    )
+    xi = torch.rand(1, 20, 2, generator=draw, dtype=torch.float64)
+    v = torch.randn(1, 20, 1, generator=draw, dtype=torch.float64)
     shift = torch.tensor([0.3, -0.1], dtype=torch.float64)
     # (K, 1)
     before, after = (as_complex(points.analyse(points.basis(at), v)[0]) for at in (xi, xi + shift))

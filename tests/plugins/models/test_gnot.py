@@ -1,6 +1,4 @@
-"""GNOT: its counts, its attention and experts against the formulas, its symmetries, and that it
-learns.
-"""
+"""GNOT: counts, attention and experts by their formulas, symmetries, and that it learns."""
 
 from __future__ import annotations
 
@@ -65,8 +63,8 @@ def make(task: gb.Task, **knobs: Any) -> Gnot:
 
 def count(task: gb.Task, preset: str = "paper", **knobs: Any) -> int:
     return sum(
-        one.numel()
-        for one in Gnot(task, Params.make(MODEL.presets[preset].model, knobs)).parameters()
+        parameter.numel()
+        for parameter in Gnot(task, Params.make(MODEL.presets[preset].model, knobs)).parameters()
     )
 
 
@@ -154,12 +152,12 @@ def test_linear_attention_is_the_explicit_one_with_its_gradients() -> None:
     torch.manual_seed(0)
     module = Attention(16, 4).double()
     x, z = (torch.randn(2, size, 16, dtype=torch.float64, requires_grad=True) for size in (50, 40))
-    found = module(x, z, None)
-    wanted = torch.stack([literal_attention(module, *pair) for pair in zip(x, z, strict=True)])
-    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-13)
-    above = torch.randn_like(found)
+    result = module(x, z, None)
+    expected = torch.stack([literal_attention(module, *pair) for pair in zip(x, z, strict=True)])
+    torch.testing.assert_close(result, expected, rtol=0, atol=1e-13)
+    above = torch.randn_like(result)
     gradients = [
-        torch.autograd.grad(y, [x, z, *module.parameters()], above) for y in (found, wanted)
+        torch.autograd.grad(y, [x, z, *module.parameters()], above) for y in (result, expected)
     ]
     torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=1e-11)
 
@@ -168,8 +166,8 @@ def test_attention_to_constant_values_returns_them() -> None:
     torch.manual_seed(0)
     module, value = Attention(16, 4), torch.randn(16)
     query, key = torch.randn(2, 7, 16), torch.randn(2, 9, 16)
-    found = module.read(query, key, value.expand(2, 9, 16), None)
-    torch.testing.assert_close(found, query.unflatten(-1, (4, 4)).softmax(-1).flatten(2) + value)
+    result = module.read(query, key, value.expand(2, 9, 16), None)
+    torch.testing.assert_close(result, query.unflatten(-1, (4, 4)).softmax(-1).flatten(2) + value)
 
 
 def test_fused_experts_are_the_loop_with_its_gradients() -> None:
@@ -179,18 +177,18 @@ def test_fused_experts_are_the_loop_with_its_gradients() -> None:
     for shared in (1, 2):  # one mesh for both samples, or one each
         logits = torch.randn(shared, 11, 3, dtype=torch.float64, requires_grad=True)
         gates = logits.softmax(-1)
-        found = module(x, gates)
-        wanted = torch.stack(
+        result = module(x, gates)
+        expected = torch.stack(
             [
                 literal_experts(module, *pair)
                 for pair in zip(x, gates.expand(2, -1, -1), strict=True)
             ]
         )
-        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-13)
-        above = torch.randn_like(found)
+        torch.testing.assert_close(result, expected, rtol=0, atol=1e-13)
+        above = torch.randn_like(result)
         gradients = [
             torch.autograd.grad(y, [x, logits, *module.parameters()], above, retain_graph=True)
-            for y in (found, wanted)
+            for y in (result, expected)
         ]
         torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=1e-12)
 
@@ -199,13 +197,13 @@ def test_block_is_that_of_the_formula() -> None:
     torch.manual_seed(0)
     block = Block(2, Params(width=16, heads=4)).double()
     x, z, points = (torch.randn(2, 11, size, dtype=torch.float64) for size in (16, 16, 2))
-    wanted = []
+    expected = []
     for x_, z_, gates in zip(x, z, block.gate(points), strict=True):
         y = x_ + literal_attention(block.cross, block.norm_query(x_), block.norm_branch(z_))
         y = y + block.norm_experts[0](literal_experts(block.experts[0], y, gates))
         y = y + literal_attention(block.self, block.norm_self(y), block.norm_self(y))
-        wanted.append(y + block.norm_experts[1](literal_experts(block.experts[1], y, gates)))
-    torch.testing.assert_close(block(x, z, points, None), torch.stack(wanted), rtol=0, atol=1e-12)
+        expected.append(y + block.norm_experts[1](literal_experts(block.experts[1], y, gates)))
+    torch.testing.assert_close(block(x, z, points, None), torch.stack(expected), rtol=0, atol=1e-12)
 
 
 def test_mlp_adds_its_square_layers() -> None:
@@ -234,13 +232,13 @@ def test_work_shared_by_a_mesh_changes_nothing() -> None:
 
 
 def test_recomputing_blocks_changes_nothing() -> None:
-    batch, found = random_batch(make_task()), []
+    batch, results = random_batch(make_task()), []
     for recompute in (False, True):
         module = make(batch.task, checkpoint=recompute)
         y = module(batch)
         y.square().sum().backward()
-        found.append([y, *(one.grad for one in module.parameters())])
-    torch.testing.assert_close(found[0], found[1])
+        results.append([y, *(parameter.grad for parameter in module.parameters())])
+    torch.testing.assert_close(results[0], results[1])
 
 
 @pytest.mark.parametrize("trunk", ["place", "inputs"])
@@ -254,8 +252,8 @@ def test_every_parameter_gets_a_gradient(trunk: str) -> None:
         module(random_batch(task)).square().sum().backward()
         idle = [
             name
-            for name, one in module.named_parameters()
-            if one.grad is None or not one.grad.abs().sum() > 0
+            for name, parameter in module.named_parameters()
+            if parameter.grad is None or not parameter.grad.abs().sum() > 0
         ]
         assert not idle, idle
 
@@ -267,7 +265,7 @@ def test_bfloat16_trains_too() -> None:
     with torch.backends.mkldnn.flags(enabled=False), torch.autocast("cpu", dtype=torch.bfloat16):
         y = module(batch)
         y.float().square().sum().backward()
-    assert all(torch.isfinite(one.grad).all() for one in module.parameters())
+    assert all(torch.isfinite(parameter.grad).all() for parameter in module.parameters())
     assert float((y.detach() - exact).norm() / exact.norm()) < 0.05
 
 
@@ -292,11 +290,9 @@ def test_rows_of_the_branch_have_no_order_and_no_count() -> None:
 
 def test_queries_read_one_another() -> None:
     torch.manual_seed(0)
-    block, z, points = (
-        Block(2, Params(width=16, heads=4)),
-        torch.randn(1, 9, 16),
-        torch.randn(1, 9, 2),
-    )
+    block = Block(2, Params(width=16, heads=4))
+    z = torch.randn(1, 9, 16)
+    points = torch.randn(1, 9, 2)
     x = torch.randn(1, 9, 16)
     some, among_all = block(x[:, :5], z, points[:, :5], None), block(x, z, points, None)[:, :5]
     assert float((some - among_all).detach().abs().max()) > 1e-3
@@ -310,12 +306,14 @@ def test_padding_does_not_leak(trunk: str) -> None:
     dirty = replace(batch, mask=mask, static=torch.where(mask[..., None], batch.static, 1e3))
     for index, size in enumerate((20, 13, 7)):
         kept = torch.tensor([index])
-        one = {
+        sample = {
             "window": batch.window[kept],
             "static": batch.static[kept],
             "points": batch.points[kept],
         }
-        alone = nodes_picked(replace(batch, **one, scalars=batch.scalars[kept]), torch.arange(size))
+        alone = nodes_picked(
+            replace(batch, **sample, scalars=batch.scalars[kept]), torch.arange(size)
+        )
         torch.testing.assert_close(module(dirty)[kept, :, :size], module(alone), rtol=0, atol=1e-6)
 
 
@@ -364,16 +362,14 @@ def test_it_fits_four_samples_and_answers_on_a_finer_mesh() -> None:
     nearest = np.argmin(
         ((finer.meshes[0].points[:, None] - data.meshes[0].points) ** 2).sum(-1), axis=1
     )
-    elsewhere, everyone = (
-        load(replace(finer, static=np.asarray(data.static)[:, nearest]), data),
-        torch.arange(4),
-    )
+    elsewhere = load(replace(finer, static=np.asarray(data.static)[:, nearest]), data)
+    everyone = torch.arange(4)
     batch, _ = elsewhere.batch(everyone, torch.zeros_like(everyone), 1)
     with torch.no_grad():
-        found = elsewhere.finish(module(batch), everyone)[:, 0, :, 0]  # (4, N)
-    wanted = torch.as_tensor(np.asarray(data.frames)[:, 0, nearest, 0])
+        result = elsewhere.finish(module(batch), everyone)[:, 0, :, 0]  # (4, N)
+    expected = torch.as_tensor(np.asarray(data.frames)[:, 0, nearest, 0])
     # nearest-node inputs and targets: coarse, but the same field
-    assert float((found - wanted).norm() / wanted.norm()) < 0.3
+    assert float((result - expected).norm() / expected.norm()) < 0.3
 
 
 @pytest.mark.slow

@@ -1,6 +1,4 @@
-"""The Graph Spectral Neural Operator: its counts, its formula, its symmetries, and what `plus`
-adds.
-"""
+"""The Graph Spectral Neural Operator: counts, formula, tiles, symmetries, what `plus` adds."""
 
 from __future__ import annotations
 
@@ -25,6 +23,7 @@ from gsnobench.training.normaliser import fit_normaliser
 from gsnobench_plugins.models.gsno import gelu as gsno_gelu
 from gsnobench_plugins.models.gsno import model as gsno
 from gsnobench_plugins.models.gsno import plus as gsno_plus
+from gsnobench_plugins.models.gsno import tiled
 
 MODEL = gsno.gsnobench_model()
 STEADY = {"t_in": 0, "t_out": 1, "static": (gb.Field("a"),)}
@@ -95,7 +94,7 @@ def make(
 
 
 def count_parameters(module: torch.nn.Module) -> int:
-    return sum(one.numel() for one in module.parameters())
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def darcy_task() -> gb.Task:
@@ -125,7 +124,7 @@ def test_darcy_with_coordinates_has_the_papers_parameters() -> None:
     assert count_parameters(gsno.Gsno(darcy_task(), gsno.Params(coordinates=False))) == 17_337
 
 
-def test_time_has_two_real_blocks_a_frequency_less_the_idle_one() -> None:
+def test_time_has_two_real_blocks_per_frequency_but_for_frequency_zero() -> None:
     module = gsno.Gsno(swe_task(), gsno.Params())
     assert module.layers[0].kernel.weight.shape == (8, 2 * 8 - 1, 40, 40)
     assert gsno.Gsno(darcy_task(), gsno.Params()).layers[0].kernel.weight.shape == (8, 1, 20, 20)
@@ -138,8 +137,8 @@ def test_every_parameter_gets_a_gradient() -> None:
             module(batch).square().sum().backward()
             idle = [
                 name
-                for name, one in module.named_parameters()
-                if one.grad is None or not one.grad.abs().sum() > 0
+                for name, parameter in module.named_parameters()
+                if parameter.grad is None or not parameter.grad.abs().sum() > 0
             ]
             assert not idle, (shape, preset, idle)
 
@@ -157,7 +156,7 @@ def test_more_modes_than_nodes_is_an_error() -> None:
 def test_prediction_and_gradients_are_those_of_the_textbook(
     benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch, case: str, variant: str
 ) -> None:
-    monkeypatch.setattr(gsno, "CACHE", 2000)  # so small that `fast` has several tiles
+    monkeypatch.setattr(tiled, "CACHE", 2000)  # so small that `fast` has several tiles
     benchmark.CASES[case] = replace(benchmark.CASES[case], nodes=60, batch=2)
     predictions = [
         module(batch)
@@ -193,14 +192,14 @@ def test_tiles_change_nothing(
     torch.testing.assert_close(
         trace(meshes, shape, {**knobs, "tile": 900}), plain, rtol=1e-4, atol=1e-4
     )
-    monkeypatch.setattr(gsno, "CACHE", 400)  # the automatic choice takes tiles and keeps them
+    monkeypatch.setattr(tiled, "CACHE", 400)  # the automatic choice takes tiles and keeps them
     torch.testing.assert_close(trace(meshes, shape, knobs), plain, rtol=1e-4, atol=1e-4)
 
 
 def trace(
     meshes: tuple[gb.Mesh, ...], shape: Mapping[str, Any], knobs: Mapping[str, Any]
 ) -> list[torch.Tensor | None]:
-    """A prediction and all gradients, found twice from one graph."""
+    """A prediction and all gradients, computed twice from one graph."""
     params = gsno.Params.make(MODEL.presets["paper"].model, {**SMALL, **knobs})
     count = 4 if len(meshes) == 1 else len(meshes)
     data = samples(meshes, count, shape)
@@ -212,20 +211,21 @@ def trace(
     # nothing that a second backward pass needs is overwritten by the first
     for again in (True, False):
         y.square().mean().backward(retain_graph=again)
-    return [y, *(one.grad for one in module.parameters())]
+    return [y, *(parameter.grad for parameter in module.parameters())]
 
 
 def test_latents_choose_their_tiles_by_size() -> None:
-    module = gsno.Gsno(darcy_task(), gsno.Params())
-    assert module.tiling(torch.empty(gsno.CACHE)) is None
-    assert module.tiling(torch.empty(gsno.CACHE + 1)) == gsno.Tiling(gsno.CACHE, keep=True)
-    assert module.tiling(torch.empty(1).expand(gsno.KEPT)) == gsno.Tiling(gsno.CACHE, keep=False)
+    small, large = torch.empty(tiled.CACHE), torch.empty(tiled.CACHE + 1)
+    huge = torch.empty(1).expand(tiled.KEPT)
+    assert tiled.choose(small, tile=0) is None
+    assert tiled.choose(large, tile=0) == tiled.Tiling(tiled.CACHE, keep=True)
+    assert tiled.choose(huge, tile=0) == tiled.Tiling(tiled.CACHE, keep=False)
     with torch.no_grad():  # nothing to keep it for
-        assert module.tiling(torch.empty(gsno.CACHE + 1)) == gsno.Tiling(gsno.CACHE, keep=False)
+        assert tiled.choose(large, tile=0) == tiled.Tiling(tiled.CACHE, keep=False)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert module.tiling(torch.empty(gsno.CACHE + 1)) is None
-    asked = gsno.Gsno(darcy_task(), gsno.Params(tile=900))
-    assert asked.tiling(torch.empty(1)) == gsno.Tiling(900, keep=False)
+        assert tiled.choose(large, tile=0) is None
+    assert tiled.choose(large, tile=-1) is None
+    assert tiled.choose(torch.empty(1), tile=900) == tiled.Tiling(900, keep=False)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -269,8 +269,8 @@ def test_hats_are_linear_between_their_knots() -> None:
     with torch.no_grad():
         kernel.weight.copy_(torch.tensor([1.0, 3.0, 7.0])[:, None, None, None])
     level = torch.tensor([[0.0, 0.25, 0.75, 1.5]])  # beyond the last knot the last value holds
-    found = kernel(torch.ones(1, 4, 1, 1, 1), level).flatten()
-    torch.testing.assert_close(found, torch.tensor([1.0, 2.0, 5.0, 7.0]))
+    result = kernel(torch.ones(1, 4, 1, 1, 1), level).flatten()
+    torch.testing.assert_close(result, torch.tensor([1.0, 2.0, 5.0, 7.0]))
 
 
 # --------------------------------------------------------------------------------------- symmetries
@@ -332,8 +332,8 @@ def test_padding_does_not_leak_into_smaller_meshes(preset: str, tile: int) -> No
     dirty[0, meshes[0].size :] = 1e3
     small, _ = loader.batch(torch.tensor([0]), start, 1)
     expected = module(small)[0, :, : meshes[0].size]
-    found = module(replace(both, static=dirty))[0, :, : meshes[0].size]
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    result = module(replace(both, static=dirty))[0, :, : meshes[0].size]
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [STEADY, UNSTEADY], ids=["steady", "unsteady"])

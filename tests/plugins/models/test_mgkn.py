@@ -1,6 +1,4 @@
-"""MGKN: its counts, both forms of its kernel sums against the formula, its symmetries, and that it
-learns.
-"""
+"""MGKN: counts, both forms of the kernel sums by their formula, symmetries, and learning."""
 
 from __future__ import annotations
 
@@ -76,8 +74,8 @@ def load(
         task=data.task,
         normaliser=fit_normaliser(train or data, MODEL.presets[preset]),
         geometries=[
-            compute_geometry(MODEL, params, data.task, one, summary=carried, cache=Cache())
-            for one in data.meshes
+            compute_geometry(MODEL, params, data.task, mesh, summary=carried, cache=Cache())
+            for mesh in data.meshes
         ],
         device="cpu",
         impose_boundary=False,
@@ -118,8 +116,10 @@ def in_double(module: Mgkn, batch: gb.Batch) -> tuple[Mgkn, gb.Batch]:
 def test_parameters_are_those_of_the_sheet() -> None:
     def count(task: gb.Task, preset: str, **knobs: Any) -> int:
         return sum(
-            one.numel()
-            for one in Mgkn(task, Params.make(MODEL.presets[preset].model, knobs)).parameters()
+            parameter.numel()
+            for parameter in Mgkn(
+                task, Params.make(MODEL.presets[preset].model, knobs)
+            ).parameters()
         )
 
     assert count(make_task(), "paper") == 899_969
@@ -147,8 +147,8 @@ def test_every_parameter_gets_a_gradient(
     module(batch).square().sum().backward()
     assert not [
         name
-        for name, one in module.named_parameters()
-        if one.grad is None or not one.grad.abs().sum() > 0
+        for name, parameter in module.named_parameters()
+        if parameter.grad is None or not parameter.grad.abs().sum() > 0
     ]
 
 
@@ -156,8 +156,8 @@ def test_every_parameter_gets_a_gradient(
 
 
 def literal(module: Mgkn, batch: gb.Batch) -> Tensor:
-    """The whole operator, sample by sample, level by level and edge by edge with explicit matrices."""
-    answers, dim, size = [], module.task.dim, batch.nodes
+    """The whole operator sample by sample, level by level, edge by edge, with explicit matrices."""
+    samples, dim, size = [], module.task.dim, batch.nodes
     for b in range(batch.size):
         g = b if len(batch.points) > 1 else 0
         shift = {
@@ -171,7 +171,7 @@ def literal(module: Mgkn, batch: gb.Batch) -> Tensor:
         f = module.inputs(batch)[b]
         seen = batch.features[b] if module.params.edges == "inputs" else batch.features[b][:, :dim]
 
-        def hear(
+        def kernel_sum(
             name: str,
             v: list[Tensor],
             g: int = g,
@@ -190,17 +190,17 @@ def literal(module: Mgkn, batch: gb.Batch) -> Tensor:
                 y[i] += share[i, j] * (matrix.T @ v[a][s])
             return y
 
-        v = [module.lift(f)[one] for one in nodes]
+        v = [module.lift(f)[level] for level in nodes]
         for turn in range(module.params.cycles):
             for k in (0, 1):
-                v[k + 1] = (v[k + 1] + hear(f"down{k}", v)).relu()
-                v = [one.relu() for one in v] if turn == k == 0 else v
+                v[k + 1] = (v[k + 1] + kernel_sum(f"down{k}", v)).relu()
+                v = [values.relu() for values in v] if turn == k == 0 else v
             for k in (2, 1, 0):
-                v[k] = (v[k] + hear(f"mid{k}", v)).relu()
+                v[k] = (v[k] + kernel_sum(f"mid{k}", v)).relu()
                 if k:
-                    v[k - 1] = (v[k - 1] + hear(f"up{k - 1}", v)).relu()
-        answers.append(module.project(v[0]))
-    return batch.frames(torch.stack(answers))
+                    v[k - 1] = (v[k - 1] + kernel_sum(f"up{k - 1}", v)).relu()
+        samples.append(module.project(v[0]))
+    return batch.frames(torch.stack(samples))
 
 
 @pytest.mark.parametrize(
@@ -212,39 +212,37 @@ def test_prediction_and_gradients_are_those_of_the_formula(knobs: Mapping[str, A
     if "slopes" not in knobs:  # sparse operators stay in single precision
         module, batch = in_double(module, batch)
     near = {"rtol": 1e-4, "atol": 1e-5} if "slopes" in knobs else {"rtol": 1e-10, "atol": 1e-10}
-    found = []
-    for answer in (module, lambda inputs: literal(module, inputs)):
+    results = []
+    for function in (module, lambda inputs: literal(module, inputs)):
         module.zero_grad()
-        y = answer(batch)
+        y = function(batch)
         y.square().sum().backward()
-        found.append([y, *(one.grad.clone() for one in module.parameters())])
-    torch.testing.assert_close(found[0], found[1], **near)
+        results.append([y, *(parameter.grad.clone() for parameter in module.parameters())])
+    torch.testing.assert_close(results[0], results[1], **near)
 
 
 @pytest.mark.parametrize(
     "knobs", [{}, {"checkpoint": True}, {"offsets": True}, {"kernel": "rbf"}, {"root": True}]
 )
 def test_a_mesh_for_all_gives_what_a_mesh_each_gives(knobs: Mapping[str, Any]) -> None:
-    """Shared kernels against those of every sample; and a second gradient of the same graph is the
-    same.
-    """
+    """Shared kernels against kernels per sample; a second gradient of the same graph is equal."""
     data = samples((problems.square(7),), 3, STEADY)
     each = replace(data, meshes=data.meshes * 3, task=replace(data.task, fixed_mesh=False))
-    found = []
-    for one in (data, each):
-        module = build_module(one.task, **knobs)
-        y = module(all_of(load(one, Params.make(SMALL, knobs))))
+    results = []
+    for variant in (data, each):
+        module = build_module(variant.task, **knobs)
+        y = module(all_of(load(variant, Params.make(SMALL, knobs))))
         gradients = [
             torch.autograd.grad(y.square().sum(), list(module.parameters()), retain_graph=True)
             for _ in range(2)
         ]
         torch.testing.assert_close(gradients[0], gradients[1])
-        found.append([y, *gradients[0]])
-    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
+        results.append([y, *gradients[0]])
+    torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-5)
 
 
 def test_shared_kernels_are_held_once_whatever_the_cycles() -> None:
-    def held(cycles: int) -> int:
+    def kept(cycles: int) -> int:
         module, batch = make(STEADY, cycles=cycles, form="shared", width=16)
         most, sizes = batch.geometry["mid0.edge_share"].numel() * 16**2, set()
 
@@ -257,7 +255,7 @@ def test_shared_kernels_are_held_once_whatever_the_cycles() -> None:
             module(batch)
         return len(sizes)
 
-    assert held(1) == held(4) <= 1
+    assert kept(1) == kept(4) <= 1
 
 
 def test_zero_kernels_leave_a_pointwise_map() -> None:
@@ -289,15 +287,15 @@ def test_an_input_reaches_its_ring_in_one_level_and_all_nodes_in_three(levels: i
     mesh = problems.square(7)
     module, batch = make(STEADY, mesh, levels=levels, cycles=1, lift="linear")
     with torch.no_grad():
-        for one in module.parameters():
-            one.abs_().add_(0.01)  # no relu hides a path
+        for parameter in module.parameters():
+            parameter.abs_().add_(0.01)  # no relu hides a path
     static = batch.static.abs().requires_grad_()
     y = module(replace(batch, static=static, points=batch.points.abs()))
     node = mesh.size // 2
     (gradient,) = torch.autograd.grad(y[0, 0, node, 0], static)
-    heard = set(torch.nonzero(gradient[0, :, 0]).flatten().tolist())
-    ring = {node, *(int(one) for pair in topology.edges(mesh) if node in pair for one in pair)}
-    assert heard == (ring if levels == 1 else set(range(mesh.size)))
+    sources = set(torch.nonzero(gradient[0, :, 0]).flatten().tolist())
+    ring = {node, *(int(end) for pair in topology.edges(mesh) if node in pair for end in pair)}
+    assert sources == (ring if levels == 1 else set(range(mesh.size)))
     assert not gradient[1:].any()
 
 
@@ -333,22 +331,22 @@ def test_renumbered_nodes_give_renumbered_values(shape: Mapping[str, Any]) -> No
     carried = mgkn.summary(data, params)
     parts = [mgkn.geometry(mesh, data.task, params, carried) for mesh in meshes]
     moved = [permuted_geometry(part, order) for part, order in zip(parts, orders, strict=True)]
-    module, found = build_module(data.task), []
-    for one, geometries in ((data, parts), (permuted(data, orders), moved)):
+    module, results = build_module(data.task), []
+    for variant, geometries in ((data, parts), (permuted(data, orders), moved)):
         scaling = fit_normaliser(data, MODEL.presets["official"])
         loader = Loader(
-            one,
-            task=one.task,
+            variant,
+            task=variant.task,
             normaliser=scaling,
             geometries=geometries,
             device="cpu",
             impose_boundary=False,
         )
-        found.append(module(all_of(loader)))
+        results.append(module(all_of(loader)))
     for index in range(3):
         order = torch.from_numpy(orders[index % len(orders)])
         torch.testing.assert_close(
-            found[1][index][:, : len(order)], found[0][index][:, order], rtol=1e-4, atol=1e-5
+            results[1][index][:, : len(order)], results[0][index][:, order], rtol=1e-4, atol=1e-5
         )
 
 
@@ -365,8 +363,8 @@ def test_samples_and_padding_do_not_leak(dim: int, knobs: Mapping[str, Any]) -> 
     both = all_of(loader)
     static = both.static.clone()
     static[0, 40:] = 1e3
-    found, expected = module(replace(both, static=static))[0, :, :40], module(alone)[0, :, :40]
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    result, expected = module(replace(both, static=static))[0, :, :40], module(alone)[0, :, :40]
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [STEADY, UNSTEADY], ids=["steady", "unsteady"])
@@ -379,7 +377,9 @@ def test_nothing_is_made_on_a_default_device(shape: Mapping[str, Any], preset: s
     }
     y = module.to("meta")(
         replace(
-            batch, geometry={name: one.to("meta") for name, one in batch.geometry.items()}, **moved
+            batch,
+            geometry={name: value.to("meta") for name, value in batch.geometry.items()},
+            **moved,
         )
     )
     assert y.shape == (3, module.task.t_out, 49, len(module.task.fields))
@@ -395,7 +395,7 @@ def test_bfloat16_trains_too() -> None:
         ):
             y = module(batch)
             y.float().square().sum().backward()
-        assert all(torch.isfinite(one.grad).all() for one in module.parameters())
+        assert all(torch.isfinite(parameter.grad).all() for parameter in module.parameters())
         assert float((y.detach() - exact).norm() / exact.norm()) < 0.05
 
 
@@ -436,7 +436,7 @@ def test_it_learns_a_real_operator_and_moves_to_another_mesh() -> None:
         replace(finer, static=np.asarray(data.static)[:, nearest]), params, data, preset="compact"
     )
     with torch.no_grad():
-        found = elsewhere.finish(module(all_of(elsewhere)), torch.arange(4))[:, 0, :, 0]  # (4, N)
-    wanted = torch.as_tensor(np.asarray(data.frames)[:, 0, nearest, 0])
-    mean = wanted.mean(0, keepdim=True).expand_as(wanted)
-    assert float(relative(found, wanted)) < float(relative(mean, wanted))
+        result = elsewhere.finish(module(all_of(elsewhere)), torch.arange(4))[:, 0, :, 0]  # (4, N)
+    expected = torch.as_tensor(np.asarray(data.frames)[:, 0, nearest, 0])
+    mean = expected.mean(0, keepdim=True).expand_as(expected)
+    assert float(relative(result, expected)) < float(relative(mean, expected))

@@ -1,6 +1,4 @@
-"""The hierarchy under MGKN: what is seen from where, what covers the domain, what is heard, and
-what another mesh gets.
-"""
+"""The hierarchy of MGKN: visibility, cover of the domain, links, and levels of another mesh."""
 
 from __future__ import annotations
 
@@ -28,7 +26,8 @@ def holed(side: int = 21, seed: int = 0) -> gb.Mesh:
     points = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
     number = np.arange(side * side).reshape(side, side)
     a, b, c, d = (
-        one.ravel() for one in (number[:-1, :-1], number[:-1, 1:], number[1:, :-1], number[1:, 1:])
+        corners.ravel()
+        for corners in (number[:-1, :-1], number[:-1, 1:], number[1:, :-1], number[1:, 1:])
     )
     cells = np.concatenate([np.stack([a, b, d], 1), np.stack([a, d, c], 1)])
     cells = cells[~outside(points[cells].mean(axis=1))]
@@ -57,8 +56,8 @@ def test_no_edge_leaves_the_domain_and_every_node_has_a_parent(neighbours: int) 
         start = mesh.points[levels[a][parts[f"{name}.edge_source"].value]]
         end = mesh.points[levels[b][parts[f"{name}.edge_target"].value]]
         assert not outside((start + along * (end - start)).reshape(-1, 2)).any(), name
-        heard = np.unique(parts[f"{name}.edge_target"].value)
-        assert np.array_equal(heard, np.arange(len(levels[b]))), name
+        targets = np.unique(parts[f"{name}.edge_target"].value)
+        assert np.array_equal(targets, np.arange(len(levels[b]))), name
 
 
 def test_a_chord_of_a_hole_is_not_seen_though_it_crosses_nothing() -> None:
@@ -109,7 +108,7 @@ def test_weights_of_a_node_sum_to_one() -> None:
                 np.testing.assert_allclose(share.max(axis=1) * (share > 0).sum(axis=1), 1)
 
 
-def test_another_mesh_has_the_same_coarse_places_and_hears_as_far() -> None:
+def test_another_mesh_has_the_same_coarse_positions_and_links_of_the_same_length() -> None:
     coarse, fine = problems.square(11), problems.square(21, seed=3)
     train = one_mesh(coarse)
     carried = mgkn.summary(train, Params())
@@ -119,16 +118,14 @@ def test_another_mesh_has_the_same_coarse_places_and_hears_as_far() -> None:
     reach = []
     for mesh, parts in ((coarse, first), (fine, second)):
         source, target = parts["mid0.edge_source"].value, parts["mid0.edge_target"].value
-        length, farthest = (
-            np.linalg.norm(mesh.points[source] - mesh.points[target], axis=1),
-            np.zeros(mesh.size),
-        )
+        length = np.linalg.norm(mesh.points[source] - mesh.points[target], axis=1)
+        farthest = np.zeros(mesh.size)
         np.maximum.at(farthest, target, length)
         reach.append(np.median(farthest))
     assert 0.8 < reach[1] / reach[0] < 1.25
 
 
-def test_nodes_of_a_cloud_hear_their_nearest() -> None:
+def test_nodes_of_a_cloud_are_linked_to_their_nearest() -> None:
     points = np.random.default_rng(0).uniform(size=(200, 3))
     train = one_mesh(gb.Mesh(points), fixed_mesh=False, corresponds=False)
     parts = mgkn.geometry(train.mesh(0), train.task, Params(), mgkn.summary(train, Params()))
@@ -140,6 +137,6 @@ def test_nodes_of_a_cloud_hear_their_nearest() -> None:
 def test_gradients_of_linear_fields_are_exact_and_constants_stay() -> None:
     domain = build.Domain(holed())
     field = domain.points @ np.array([2.0, -3.0]) + 1
-    found = np.stack([matrix @ field for matrix in build.slopes(domain)])
-    np.testing.assert_allclose(found, np.array([[2.0], [-3.0]]) * np.ones(domain.size), atol=1e-9)
+    result = np.stack([matrix @ field for matrix in build.slopes(domain)])
+    np.testing.assert_allclose(result, np.array([[2.0], [-3.0]]) * np.ones(domain.size), atol=1e-9)
     np.testing.assert_allclose(build.smoothing(domain) @ np.ones(domain.size), 1)

@@ -1,6 +1,4 @@
-"""Sp2GNO: its counts, its graph, both branches against the formulas, its symmetries, its way
-through time, and that it learns.
-"""
+"""Sp2GNO: counts, graph, both branches by their formulas, symmetries, time, and learning."""
 
 from __future__ import annotations
 
@@ -64,7 +62,9 @@ def samples(meshes: tuple[gb.Mesh, ...], count: int, shape: Mapping[str, Any]) -
         (len(task.scalars),),
     )
     return gb.Samples(
-        task, meshes, *(draw.standard_normal((count, *one)).astype(np.float32) for one in shapes)
+        task,
+        meshes,
+        *(draw.standard_normal((count, *shape)).astype(np.float32) for shape in shapes),
     )
 
 
@@ -85,10 +85,8 @@ def load(
         compute_geometry(MODEL, params, task, mesh, summary=summary, cache=Cache())
         for mesh in data.meshes
     )
-    normaliser, geometries = (
-        fit_normaliser(train or data, MODEL.presets["official"]),
-        parts or list(made),
-    )
+    normaliser = fit_normaliser(train or data, MODEL.presets["official"])
+    geometries = parts or list(made)
     return Loader(
         data,
         task=task,
@@ -125,7 +123,9 @@ def count(task: gb.Task, preset: str = "paper", name: str = "") -> int:
         if dotted.startswith("model.")
     }
     params = Params.make(MODEL.presets[preset].model, own)
-    return sum(one.numel() for one in Sp2Gno(narrowed(task, params), params).parameters())
+    return sum(
+        parameter.numel() for parameter in Sp2Gno(narrowed(task, params), params).parameters()
+    )
 
 
 def test_parameters_are_those_of_the_published_sizes() -> None:
@@ -142,21 +142,21 @@ def test_parameters_are_those_of_the_published_sizes() -> None:
     assert count(make_task(static=0, t_in=5, t_out=46), "compact") <= 300_000
     every = Sp2Gno(make_task(), Params(width=8)).named_parameters(remove_duplicate=False)
     # one for all layers
-    assert [name for name, one in every if one.shape == (8, 16)] == ["fuse.weight"]
+    assert [name for name, parameter in every if parameter.shape == (8, 16)] == ["fuse.weight"]
 
 
 def test_positional_inputs_are_the_authors() -> None:
-    # elasticity: place, angle, radius, and eight octaves of their sines and cosines
+    # elasticity: coordinates, angle, radius, and eight octaves of their sines and cosines
     d, L, m, a, inputs = 32, 4, 48, 6, 68
     layers = L * (m * d**2 + 2 * (d**2 + d) + 2 * d + 32 + 3 * (16 + 2 * a) + 3 + 4)
     assert (
         count(make_task(static=0), "official", "elasticity")
         == (inputs + 1) * d + layers + 2 * d**2 + d + 128 * d + 128 + 129
     )
-    found = sp2gno.positional(torch.tensor([[[1e-4, 2.0001]]]))[0, 0]
-    torch.testing.assert_close(found[:2], torch.tensor([torch.pi / 2, 2.0]))
+    result = sp2gno.positional(torch.tensor([[[1e-4, 2.0001]]]))[0, 0]
+    torch.testing.assert_close(result[:2], torch.tensor([torch.pi / 2, 2.0]))
     torch.testing.assert_close(
-        found[2:6],
+        result[2:6],
         (torch.pi * torch.tensor([1e-4, 2.0001, torch.pi / 2, 2.0])).sin(),
         rtol=0,
         atol=1e-5,
@@ -220,7 +220,7 @@ def test_anchors_are_far_from_one_another_and_stay_at_their_place() -> None:
     mesh, finer = square(9), square(17, seed=3)
     params = Params.make(SMALL, {"anchors": 4})
     summary = sp2gno.summary(samples((mesh,), 1, STEADY), params)
-    assert {tuple(place) for place in summary["anchors"].tolist()} == {
+    assert {tuple(anchor) for anchor in summary["anchors"].tolist()} == {
         (0, 0),
         (1, 1),
         (0, 1),
@@ -229,9 +229,9 @@ def test_anchors_are_far_from_one_another_and_stay_at_their_place() -> None:
     moved = gb.Mesh(finer.points * [3, 2] + 7, finer.cells)
     for other in (mesh, finer, moved):
         embedding = sp2gno.geometry(other, make_task(), params, summary)["embedding"].value
-        places = (other.points - other.points.min(0)) / np.ptp(other.points, axis=0)
-        np.testing.assert_allclose(places[embedding.argmax(0)], summary["anchors"])
-    assert farthest(np.zeros((2, 2)), 3).tolist() == [0, 0, 0]  # fewer places than anchors
+        in_box = (other.points - other.points.min(0)) / np.ptp(other.points, axis=0)
+        np.testing.assert_allclose(in_box[embedding.argmax(0)], summary["anchors"])
+    assert farthest(np.zeros((2, 2)), 3).tolist() == [0, 0, 0]  # fewer points than anchors
 
 
 def test_lengths_are_in_domain_sizes_or_relative_to_their_mean() -> None:
@@ -256,7 +256,7 @@ def literal(module: Sp2Gno, batch: gb.Batch, b: int) -> Tensor:
     """The formula for one sample, node by node, (N, out)."""
     g = min(b, len(batch.points) - 1)
     real = slice(None) if batch.mask is None else batch.mask[b]
-    modes, places = (batch.geometry[name][g][real] for name in ("modes", "embedding"))
+    modes, embedding = (batch.geometry[name][g][real] for name in ("modes", "embedding"))
     whole = batch.geometry["lengths"].to_dense()
     lengths = whole[g * batch.nodes :][: len(modes), g * batch.nodes :][:, : len(modes)]
     x = module.lift(module.inputs(batch)[b][real])
@@ -271,7 +271,7 @@ def literal(module: Sp2Gno, batch: gb.Batch, b: int) -> Tensor:
             for j in torch.nonzero(lengths[i]).flatten():
                 on_length = gate.length[number][:, 0] * lengths[i, j] + gate.length_bias[number]
                 hidden = (
-                    gate.hidden[number] @ torch.cat([on_length, places[i], places[j]])
+                    gate.hidden[number] @ torch.cat([on_length, embedding[i], embedding[j]])
                     + gate.hidden_bias[number]
                 )
                 logit = gate.out[number] @ hidden.relu() + gate.out_bias[number]
@@ -295,13 +295,14 @@ def test_prediction_and_gradients_are_those_of_the_formula(shape: Mapping[str, A
     y = module.double()(batch)
     sizes = [batch.nodes] * 3 if batch.mask is None else batch.mask.sum(1).tolist()
     mine = torch.cat([y[b, 0, :size].flatten() for b, size in enumerate(sizes)])
-    wanted = torch.cat([literal(module, batch, b).flatten() for b in range(3)])
-    torch.testing.assert_close(mine, wanted, rtol=0, atol=1e-9)
+    expected = torch.cat([literal(module, batch, b).flatten() for b in range(3)])
+    torch.testing.assert_close(mine, expected, rtol=0, atol=1e-9)
     gradients = [
-        torch.autograd.grad(one.square().sum(), list(module.parameters())) for one in (mine, wanted)
+        torch.autograd.grad(output.square().sum(), list(module.parameters()))
+        for output in (mine, expected)
     ]
     torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-6, atol=1e-9)
-    assert all(bool(one.any()) for one in gradients[0])  # no parameter is idle
+    assert all(bool(gradient.any()) for gradient in gradients[0])  # no parameter is idle
     signs = torch.tensor([1.0, -1, -1, 1, -1, 1])
     turned = replace(batch, geometry={**batch.geometry, "modes": batch.geometry["modes"] * signs})
     torch.testing.assert_close(module(turned), y, rtol=0, atol=1e-9)  # an eigenvector has no sign
@@ -315,10 +316,10 @@ def test_gates_are_shares_and_messages_have_length_one_and_forget_the_scale() ->
     gates, y = Gates(2, 2)(graph.described), torch.randn(6, 3, 4)
     assert gates.shape == (2, 10) and bool(((gates > 0) & (gates < 1)).all())
     assert not torch.allclose(gates, gates[:, graph.reverse])  # receiver and sender are not alike
-    found = messages(y, gates[0], graph)
-    torch.testing.assert_close(found[:5].norm(dim=-1), torch.ones(5, 3))
-    assert not found[5].any()
-    torch.testing.assert_close(messages(7 * y, gates[0], graph), found)
+    result = messages(y, gates[0], graph)
+    torch.testing.assert_close(result[:5].norm(dim=-1), torch.ones(5, 3))
+    assert not result[5].any()
+    torch.testing.assert_close(messages(7 * y, gates[0], graph), result)
 
 
 @pytest.mark.parametrize("kept", [5, 30])
@@ -377,7 +378,7 @@ def test_bfloat16_trains_too() -> None:
     with torch.backends.mkldnn.flags(enabled=False), torch.autocast("cpu", dtype=torch.bfloat16):
         y = module(batch)
         y.float().square().sum().backward()
-    assert all(torch.isfinite(one.grad).all() for one in module.parameters())
+    assert all(torch.isfinite(parameter.grad).all() for parameter in module.parameters())
     assert float((y.detach() - exact).norm() / exact.norm()) < 0.05
 
 
@@ -398,18 +399,16 @@ def test_a_call_sees_the_window_and_finds_the_frames_that_the_knobs_say() -> Non
 
 def test_rollout_is_nested_calls_and_of_an_identity_the_last_given_frame() -> None:
     data, params = samples((square(6),), 3, UNSTEADY), Params.make(SMALL, {"increment": True})
-    loader, everyone, (module, _) = (
-        load(data, params),
-        torch.arange(3),
-        make(UNSTEADY, increment=True),
-    )
+    loader = load(data, params)
+    everyone = torch.arange(3)
+    (module, _) = make(UNSTEADY, increment=True)
     batch = now = batch_of(loader, 0, 1, 2)
-    found, wanted = rollout(module, loader, batch, everyone, 5), []
+    result, expected = rollout(module, loader, batch, everyone, 5), []
     for _ in range(5):
-        wanted.append(module(now))
-        now = replace(now, window=torch.cat([now.window[:, 1:], wanted[-1]], 1))
+        expected.append(module(now))
+        now = replace(now, window=torch.cat([now.window[:, 1:], expected[-1]], 1))
     torch.testing.assert_close(
-        found, loader.finish(torch.cat(wanted, 1), everyone), rtol=1e-4, atol=1e-5
+        result, loader.finish(torch.cat(expected, 1), everyone), rtol=1e-4, atol=1e-5
     )
     module.last.requires_grad_(False).weight.zero_()
     module.last.bias.zero_()
@@ -457,10 +456,10 @@ def test_real_operator_is_learned_and_moves_to_another_mesh() -> None:
         loader, indices = load(data, params, coarse["train"]), torch.arange(16)
         batch, truth = loader.batch(indices, torch.zeros_like(indices), 1)
         with torch.no_grad():
-            found = loader.finish(module(batch), indices)
+            result = loader.finish(module(batch), indices)
         size = truth.flatten(1).norm(dim=1)
         error, mean = (
-            ((one - truth).flatten(1).norm(dim=1) / size).mean()
-            for one in (found, truth.mean(0)[None])
+            ((prediction - truth).flatten(1).norm(dim=1) / size).mean()
+            for prediction in (result, truth.mean(0)[None])
         )
         assert float(error) < 0.6 * float(mean)

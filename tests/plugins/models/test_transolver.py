@@ -1,6 +1,4 @@
-"""Transolver: its counts, its formula in both orders of the products, its symmetries, and that it
-learns.
-"""
+"""Transolver: counts, formula in both orders of the products, symmetries, and that it learns."""
 
 from __future__ import annotations
 
@@ -16,8 +14,10 @@ from torch import Tensor
 import gsnobench as gb
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
+from gsnobench_plugins.models.transolver import fused
 from gsnobench_plugins.models.transolver import model as transolver
-from gsnobench_plugins.models.transolver.model import EMPTY, Params, PhysicsAttention, Transolver
+from gsnobench_plugins.models.transolver.fused import EMPTY
+from gsnobench_plugins.models.transolver.model import Params, PhysicsAttention, Transolver
 
 MODEL = transolver.gsnobench_model()
 SMALL = {"width": 16, "layers": 2, "heads": 4, "slices": 5}
@@ -25,10 +25,9 @@ ORDERS = ("fused", "plain")
 
 
 def make_task(dim: int = 2, static: int = 1, fields: int = 1, **changes: Any) -> gb.Task:
-    names = tuple(gb.Field(f"u{i}") for i in range(fields))
-    return gb.Task(
-        "t", "t", names, dim=dim, static=tuple(gb.Field(f"a{i}") for i in range(static)), **changes
-    )
+    outputs = tuple(gb.Field(f"u{i}") for i in range(fields))
+    inputs = tuple(gb.Field(f"a{i}") for i in range(static))
+    return gb.Task("t", "t", outputs, dim=dim, static=inputs, **changes)
 
 
 def random_batch(
@@ -56,15 +55,15 @@ def attention(order: str, width: int = 16, heads: int = 4, slices: int = 5) -> P
     torch.manual_seed(1)
     module = PhysicsAttention(width, heads, slices, order == "fused").double()
     with torch.no_grad():
-        for one in module.parameters():
-            one.copy_(torch.randn_like(one) * 0.4)
+        for parameter in module.parameters():
+            parameter.copy_(torch.randn_like(parameter) * 0.4)
         module.temperature.uniform_(0.4, 0.9)
     return module
 
 
 def count(task: gb.Task, preset: str = "paper", **knobs: Any) -> int:
     module = Transolver(task, Params.make(MODEL.presets[preset].model, knobs))
-    return sum(one.numel() for one in module.parameters())
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def nodes_picked(batch: gb.Batch, order: Tensor) -> gb.Batch:
@@ -95,14 +94,12 @@ def test_start_is_the_authors() -> None:
     inner = module.blocks[0].attention
     assert inner.temperature.tolist() == [0.5] * 8
     assert inner.slice.weight.shape == (16, 32)
-    matrices = [one for name, one in module.named_parameters() if one.dim() > 1]
-    assert all(abs(float(one.detach().std()) - 0.02) < 0.003 for one in matrices)
-    assert all(
-        float(one.detach().abs().max()) == 0
-        for name, one in module.named_parameters()
-        if name.endswith("bias")
-    )
-    assert all(0 <= one <= 1 / 256 for one in module.everywhere.tolist())
+    parameters = {name: value.detach() for name, value in module.named_parameters()}
+    matrices = [value for value in parameters.values() if value.dim() > 1]
+    biases = [value for name, value in parameters.items() if name.endswith("bias")]
+    assert all(abs(float(matrix.std()) - 0.02) < 0.003 for matrix in matrices)
+    assert all(float(bias.abs().max()) == 0 for bias in biases)
+    assert all(0 <= number <= 1 / 256 for number in module.everywhere.tolist())
 
 
 def test_width_must_divide_into_heads() -> None:
@@ -122,14 +119,14 @@ def literal(module: PhysicsAttention, x: Tensor) -> Tensor:
         rows = slice(head * each, (head + 1) * each)
         value = normed @ module.value.weight[rows].T + module.value.bias[rows]  # (N, e)
         place = normed @ module.place.weight[rows].T + module.place.bias[rows]  # (N, e)
-        # (N, G)
-        logits = (place @ module.slice.weight.T + module.slice.bias) / module.temperature[head]
+        logits = place @ module.slice.weight.T + module.slice.bias  # (N, G)
+        logits = logits / module.temperature[head]
         share = logits.exp() / logits.exp().sum(1, keepdim=True)
-        slices = range(share.shape[1])
-        # (G, e)
-        tokens = torch.stack(
-            [(share[:, g, None] * value).sum(0) / (share[:, g].sum() + EMPTY) for g in slices]
-        )
+        means = [
+            (share[:, g, None] * value).sum(0) / (share[:, g].sum() + EMPTY)
+            for g in range(share.shape[1])
+        ]
+        tokens = torch.stack(means)  # (G, e)
         query, key, content = (tokens @ matrix.T for matrix in module.query_key_value)
         scores = (query @ key.T / each**0.5).exp()
         heads.append(share @ (scores / scores.sum(1, keepdim=True) @ content))
@@ -140,21 +137,21 @@ def literal(module: PhysicsAttention, x: Tensor) -> Tensor:
 def test_attention_and_its_gradients_are_those_of_the_formula(order: str) -> None:
     module, x = attention(order), torch.randn(2, 11, 16, dtype=torch.float64, requires_grad=True)
     above = torch.randn(2, 11, 16, dtype=torch.float64)
-    wanted = torch.stack([literal(module, one) for one in x])
-    found = module(x, None)
-    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-13)
+    expected = torch.stack([literal(module, sample) for sample in x])
+    result = module(x, None)
+    torch.testing.assert_close(result, expected, rtol=0, atol=1e-13)
     inputs = [x, *module.parameters()]
-    gradients = [torch.autograd.grad(y, inputs, above) for y in (found, wanted)]
+    gradients = [torch.autograd.grad(y, inputs, above) for y in (result, expected)]
     torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=1e-11)
 
 
 def test_whole_model_is_the_same_in_both_orders() -> None:
-    batch, found = random_batch(make_task(), dtype=torch.float64), []
+    batch, results = random_batch(make_task(), dtype=torch.float64), []
     for order in ORDERS:
         torch.manual_seed(0)
         module = Transolver(batch.task, Params(**SMALL, attention=order)).double()
-        found.append(module(batch))
-    torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-13)
+        results.append(module(batch))
+    torch.testing.assert_close(results[0], results[1], rtol=0, atol=1e-13)
 
 
 def test_cheaper_order_is_chosen() -> None:
@@ -164,7 +161,7 @@ def test_cheaper_order_is_chosen() -> None:
 
 def test_shares_of_a_node_sum_to_one() -> None:
     module, x = attention("fused"), torch.randn(2, 11, 16, dtype=torch.float64)
-    weights, _, sizes = transolver.FusedSlices.apply(x, *module.slice_map(), None)
+    weights, _, sizes = fused.FusedSlices.apply(x, *fused.slice_map(module), None)
     shares = weights.unflatten(-1, (4, 5)).sum(-1)
     torch.testing.assert_close(shares, torch.ones_like(shares))
     torch.testing.assert_close(sizes.sum(1), torch.full((2,), 4 * 11.0, dtype=torch.float64))
@@ -186,21 +183,21 @@ def test_constant_values_come_back_constant(order: str) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_one_slice_answers_the_same_everywhere(order: str) -> None:
+def test_one_slice_gives_the_same_everywhere(order: str) -> None:
     module, x = attention(order, slices=1), torch.randn(2, 11, 16, dtype=torch.float64)
     y = module(x, None) - x
     torch.testing.assert_close(y, y[:, :1].expand_as(y))
 
 
 def test_recomputing_blocks_changes_nothing() -> None:
-    batch, found = random_batch(make_task()), []
+    batch, results = random_batch(make_task()), []
     for recompute in (False, True):
         torch.manual_seed(0)
         module = Transolver(batch.task, Params(**SMALL, checkpoint=recompute))
         y = module(batch)
         y.square().sum().backward()
-        found.append([y, *(one.grad for one in module.parameters())])
-    torch.testing.assert_close(found[0], found[1])
+        results.append([y, *(parameter.grad for parameter in module.parameters())])
+    torch.testing.assert_close(results[0], results[1])
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -211,8 +208,8 @@ def test_every_parameter_gets_a_gradient(order: str) -> None:
         module(random_batch(task)).square().sum().backward()
         idle = [
             name
-            for name, one in module.named_parameters()
-            if one.grad is None or not one.grad.abs().sum() > 0
+            for name, parameter in module.named_parameters()
+            if parameter.grad is None or not parameter.grad.abs().sum() > 0
         ]
         assert not idle, idle
 
@@ -220,18 +217,14 @@ def test_every_parameter_gets_a_gradient(order: str) -> None:
 def test_bfloat16_trains_too() -> None:
     for order in ORDERS:
         torch.manual_seed(0)
-        module, batch = (
-            Transolver(make_task(), Params(**SMALL, attention=order)),
-            random_batch(make_task()),
-        )
+        module = Transolver(make_task(), Params(**SMALL, attention=order))
+        batch = random_batch(make_task())
         exact = module(batch).detach()
-        with (
-            torch.backends.mkldnn.flags(enabled=False),
-            torch.autocast("cpu", dtype=torch.bfloat16),
-        ):
+        plain = torch.backends.mkldnn.flags(enabled=False)
+        with plain, torch.autocast("cpu", dtype=torch.bfloat16):
             y = module(batch)
             y.float().square().sum().backward()
-        assert all(torch.isfinite(one.grad).all() for one in module.parameters())
+        assert all(torch.isfinite(parameter.grad).all() for parameter in module.parameters())
         assert float((y.detach() - exact).norm() / exact.norm()) < 0.05
 
 
@@ -241,27 +234,21 @@ def test_bfloat16_trains_too() -> None:
 @pytest.mark.parametrize("order", ORDERS)
 def test_renumbered_nodes_give_renumbered_values(order: str) -> None:
     torch.manual_seed(0)
-    module, batch = (
-        Transolver(make_task(), Params(**SMALL, attention=order)),
-        random_batch(make_task()),
-    )
+    module = Transolver(make_task(), Params(**SMALL, attention=order))
+    batch = random_batch(make_task())
     turned = torch.randperm(batch.nodes)
-    torch.testing.assert_close(
-        module(nodes_picked(batch, turned)), module(batch)[:, :, turned], rtol=0, atol=1e-6
-    )
+    result, expected = module(nodes_picked(batch, turned)), module(batch)[:, :, turned]
+    torch.testing.assert_close(result, expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_twice_the_nodes_give_the_same_values(order: str) -> None:
     torch.manual_seed(0)
-    module, batch = (
-        Transolver(make_task(), Params(**SMALL, attention=order)),
-        random_batch(make_task()),
-    )
+    module = Transolver(make_task(), Params(**SMALL, attention=order))
+    batch = random_batch(make_task())
     twice = torch.arange(batch.nodes).repeat(2)
-    torch.testing.assert_close(
-        module(nodes_picked(batch, twice)), module(batch)[:, :, twice], rtol=1e-4, atol=1e-6
-    )
+    result, expected = module(nodes_picked(batch, twice)), module(batch)[:, :, twice]
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -273,26 +260,22 @@ def test_padding_does_not_leak(order: str) -> None:
     dirty = replace(batch, mask=mask, static=torch.where(mask[..., None], batch.static, 1e3))
     for index, size in enumerate((20, 13, 7)):
         kept = torch.tensor([index])
-        one = {
-            "window": batch.window[kept],
-            "static": batch.static[kept],
-            "points": batch.points[kept],
-        }
-        alone = nodes_picked(replace(batch, **one, scalars=batch.scalars[kept]), torch.arange(size))
-        torch.testing.assert_close(
-            module(dirty)[[index], :, :size], module(alone), rtol=1e-5, atol=1e-6
-        )
+        names = ("window", "static", "points", "scalars")
+        sample = replace(batch, **{name: getattr(batch, name)[kept] for name in names})
+        expected = module(nodes_picked(sample, torch.arange(size)))
+        result = module(dirty)[[index], :, :size]
+        torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_waves_of_the_coordinates_are_further_inputs() -> None:
     batch = random_batch(make_task())
-    found = Transolver(batch.task, Params(**SMALL, octaves=3)).waves(batch)
-    assert len(found) == 6 and found[0].shape == (3, 20, 2)
-    torch.testing.assert_close(found[4][1], (4 * torch.pi * batch.points[0]).sin())
+    waves = Transolver(batch.task, Params(**SMALL, octaves=3)).waves(batch)
+    assert len(waves) == 6 and waves[0].shape == (3, 20, 2)
+    torch.testing.assert_close(waves[4][1], (4 * torch.pi * batch.points[0]).sin())
     assert count(make_task(), octaves=3) == count(make_task()) + 12 * 512
 
 
-def test_frames_can_be_found_one_by_one() -> None:
+def test_frames_can_be_predicted_one_by_one() -> None:
     task = make_task(static=0, t_in=3, t_out=7)
     assert MODEL.horizon(task, Params()) == gb.Horizon(3, 7)
     assert MODEL.horizon(task, Params(frames=1)) == gb.Horizon(3, 1)
@@ -322,9 +305,8 @@ def overfit(steps: int) -> tuple[Transolver, gb.Samples, float]:
     optimiser = torch.optim.AdamW(module.parameters(), lr=4e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 4e-3, total_steps=steps)
     for _ in range(steps):
-        error = (loader.finish(module(batch), everyone) - target).flatten(1).norm(
-            dim=1
-        ) / target.flatten(1).norm(dim=1)
+        gap = (loader.finish(module(batch), everyone) - target).flatten(1)
+        error = gap.norm(dim=1) / target.flatten(1).norm(dim=1)
         optimiser.zero_grad()
         error.mean().backward()
         optimiser.step()
@@ -332,23 +314,20 @@ def overfit(steps: int) -> tuple[Transolver, gb.Samples, float]:
     return module, data, float(error.detach().mean())
 
 
-def test_it_fits_four_samples_and_answers_on_a_finer_mesh() -> None:
+def test_it_fits_four_samples_and_predicts_on_a_finer_mesh() -> None:
     module, data, error = overfit(300)
     assert error < 0.1
     finer = problems.steady({"train": 4}, problems.square(side=15))["train"]
-    nearest = np.argmin(
-        ((finer.meshes[0].points[:, None] - data.meshes[0].points) ** 2).sum(-1), axis=1
-    )
-    elsewhere, everyone = (
-        load(replace(finer, static=np.asarray(data.static)[:, nearest]), data),
-        torch.arange(4),
-    )
+    gaps = finer.meshes[0].points[:, None] - data.meshes[0].points
+    nearest = np.argmin((gaps**2).sum(-1), axis=1)
+    elsewhere = load(replace(finer, static=np.asarray(data.static)[:, nearest]), data)
+    everyone = torch.arange(4)
     batch, _ = elsewhere.batch(everyone, torch.zeros_like(everyone), 1)
     with torch.no_grad():
-        found = elsewhere.finish(module(batch), everyone)[:, 0, :, 0]  # (4, N)
-    wanted = torch.as_tensor(np.asarray(data.frames)[:, 0, nearest, 0])
+        prediction = elsewhere.finish(module(batch), everyone)[:, 0, :, 0]  # (4, N)
+    target = torch.as_tensor(np.asarray(data.frames)[:, 0, nearest, 0])
     # nearest-node inputs and targets: coarse, but the same field
-    assert float((found - wanted).norm() / wanted.norm()) < 0.3
+    assert float((prediction - target).norm() / target.norm()) < 0.3
 
 
 @pytest.mark.slow
