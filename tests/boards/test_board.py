@@ -31,7 +31,6 @@ from gsnobench.cli.console import print_table
 from gsnobench.cli.verbs_board import show_boards
 from gsnobench.records import RunResult
 
-ROOT = Path(__file__).resolve().parents[2]
 HOSTILE = "<script>alert(1)</script>\"'`|*_[x](javascript:1)\\..\n=1+1"
 
 
@@ -206,10 +205,11 @@ def test_a_new_result_is_noticed_and_what_is_no_longer_made_is_removed(
     assert stale([evidence], Target(out)) == [out / "laptop.md"]
 
 
-def test_committed_boards_are_up_to_date() -> None:
-    """`make boards` renders them again."""
-    target = Target(ROOT / "leaderboards", ROOT / "docs" / "reproduction.md", ROOT / "README.md")
-    assert stale([ROOT / "leaderboards" / "results"], target) == []
+def test_a_build_without_a_ledger_leaves_one_in_its_folder(evidence: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    build([evidence], Target(out, out / "reproduction.md"))
+    assert not stale([evidence], Target(out))
+    assert not build([evidence], Target(out)).removed and (out / "reproduction.md").exists()
 
 
 def test_an_overview_is_brought_up_to_date_between_its_marks(evidence: Path) -> None:

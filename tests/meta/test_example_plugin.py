@@ -1,4 +1,4 @@
-"""The example plugin, a foreign package, is installed in a fresh environment and used end to end."""
+"""The example plugin, a foreign package, installed in a fresh environment and used end to end."""
 
 from __future__ import annotations
 
@@ -87,9 +87,3 @@ def test_it_can_leave(environment: Environment, tmp_path: Path) -> None:
     }
     assert "pointmlp" not in names and "gsno" in names
     assert "no such plugin" in alone.gsnobench("check", "pointmlp", expect=2).stderr
-
-
-def test_the_tutorial_shows_the_example_as_it_is() -> None:
-    tutorial = (EXAMPLE.parent.parent / "docs" / "tutorial-plugin.md").read_text()
-    assert (EXAMPLE / "gsnobench_pointmlp.py").read_text() in tutorial
-    assert (EXAMPLE / "pyproject.toml").read_text() in tutorial
