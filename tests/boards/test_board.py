@@ -205,13 +205,6 @@ def test_a_new_result_is_noticed_and_what_is_no_longer_made_is_removed(
     assert stale([evidence], Target(out)) == [out / "laptop.md"]
 
 
-def test_a_build_without_a_ledger_leaves_one_in_its_folder(evidence: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    build([evidence], Target(out, out / "reproduction.md"))
-    assert not stale([evidence], Target(out))
-    assert not build([evidence], Target(out)).removed and (out / "reproduction.md").exists()
-
-
 def test_an_overview_is_brought_up_to_date_between_its_marks(evidence: Path) -> None:
     text = "before\n<!-- overview of laptop -->\nold\n<!-- end of overview -->\nafter\n"
     (track,) = tracks_of(evidence)

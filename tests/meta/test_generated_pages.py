@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gsnobench.boards.build import Target, stale
+from gsnobench.boards.build import Target, build, stale
 from gsnobench.cli.card import card
 from gsnobench.plugins import listed, load
 
@@ -29,6 +29,15 @@ def test_boards_site_tables_ledger_and_overview_are_up_to_date() -> None:
     """`make boards` renders them again."""
     target = Target(BOARDS, BOARDS / "reproduction.md", ROOT / "README.md")
     assert stale([RESULTS], target) == []
+
+
+def test_a_build_without_a_ledger_leaves_the_ledger_in_its_folder(tmp_path: Path) -> None:
+    """It lies among the boards, and a build removes pages that it would no longer make."""
+    root = next((RESULTS / "workstation").iterdir())
+    out = tmp_path / "out"
+    build([root], Target(out, out / "reproduction.md"))
+    assert not stale([root], Target(out))
+    assert not build([root], Target(out)).removed and (out / "reproduction.md").exists()
 
 
 def test_the_readme_has_the_marks_of_its_overview() -> None:
