@@ -1,4 +1,5 @@
-# `make run` and `make test` do all set-up on a fresh machine: a virtual environment, the install, then the work.
+# `make run` and `make test` do all set-up on a fresh machine: virtual environment, install, work.
+# `make cards boards` writes every generated page again; tests/meta/test_generated_pages.py checks them.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -20,10 +21,12 @@ test-slow: $(EXTRAS_STAMP)
 
 cards: $(STAMP)
 	for name in gsno deeponet mgkn coral geofno gnot transolver amg sp2gno; do \
-		$(BIN)/gsnobench show $$name --card --results leaderboards/results > docs/models/cards/$$name.md || exit 1; done
+		$(BIN)/gsnobench show $$name --card --results leaderboards/results \
+			> leaderboards/cards/$$name.md || exit 1; done
 
 boards: $(STAMP)
-	$(BIN)/gsnobench leaderboard build --out leaderboards --ledger docs/reproduction.md --readme README.md
+	$(BIN)/gsnobench leaderboard build --out leaderboards \
+		--ledger leaderboards/reproduction.md --readme README.md
 
 test-extras: $(EXTRAS_STAMP)
 	$(BIN)/python -m pytest tests/extras -q

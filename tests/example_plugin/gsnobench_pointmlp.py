@@ -24,8 +24,7 @@ class PointMLP(nn.Module):
         )
 
     def forward(self, batch: gb.Batch) -> torch.Tensor:
-        # features (B, N, in_channels) -> frames (B, t_out, N, C)
-        return batch.frames(self.net(batch.features))
+        return batch.frames(self.net(batch.features))  # (B, N, in_channels) -> (B, t_out, N, C)
 
 
 @gb.hookimpl

@@ -1,6 +1,4 @@
-"""The wheel a stranger installs: complete, and at work in an environment that does not see the
-source tree.
-"""
+"""The wheel that a user installs: complete, and usable where the source tree is not visible."""
 
 from __future__ import annotations
 
@@ -30,33 +28,17 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(item, source / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(item, source / name)
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "-q",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        str(out),
-        str(source),
-    ]
-    subprocess.run(command, check=True)
+    options = ("-q", "--no-deps", "--no-build-isolation", "-w", str(out))
+    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, str(source)], check=True)
     return next(out.glob("*.whl"))
 
 
-def test_every_module_is_in_the_wheel(wheel: Path) -> None:
+def test_every_module_and_data_file_is_in_the_wheel(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    expected = {
-        f"gsnobench/{path.relative_to(ROOT / 'gsnobench')}"
-        for path in (ROOT / "gsnobench").rglob("*.py")
-    }
-    expected |= {
-        f"gsnobench_plugins/{path.relative_to(ROOT / 'plugins')}"
-        for path in (ROOT / "plugins").rglob("*.py")
-    }
-    assert expected <= names
+    for package, folder in (("gsnobench", "gsnobench"), ("gsnobench_plugins", "plugins")):
+        files = (path for path in (ROOT / folder).rglob("*") if path.is_file())
+        shipped = (path for path in files if "__pycache__" not in path.parts)
+        assert {f"{package}/{path.relative_to(ROOT / folder)}" for path in shipped} <= names
     assert any(name.endswith("share/gsnobench/registry.toml") for name in names)
 
 
@@ -72,8 +54,7 @@ def test_an_installed_wheel_lists_and_shows_its_plugins(wheel: Path, tmp_path: P
         text=True,
         check=True,
     )
-    # its own packages first, then the libraries of this environment, without the editable install
-    # of the source tree
+    # its own packages first, then the libraries of this environment without its editable installs
     (Path(inside.stdout.strip()) / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
     listed = subprocess.run(
         [python, "-m", "gsnobench", "list", "--json"],
@@ -83,10 +64,10 @@ def test_an_installed_wheel_lists_and_shows_its_plugins(wheel: Path, tmp_path: P
         cwd=tmp_path,
     )
     body = json.loads(listed.stdout)
-    assert {"gsno", "darcy", "swe"} <= {
-        one["name"] for one in body["plugins"] if one["problem"] is None
-    }
-    assert {one["name"] for one in body["tracks"]} == {"smoke", "laptop", "workstation", "paper"}
+    sound = {entry["name"] for entry in body["plugins"] if entry["problem"] is None}
+    assert {"gsno", "darcy", "swe"} <= sound
+    tracks = {track["name"] for track in body["tracks"]}
+    assert tracks == {"smoke", "laptop", "workstation", "paper"}
     shown = subprocess.run(
         [python, "-m", "gsnobench", "show", "gsno", "--json"],
         capture_output=True,

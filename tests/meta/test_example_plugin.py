@@ -1,4 +1,4 @@
-"""The example plugin, a foreign package, is installed in a fresh environment and used end to end."""
+"""The example plugin, a foreign package, installed in a fresh environment and used end to end."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ EXAMPLE = Path(__file__).parents[1] / "example_plugin"
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with the example installed from a copy, so that building leaves no traces in
-    the source tree.
-    """
+    """An environment with the example installed from a copy: building must not touch the source."""
     folder = tmp_path_factory.mktemp("foreign")
     environment = Environment.create(folder)
     shutil.copytree(EXAMPLE, folder / "package")
@@ -27,11 +25,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 def test_it_is_listed_with_its_package(environment: Environment) -> None:
     body = json.loads(environment.gsnobench("list", "--json").stdout)
     (entry,) = [entry for entry in body["plugins"] if entry["name"] == "pointmlp"]
-    assert (entry["kind"], entry["package"], entry["version"]) == (
-        "model",
-        "gsnobench-pointmlp",
-        "0.3.1",
-    )
+    package = ("model", "gsnobench-pointmlp", "0.3.1")
+    assert (entry["kind"], entry["package"], entry["version"]) == package
     assert entry["problem"] is None
     assert any(entry["name"] == "gsno" for entry in body["plugins"])
 
@@ -40,7 +35,9 @@ def test_it_keeps_the_contract(environment: Environment) -> None:
     body = json.loads(environment.gsnobench("check", "pointmlp", "--json").stdout)
     assert body["passed"] is True
     assert {"M004", "M006", "M013"} <= {
-        one["code"] for one in body["findings"] if one["passed"] and not one["skipped"]
+        finding["code"]
+        for finding in body["findings"]
+        if finding["passed"] and not finding["skipped"]
     }
 
 
@@ -54,18 +51,8 @@ def test_its_own_tests_pass(environment: Environment) -> None:
 
 @pytest.mark.parametrize("preset", ["default", "default+features"])
 def test_it_runs_on_a_bundled_dataset(environment: Environment, preset: str) -> None:
-    line = (
-        "run",
-        "--model",
-        "pointmlp",
-        "--dataset",
-        "darcy",
-        "--track",
-        "smoke",
-        "--no-floors",
-        "--json",
-    )
-    done = environment.gsnobench(*line, "--preset", preset)
+    line = "run --model pointmlp --dataset darcy --track smoke --no-floors --json --preset"
+    done = environment.gsnobench(*line.split(), preset)
     result = json.loads(done.stdout)["result"]
     assert result["status"] == "done"
     assert 0 < result["scores"]["test"]["headline"]["rel_l2"] < 10
@@ -73,8 +60,8 @@ def test_it_runs_on_a_bundled_dataset(environment: Environment, preset: str) -> 
 
 
 def test_a_knob_of_the_plugin_is_a_flag(environment: Environment) -> None:
-    line = ("run", "--model", "pointmlp", "--dataset", "darcy", "--track", "smoke", "--dry-run")
-    done = environment.gsnobench(*line, "--model.width", "1000", expect=2)
+    line = "run --model pointmlp --dataset darcy --track smoke --dry-run --model.width 1000"
+    done = environment.gsnobench(*line.split(), expect=2)
     assert "width: 1000 is out of range; expected 16..256" in done.stderr
 
 
@@ -82,14 +69,21 @@ def test_it_can_leave(environment: Environment, tmp_path: Path) -> None:
     alone = Environment.create(tmp_path)
     alone.install(environment.folder / "package")
     alone.python("-m", "pip", "uninstall", "--yes", "--quiet", "gsnobench-pointmlp")
-    names = {
-        entry["name"] for entry in json.loads(alone.gsnobench("list", "--json").stdout)["plugins"]
-    }
+    entries = json.loads(alone.gsnobench("list", "--json").stdout)["plugins"]
+    names = {entry["name"] for entry in entries}
     assert "pointmlp" not in names and "gsno" in names
     assert "no such plugin" in alone.gsnobench("check", "pointmlp", expect=2).stderr
 
 
-def test_the_tutorial_shows_the_example_as_it_is() -> None:
-    tutorial = (EXAMPLE.parent.parent / "docs" / "tutorial-plugin.md").read_text()
-    assert (EXAMPLE / "gsnobench_pointmlp.py").read_text() in tutorial
-    assert (EXAMPLE / "pyproject.toml").read_text() in tutorial
+def test_the_first_commands_of_the_tutorial_work_in_their_order(tmp_path: Path) -> None:
+    """Word for word in an empty folder, except that pip must not look for packages elsewhere."""
+    page = (EXAMPLE.parents[1] / "docs" / "tutorial-plugin.md").read_text()
+    section = page.partition("## A model in five minutes")[2]
+    lines = section.partition("```sh\n")[2].partition("```")[0].splitlines()
+    environment = Environment.create(tmp_path)
+    offline = ("--no-deps", "--no-build-isolation", "--no-index", "--quiet")
+    for line in lines:
+        program, *words = line.split()
+        extra = offline if program == "pip" else ()
+        environment.python("-m", program, *words, *extra)
+    assert len(lines) == 4
