@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.main import get_command
 
 import gsnobench
-from gsnobench.cli.app import app
 from gsnobench.plugins import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -157,20 +157,29 @@ def commands(page: Path) -> list[list[str]]:
     return [shlex.split(line, comments=True)[1:] for line in [*found, *inline]]
 
 
+@cache
+def help_of(*words: str) -> str:
+    """What `gsnobench WORDS --help` prints."""
+    line = [sys.executable, "-m", "gsnobench", *words, "--help"]
+    wide = {**os.environ, "COLUMNS": "200"}
+    return subprocess.run(line, capture_output=True, text=True, check=True, env=wide).stdout
+
+
 def check_command(words: list[str]) -> None:
     """The command exists and has every option; an option with a dot is a knob."""
-    command: Any = get_command(app)
-    rest = list(words)
-    while hasattr(command, "commands") and rest:
-        name = rest.pop(0)
-        assert name in command.commands, f"no command {name!r} in `gsnobench {' '.join(words)}`"
-        command = command.commands[name]
-    options = {option for param in command.params for option in param.opts}
-    for word in rest:
+    shown = f"`gsnobench {' '.join(words)}`"
+    path: list[str] = []
+    while "\nCommands:\n" in help_of(*path) and words[len(path) :]:
+        name = words[len(path)]
+        known = re.findall(r"^  (\w+) ", help_of(*path).partition("\nCommands:\n")[2], re.MULTILINE)
+        assert name in known, f"no command {name!r} in {shown}"
+        path.append(name)
+    lines = re.findall(r"^  (--.*?)(?:  |$)", help_of(*path), re.MULTILINE)
+    options = {option for line in lines for option in re.findall(r"--[\w-]+", line)}
+    for word in words[len(path) :]:
         name = word.partition("=")[0]
-        if name.startswith("--") and name != "--help":
-            is_knob = re.match(r"--(model|train|data)\.\w", name)
-            assert is_knob or name in options, f"no option {name} in `gsnobench {' '.join(words)}`"
+        if name.startswith("--") and not re.match(r"--(model|train|data)\.\w", name):
+            assert name in options, f"no option {name} in {shown}"
 
 
 @by_page
