@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
+from itertools import chain
 from pathlib import Path
 
 import netCDF4
 import pytest
+import typer
 from command_line import call, call_here, the_mistake
+
+from gsnobench.cli.app import GROUPS, make_app
 
 HEAVY = (
     *("numpy", "torch", "scipy", "numba", "xarray", "netCDF4"),
@@ -31,6 +36,32 @@ TYPOS = (
     "check gsnoo",
 )
 pytestmark = pytest.mark.usefixtures("untracked")
+
+
+def test_every_file_offers_the_commands_that_the_table_names() -> None:
+    for file, commands in GROUPS.items():
+        app = import_module(f"gsnobench.cli.{file}").app
+        assert tuple(typer.main.get_group(app).commands) == commands
+    assert tuple(typer.main.get_group(make_app()).commands) == tuple(chain(*GROUPS.values()))
+
+
+@pytest.mark.parametrize("words", ["--help", "bench --help", "study sensitivity --help"])
+def test_help_is_the_same_whether_one_file_or_all_are_loaded(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = call_here(capsys, *words.split()).stdout
+    assert text.startswith("Usage: gsnobench ")
+    make_app()(words.split(), prog_name="gsnobench", standalone_mode=False)
+    assert capsys.readouterr().out == text
+
+
+@pytest.mark.parametrize("words", [[], ["data"], ["leaderboard"]])
+def test_a_group_without_a_command_shows_its_help(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare, asked = call_here(capsys, *words), call_here(capsys, *words, "--help")
+    assert (bare.returncode, asked.returncode) == (2, 0)
+    assert bare.stderr == asked.stdout
 
 
 def imported(arguments: list[str], code: int) -> list[str]:

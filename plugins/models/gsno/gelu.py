@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 from torch.nn import functional
-
-# no reordering: the rounding below relies on it
-_compiled = njit(cache=True, error_model="numpy", fastmath={"contract"})
 
 # The compiled pass uses one thread and is as fast as about 3.5 threads of torch, judged by what one
 # thread of each does.
@@ -39,11 +37,19 @@ def activate(z: Tensor) -> Tensor:
         z.copy_(functional.gelu(z))
         return slope
     slope = torch.empty_like(z)
-    _activate(z.view(-1).numpy(), slope.view(-1).numpy())
+    _compiled()(z.view(-1).numpy(), slope.view(-1).numpy())
     return slope
 
 
-@_compiled
+@cache
+def _compiled() -> Any:
+    """`_activate` in machine code; numba is imported here, since that takes 0.3 CPU-seconds."""
+    from numba import njit
+
+    # no reordering: the rounding below relies on it
+    return njit(cache=True, error_model="numpy", fastmath={"contract"})(_activate)
+
+
 def _activate(z: np.ndarray, slope: np.ndarray) -> None:
     for i in range(z.size):
         x = z[i]
