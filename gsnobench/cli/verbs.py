@@ -90,9 +90,8 @@ def _extras(run: Run, result: RunResult, options: RunOptions) -> dict[str, Path]
     written: dict[str, Path] = {}
     if result.status != "done":
         if options.bundle or options.gif:
-            run.machine.report.warn(
-                f"{result.spec.row}: ended {result.status}; there is nothing to bundle or to animate"
-            )
+            ended = f"{result.spec.row}: ended {result.status}"
+            run.machine.report.warn(f"{ended}; there is nothing to bundle or to animate")
         return written
     if options.bundle:
         from gsnobench.runs.bundle import write_bundle
