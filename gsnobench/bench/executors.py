@@ -1,11 +1,11 @@
 """Executors: they run a set of specs, in this process or in a pool; plugins offer other engines.
 
 A run travels as its RunSpec. The side that requests it makes a Plan from names and knobs, and sends
-only the plan's spec, as JSON. The side that runs it makes its own Plan from the spec (`plan_of_spec`),
-and refuses to run if the spec of that plan differs in any entry: its plugins or its registry are
-then of another version. So a spec is all that a process, a node or a batch job needs, and no
-machine can return the result of another question. The RunResult comes back as JSON; what `run`
-would refuse in one line comes back as a failed result with that line as its reason.
+only the plan's spec, as JSON. The side that runs it makes its own Plan from the spec
+(`plan_of_spec`), and refuses to run if the spec of that plan differs in any entry: its plugins or
+its registry are then of another version. So a spec is all that a process, a node or a batch job
+needs, and no machine can return the result of another question. The RunResult comes back as JSON;
+what `run` would refuse in one line comes back as a failed result with that line as its reason.
 """
 
 from __future__ import annotations

@@ -33,7 +33,10 @@ GSNOBENCH_API = 1
 
 @gb.hookimpl
 def gsnobench_metric():
-    return gb.Metric("{name}", lambda prediction, target, batch: (prediction - target).abs().mean((1, 2, 3)))
+    def mean_error(prediction, target, batch):
+        return (prediction - target).abs().mean((1, 2, 3))
+
+    return gb.Metric("{name}", mean_error)
 """
 OBSERVER = """
 import gsnobench as gb

@@ -1,4 +1,4 @@
-"""A fresh environment that sees this one's packages, in which strangers' packages can be installed."""
+"""A fresh environment with this one's packages, in which strangers' packages are installed."""
 
 from __future__ import annotations
 

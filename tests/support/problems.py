@@ -1,4 +1,4 @@
-"""Small real problems that many tests share: a steady and an unsteady one on one mesh of a square."""
+"""Small real problems that many tests share: a steady and an unsteady one on one square mesh."""
 
 from __future__ import annotations
 

@@ -49,8 +49,16 @@ class Net(torch.nn.Module):
 def gsnobench_model():
     presets = {{"default": gb.Preset(train={{"batch": 2}})}}
     capable = gb.Capability
-    return gb.Model("{name}", Params, Net, presets=presets, capabilities=frozenset((capable.STEADY, capable.UNSTEADY)),
-                    title="{name}", cites="nobody", revision=int(os.environ.get("STRANGE_REVISION", "1")))
+    return gb.Model(
+        "{name}",
+        Params,
+        Net,
+        presets=presets,
+        capabilities=frozenset((capable.STEADY, capable.UNSTEADY)),
+        title="{name}",
+        cites="nobody",
+        revision=int(os.environ.get("STRANGE_REVISION", "1")),
+    )
 """
 BODIES = {
     "plain": 'time.sleep(float(os.environ.get("STRANGE_SLEEP", "0")))',
