@@ -1,6 +1,4 @@
-"""Every rule for datasets, metrics and executors can fail: for each there is a plugin that breaks
-it.
-"""
+"""Every rule for datasets can fail: for each there is a dataset that breaks it."""
 
 from __future__ import annotations
 
@@ -10,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract_examples import CELLS, DATASET, METRIC, generate, mean_error, triangle_mesh
+from contract_examples import CELLS, DATASET, generate, triangle_mesh
 
 import gsnobench as gb
 from gsnobench.check import failed
 from gsnobench.check.datasets import check_dataset
 from gsnobench.check.findings import Finding
-from gsnobench.check.metrics_executors import check_executor, check_metric
 from gsnobench.data import SPLITS
 
 
@@ -83,12 +80,15 @@ DATASET_DEFECTS: dict[str, tuple[gb.Dataset, set[str]]] = {
     "times that stand still": (replace(DATASET, times=(1.0, 1.0)), {"D003"}),
     "solver raises": (replace(DATASET, setup=raises), {"D004"}),
     "frames missing": (
-        made(lambda one, index, split: replace(one, frames=one.frames[:1])),
+        made(lambda sample, index, split: replace(sample, frames=sample.frames[:1])),
         {"D005"},
     ),
-    "not finite": (made(lambda one, index, split: replace(one, static=one.static / 0)), {"D006"}),
+    "not finite": (
+        made(lambda sample, index, split: replace(sample, static=sample.static / 0)),
+        {"D006"},
+    ),
     "constant field": (
-        made(lambda one, index, split: replace(one, frames=one.frames * 0)),
+        made(lambda sample, index, split: replace(sample, frames=sample.frames * 0)),
         {"D007"},
     ),
     "test samples in training": (replace(DATASET, generate=without_the_split), {"D008"}),
@@ -99,7 +99,7 @@ DATASET_DEFECTS: dict[str, tuple[gb.Dataset, set[str]]] = {
     "double node": (on_mesh(points=triangle_mesh().points[[0, 1, 2, 3, 4, 5, 6, 7, 0]]), {"D011"}),
     "flat cell": (on_mesh(cells=FLAT), {"D011"}),
     "boundary value": (
-        made(lambda one, index, split: replace(one, frames=one.frames + 1)),
+        made(lambda sample, index, split: replace(sample, frames=sample.frames + 1)),
         {"D012"},
     ),
 }
@@ -116,52 +116,3 @@ def test_a_dataset_defect_breaks_its_rules_and_no_others(defect: str) -> None:
     dataset, codes = DATASET_DEFECTS[defect]
     with np.errstate(all="ignore"):
         assert broken(check_dataset(dataset)) == codes
-
-
-# ----------------------------------------------------------------------------- metrics and the rest
-
-
-METRIC_DEFECTS: dict[str, tuple[gb.Metric, set[str]]] = {
-    "no help": (replace(METRIC, help=""), {"X001"}),
-    "one number a batch": (
-        replace(METRIC, compute=lambda p, u, batch: mean_error(p, u, batch).mean()),
-        {"X002", "X006"},
-    ),
-    "not finite": (
-        replace(METRIC, compute=lambda p, u, batch: mean_error(p, u, batch).log()),
-        {"X003", "X004"},
-    ),
-    "wrong direction": (replace(METRIC, better="higher"), {"X004"}),
-    "offset": (replace(METRIC, compute=lambda p, u, batch: mean_error(p, u, batch) + 1), {"X004"}),
-    "padding": (
-        replace(METRIC, compute=lambda p, u, batch: (p - u).abs().mean((1, 2, 3))),
-        {"X005"},
-    ),
-    "companions": (
-        replace(METRIC, compute=lambda p, u, b: mean_error(p, u, b) * mean_error(p, u, b).mean()),
-        {"X006"},
-    ),
-}
-
-
-def test_a_sound_metric_breaks_no_rule() -> None:
-    assert broken(check_metric(METRIC)) == set()
-
-
-@pytest.mark.parametrize("defect", METRIC_DEFECTS)
-def test_a_metric_defect_breaks_its_rules_and_no_others(defect: str) -> None:
-    metric, codes = METRIC_DEFECTS[defect]
-    assert broken(check_metric(metric)) == codes
-
-
-def test_an_executor_gives_no_results_for_no_runs() -> None:
-    assert (
-        broken(
-            check_executor(gb.Executor("toy", lambda specs, limits: iter(specs), help="nowhere"))
-        )
-        == set()
-    )
-    assert broken(check_executor(gb.Executor("toy", lambda specs, limits: iter([None])))) == {
-        "E001",
-        "E002",
-    }

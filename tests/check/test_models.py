@@ -1,6 +1,4 @@
-"""Every rule of the contract can fail: for each there is a plugin that breaks it, and a sound one
-that breaks none.
-"""
+"""Every rule for models can fail: for each there is a model that breaks it, and one breaks none."""
 
 from __future__ import annotations
 
@@ -64,7 +62,7 @@ def only_steady(task: gb.Task) -> str | None:
 
 
 def only_ragged(task: gb.Task) -> str | None:
-    return None if task.id == "checkragged" else "only one case, to be quick"
+    return None if task.id == "checkragged" else "only one task, to be quick"
 
 
 SOUND = gb.Model(
@@ -109,7 +107,7 @@ def knows_its_mesh(module: nn.Module, batch: gb.Batch, y: torch.Tensor) -> torch
 
 
 def random_geometry(
-    mesh: gb.Mesh, task: gb.Task, params: Params, reference: object
+    mesh: gb.Mesh, task: gb.Task, params: Params, summary: gb.Summary
 ) -> dict[str, gb.Part]:
     return {"noise": gb.Part(np.random.default_rng().normal(size=(mesh.size, 1)), ("node", "one"))}
 
@@ -208,7 +206,7 @@ def test_a_defect_breaks_its_rules_and_no_others(defect: str) -> None:
     assert broken(check_model(model)) == codes
 
 
-def test_a_sound_model_breaks_no_rule_on_any_case() -> None:
+def test_a_sound_model_breaks_no_rule_on_any_task() -> None:
     findings = check_model(
         replace(SOUND, declines=lambda task: None, capabilities=frozenset(gb.Capability))
     )
@@ -218,9 +216,7 @@ def test_a_sound_model_breaks_no_rule_on_any_case() -> None:
 
 
 class Neighbours(nn.Module):
-    """Uses all three kinds of geometry: a sparse operator, an index into the nodes, and values on
-    the nodes.
-    """
+    """Uses a geometry of every kind: a sparse operator, an index into nodes, values on nodes."""
 
     def __init__(self, task: gb.Task, params: Params) -> None:
         super().__init__()
@@ -230,25 +226,23 @@ class Neighbours(nn.Module):
     def forward(self, batch: gb.Batch) -> torch.Tensor:
         x = self.inner(batch.features)  # (B, N, width)
         nearest = batch.geometry["nearest"][..., 0]  # (1 or B, N)
-        # (B, N, width)
-        taken = x[:, nearest[0]] if nearest.shape[0] == 1 else batch.flat(x)[nearest]
+        is_shared = nearest.shape[0] == 1
+        taken = x[:, nearest[0]] if is_shared else batch.flat(x)[nearest]  # (B, N, width)
         area = batch.geometry["area"].expand(batch.size, -1, -1)  # (B, N, 1)
-        return batch.frames(
-            self.outer(torch.cat([x, batch.apply("average", x), taken, area], dim=-1))
-        )
+        inputs = torch.cat([x, batch.apply("average", x), taken, area], dim=-1)
+        return batch.frames(self.outer(inputs))
 
 
 def neighbours(
-    mesh: gb.Mesh, task: gb.Task, params: Params, reference: object
+    mesh: gb.Mesh, task: gb.Task, params: Params, summary: gb.Summary
 ) -> dict[str, gb.Part]:
     ends = edges(mesh)
     both = np.concatenate([ends, ends[:, ::-1]])
     matrix = scipy.sparse.csr_array((np.ones(len(both)), both.T), shape=(mesh.size, mesh.size))
     nearest = cKDTree(mesh.points).query(mesh.points, k=2)[1][:, 1:]
+    average = scipy.sparse.csr_array(matrix / matrix.sum(axis=1)[:, None])
     return {
-        "average": gb.Part(
-            scipy.sparse.csr_array(matrix / matrix.sum(axis=1)[:, None]), ("node", "node")
-        ),
+        "average": gb.Part(average, ("node", "node")),
         "nearest": gb.Part(nearest, ("node", "one"), index="node"),
         "area": gb.Part(lumped_mass(mesh)[:, None], ("node", "one")),
     }
@@ -270,25 +264,23 @@ def test_an_index_that_forgets_the_batch_is_caught() -> None:
             x = self.inner(batch.features)
             taken = batch.flat(x)[batch.geometry["nearest"][..., 0]].expand_as(x)
             area = batch.geometry["area"].expand(batch.size, -1, -1)
-            return batch.frames(
-                self.outer(torch.cat([x, batch.apply("average", x), taken, area], dim=-1))
-            )
+            inputs = torch.cat([x, batch.apply("average", x), taken, area], dim=-1)
+            return batch.frames(self.outer(inputs))
 
     assert broken(check_model(replace(SOUND, build=Forgetful, geometry=neighbours))) == {"M007"}
 
 
 def test_a_declined_task_is_recorded_with_its_reason() -> None:
     (finding,) = [finding for finding in check_model(SOUND) if finding.code == "M002"]
-    assert (
-        finding.passed and "declines unsteady: only steady problems on one mesh" in finding.detail
-    )
+    assert finding.passed
+    assert "declines unsteady: only steady problems on one mesh" in finding.detail
 
 
 def test_a_finding_names_the_place_in_the_plugin() -> None:
     (finding,) = [
         finding for finding in check_model(replace(SOUND, build=raises)) if finding.code == "M003"
     ]
-    assert "steady: RuntimeError: no luck (test_check.py:" in finding.detail
+    assert "steady: RuntimeError: no luck (test_models.py:" in finding.detail
 
 
 def test_a_closed_form_model_is_checked_after_it_is_solved() -> None:
@@ -343,8 +335,8 @@ def test_every_code_is_in_the_tutorial() -> None:
         *check_metric(METRIC),
         *check_executor(executor),
     ]
-    missing = [one.code for one in findings if f"| {one.code} | {one.rule} |" not in TUTORIAL]
-    assert not missing
+    rows = [f"| {finding.code} | {finding.rule} |" for finding in findings]
+    assert not [row for row in rows if row not in TUTORIAL]
 
 
 def test_every_hook_is_in_the_tutorial_with_its_arguments() -> None:

@@ -69,8 +69,33 @@ def test_only_geometry_knobs_enter_the_cache_key() -> None:
     assert Example().geometry_dict() == {"k_s": 8}
 
 
+def test_central_knobs_are_marked_and_enter_no_value() -> None:
+    class Central(gb.Params):
+        width: int = gb.knob(8, low=4, high=64, central=True)
+        depth: int = gb.knob(2, low=1, high=9)
+
+    assert [knob.name for knob in Central.knobs() if knob.central] == ["width"]
+    assert Central().to_dict() == {"width": 8, "depth": 2} and Central().geometry_dict() == {}
+
+
+def test_a_knob_that_depends_on_another_is_active_with_its_values_alone() -> None:
+    class Dependent(gb.Params):
+        kind: Literal["a", "b"] = gb.knob(default="a")
+        size: int = gb.knob(3, low=1, high=9, when={"kind": "b"})
+
+    size = Dependent.knobs()[1]
+    assert not size.is_active({"kind": "a"}) and size.is_active({"kind": "b"})
+
+
 def test_a_declaration_that_cannot_work_is_refused() -> None:
     with pytest.raises(gb.ParamError, match="above high"):
         gb.knob(default=1, low=2, high=1)
     with pytest.raises(gb.ParamError, match="low > 0"):
         gb.knob(default=1, low=0, high=1, log=True)
+
+    class Backwards(gb.Params):
+        size: int = gb.knob(3, low=1, high=9, when={"kind": "b"})
+        kind: Literal["a", "b"] = gb.knob(default="a")
+
+    with pytest.raises(gb.ParamError, match="size: depends on 'kind', which is no knob above it"):
+        Backwards.knobs()

@@ -1,9 +1,9 @@
-"""Plugins are found by entry point, loaded by name, and fail alone, with one line that names their
-package.
-"""
+"""Plugins are listed by entry point, loaded by name, and fail alone in one line."""
 
 from __future__ import annotations
 
+import ast
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import gsnobench
 from gsnobench import plugins
 from gsnobench.errors import PluginError, Prune
 
@@ -33,20 +34,17 @@ GSNOBENCH_API = 1
 
 @gb.hookimpl
 def gsnobench_metric():
-    def mean_error(prediction, target, batch):
-        return (prediction - target).abs().mean((1, 2, 3))
-
-    return gb.Metric("{name}", mean_error)
+    return gb.Metric("{name}", lambda p, u, batch: (p - u).abs().mean((1, 2, 3)))
 """
 OBSERVER = """
 import gsnobench as gb
 
 GSNOBENCH_API = 1
-HEARD = []
+CALLS = []
 
 @gb.hookimpl
 def gsnobench_epoch_ended(epoch, scores):
-    HEARD.append((epoch, dict(scores)))
+    CALLS.append((epoch, dict(scores)))
     {body}
 """
 
@@ -91,10 +89,11 @@ def message(name: str, kind: str = "model", **options: list[str]) -> str:
 
 def test_listing_imports_nothing_and_is_cheap() -> None:
     code = (
-        "import sys, time; from gsnobench import plugins; found = plugins.listed();"
+        "import sys, time; from gsnobench import plugins; entries = plugins.listed();"
         "heavy = {'torch', 'mlflow', 'xarray', 'optuna', 'numpy', 'gsnobench.declare'} & "
         "set(sys.modules);"
-        "print(len(found), sorted(heavy), 'gsnobench_plugins' in sys.modules, time.process_time())"
+        "bundled = 'gsnobench_plugins' in sys.modules;"
+        "print(len(entries), sorted(heavy), bundled, time.process_time())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     count, heavy, imported, seconds = done.stdout.split()
@@ -104,10 +103,16 @@ def test_listing_imports_nothing_and_is_cheap() -> None:
 
 
 def test_the_public_names_are_spelt_out_for_type_checkers() -> None:
-    import gsnobench
-
-    assert set(gsnobench.__all__) == {*gsnobench._MODULE_OF, "__version__"}
-    assert all(getattr(gsnobench, name) is not None for name in gsnobench.__all__)
+    tree = ast.parse(Path(gsnobench.__file__).read_text())
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]  # if TYPE_CHECKING
+    spelt = {
+        alias.asname: statement.module
+        for statement in block.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+    assert spelt == {name: f"gsnobench.{home}" for name, home in gsnobench._MODULE_OF.items()}
+    assert all(getattr(gsnobench, name) is not None for name in dir(gsnobench))
 
 
 def test_bundled_plugins_take_the_same_road() -> None:
@@ -118,12 +123,8 @@ def test_bundled_plugins_take_the_same_road() -> None:
 def test_a_foreign_model_is_listed_and_loaded_with_its_provenance(install: Install) -> None:
     install("gsnobench-alpha", "alpha", MODEL.format(name="alpha"))
     (entry,) = [entry for entry in plugins.listed("model") if entry.name == "alpha"]
-    assert (entry.package, entry.version, entry.module, entry.problem) == (
-        "gsnobench-alpha",
-        "1.2",
-        "gsnobench_alpha",
-        None,
-    )
+    assert (entry.package, entry.version) == ("gsnobench-alpha", "1.2")
+    assert (entry.module, entry.problem) == ("gsnobench_alpha", None)
     assert "gsnobench_alpha" not in sys.modules
     assert plugins.load("model", "alpha").name == "alpha"
     assert plugins.provenance("model", "alpha") == {"package": "gsnobench-alpha", "version": "1.2"}
@@ -176,22 +177,16 @@ def test_another_api_version_is_refused(install: Install) -> None:
 
 
 def test_a_misspelt_hook_gets_the_right_spelling(install: Install) -> None:
-    install(
-        "gsnobench-alpha",
-        "alpha",
-        MODEL.format(name="alpha").replace("gsnobench_model", "gsnobench_modle"),
-    )
+    source = MODEL.format(name="alpha").replace("gsnobench_model", "gsnobench_modle")
+    install("gsnobench-alpha", "alpha", source)
     text = message("alpha")
     assert "gsnobench_modle() is not a hook; did you mean 'gsnobench_model'?" in text
     assert "(gsnobench-alpha 1.2)" in text
 
 
 def test_a_hook_with_an_unknown_argument_is_refused(install: Install) -> None:
-    install(
-        "gsnobench-alpha",
-        "alpha",
-        MODEL.format(name="alpha").replace("gsnobench_model()", "gsnobench_model(task)"),
-    )
+    source = MODEL.format(name="alpha").replace("gsnobench_model()", "gsnobench_model(task)")
+    install("gsnobench-alpha", "alpha", source)
     assert "{'task'}" in message("alpha")
 
 
@@ -203,20 +198,60 @@ def test_a_hook_without_its_mark_is_refused(install: Install) -> None:
 
 
 def test_a_hook_that_raises_names_its_package(install: Install) -> None:
-    install(
-        "gsnobench-alpha",
-        "alpha",
-        MODEL.format(name="alpha").replace("return gb", "1 / 0; return gb"),
-    )
+    source = MODEL.format(name="alpha").replace("return gb", "1 / 0; return gb")
+    install("gsnobench-alpha", "alpha", source)
     assert "(gsnobench-alpha 1.2): gsnobench_model() raised ZeroDivisionError" in message("alpha")
 
 
-def test_a_wrong_return_type_is_refused(install: Install) -> None:
-    install(
-        "gsnobench-alpha",
-        "alpha",
-        MODEL.format(name="alpha").replace("return gb.Model", "return tuple; gb.Model"),
+@pytest.mark.parametrize(
+    ("keyword", "line"),
+    [
+        ("reference", "Model has no 'reference'; it is called 'summary' now"),
+        ("presest", "Model has no 'presest'; did you mean 'presets'? known: "),
+        ("geometri", "Model has no 'geometri'; did you mean 'geometry'? known: "),
+    ],
+)
+def test_a_keyword_that_a_declaration_lacks_gets_its_name(
+    install: Install, keyword: str, line: str
+) -> None:
+    source = MODEL.format(name="alpha").replace("Identity())", f"Identity(), {keyword}=None)")
+    install("gsnobench-alpha", "alpha", source)
+    assert message("alpha").startswith(f"model alpha (gsnobench-alpha 1.2): {line}")
+
+
+def test_a_keyword_that_a_knob_lacks_gets_its_name_though_the_module_cannot_be_imported(
+    install: Install,
+) -> None:
+    source = f"import gsnobench as gb\nWIDTH = gb.knob(8, lo=4)\n{MODEL.format(name='alpha')}"
+    install("gsnobench-alpha", "alpha", source)
+    assert "(gsnobench-alpha 1.2): knob has no 'lo'; did you mean 'low'?" in message("alpha")
+
+
+def test_an_unknown_keyword_of_the_plugin_s_own_functions_is_its_own_error(
+    install: Install,
+) -> None:
+    source = MODEL.format(name="alpha").replace("return gb", "dict.fromkeys(value=1); return gb")
+    install("gsnobench-alpha", "alpha", source)
+    assert "gsnobench_model() raised TypeError" in message("alpha")
+
+
+def test_a_renamed_keyword_ends_a_command_with_one_line(install: Install, tmp_path: Path) -> None:
+    source = MODEL.format(name="alpha").replace("Identity())", "Identity(), reference=None)")
+    install("gsnobench-alpha", "alpha", source)
+    done = subprocess.run(
+        [sys.executable, "-m", "gsnobench", "show", "alpha"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
     )
+    assert done.returncode == 2 and done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("Model has no 'reference'; it is called 'summary' now")
+
+
+def test_a_wrong_return_type_is_refused(install: Install) -> None:
+    source = MODEL.format(name="alpha").replace("return gb.Model", "return tuple; gb.Model")
+    install("gsnobench-alpha", "alpha", source)
     assert "returned a type; return a gsnobench.Model" in message("alpha")
 
 
@@ -225,7 +260,7 @@ def test_a_name_that_differs_from_the_entry_point_is_refused(install: Install) -
     assert "returned the name 'beta', the entry point says 'alpha'" in message("alpha")
 
 
-def test_a_clash_is_refused_with_both_packages_and_only_when_asked_for(install: Install) -> None:
+def test_a_clash_is_refused_with_both_packages_and_only_when_requested(install: Install) -> None:
     install("gsnobench-one", "alpha", MODEL.format(name="alpha"))
     install("gsnobench-two", "alpha", MODEL.format(name="alpha"), version="3.0")
     install("gsnobench-beta", "beta", MODEL.format(name="beta"))
@@ -237,10 +272,8 @@ def test_a_clash_is_refused_with_both_packages_and_only_when_asked_for(install: 
         if entry.name in ("alpha", "beta")
     }
     assert problems.pop("gsnobench-beta") is None
-    assert (
-        all(problem is not None and "gsnobench-two 3.0" in problem for problem in problems.values())
-        and len(problems) == 2
-    )
+    assert len(problems) == 2
+    assert all("gsnobench-two 3.0" in str(problem) for problem in problems.values())
 
 
 def test_a_stranger_cannot_replace_a_bundled_plugin(install: Install) -> None:
@@ -315,10 +348,10 @@ def test_an_observer_that_fails_stops_neither_the_others_nor_the_run(install: In
         "observer fails (gsnobench-fails 1.2): gsnobench_epoch_ended raised ZeroDivisionError"
         in problem
     )
-    assert sys.modules["gsnobench_watch"].HEARD == [(3, {"loss": 0.5})]
+    assert sys.modules["gsnobench_watch"].CALLS == [(3, {"loss": 0.5})]
 
 
-def test_a_prune_reaches_the_run_after_all_observers_were_told(install: Install) -> None:
+def test_a_prune_reaches_the_run_after_all_observers_were_called(install: Install) -> None:
     install("gsnobench-watch", "watch", OBSERVER.format(body="pass"), kind="observer")
     install("gsnobench-stops", "stops", OBSERVER.format(body="raise gb.Prune"), kind="observer")
     observers, _ = plugins.load_observers(deny=["mlflow"])
@@ -326,4 +359,4 @@ def test_a_prune_reaches_the_run_after_all_observers_were_told(install: Install)
         plugins.notify(
             observers, "gsnobench_epoch_ended", spec=None, phase="fit", epoch=1, scores={}
         )
-    assert sys.modules["gsnobench_watch"].HEARD and sys.modules["gsnobench_stops"].HEARD
+    assert sys.modules["gsnobench_watch"].CALLS and sys.modules["gsnobench_stops"].CALLS

@@ -1,6 +1,4 @@
-"""registry.toml: tracks, settings, committed steps, and a writer that leaves every other byte
-alone.
-"""
+"""registry.toml: tracks, settings, committed steps, and a writer that changes one line."""
 
 from __future__ import annotations
 
@@ -24,6 +22,13 @@ def test_the_committed_registry_names_known_models_tasks_and_floors() -> None:
             for row in rows:
                 model, _, preset = row.partition("@")
                 assert preset in load("model", model).presets
+
+
+def test_the_reference_row_and_the_checked_model_exist() -> None:
+    registry = read_registry()
+    model, _, preset = registry.reference_row.partition("@")
+    assert preset in load("model", model).presets
+    assert not load("model", registry.checked_model).is_floor
 
 
 def test_an_unknown_track_is_one_line() -> None:

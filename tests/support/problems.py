@@ -1,4 +1,4 @@
-"""Small real problems that many tests share: a steady and an unsteady one on one square mesh."""
+"""Small real problems that many tests share, steady and unsteady, on one mesh of a square."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ def square(side: int = 11, seed: int = 0) -> Mesh:
     points = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
     inside = ((points > 0) & (points < 1)).all(axis=1)
     points[inside] += np.random.default_rng(seed).uniform(-0.2, 0.2, (inside.sum(), 2)) / side
-    return Mesh(
-        points, scipy.spatial.Delaunay(points).simplices.astype(np.int64), {"boundary": ~inside}
-    )
+    cells = scipy.spatial.Delaunay(points).simplices.astype(np.int64)
+    return Mesh(points, cells, {"boundary": ~inside})
 
 
 def steady(sizes: dict[str, int] = SIZES, mesh: Mesh | None = None) -> dict[str, Samples]:
@@ -44,15 +43,13 @@ def steady(sizes: dict[str, int] = SIZES, mesh: Mesh | None = None) -> dict[str,
     solve = scipy.sparse.linalg.splu(stiffness(mesh)[free][:, free].tocsc()).solve
     splits = {}
     for number, (split, count) in enumerate(sizes.items()):
-        a = (
-            np.random.default_rng([7, number]).normal(size=(count, 12)) / (1 + 0.1 * basis.values)
-        ) @ basis.vectors.T
+        draw = np.random.default_rng([7, number])
+        a = (draw.normal(size=(count, 12)) / (1 + 0.1 * basis.values)) @ basis.vectors.T  # (S, N)
         u = np.zeros_like(a)
         u[:, free] = solve((mass * np.exp(a))[:, free].T).T
         frames, static = u[:, None, :, None].astype("f4"), a[:, :, None].astype("f4")
-        splits[split] = Samples(
-            replace(task, sizes=sizes), (mesh,), frames, static, np.zeros((count, 0), "f4")
-        )
+        scalars = np.zeros((count, 0), "f4")
+        splits[split] = Samples(replace(task, sizes=sizes), (mesh,), frames, static, scalars)
     return splits
 
 
@@ -78,11 +75,6 @@ def unsteady(sizes: dict[str, int] = SIZES, frames: int = 9) -> dict[str, Sample
         a = np.random.default_rng([8, number]).normal(size=(count, 12)) / (1 + basis.values)
         h = 5 + np.einsum("sk,tk,nk->stn", a, turns, basis.vectors)[..., None]
         whole = replace(task, sizes=sizes, resolution=mesh.size)
-        splits[split] = Samples(
-            whole,
-            (mesh,),
-            h.astype("f4"),
-            np.zeros((count, mesh.size, 0), "f4"),
-            np.zeros((count, 0), "f4"),
-        )
+        static, scalars = np.zeros((count, mesh.size, 0), "f4"), np.zeros((count, 0), "f4")
+        splits[split] = Samples(whole, (mesh,), h.astype("f4"), static, scalars)
     return splits

@@ -1,52 +1,19 @@
-"""Batches: ragged meshes are padded, stacked and shifted by their declared axes, and say the same
-as single samples.
-"""
+"""Batches: padding is masked, and a batch holds the same as its single samples."""
 
 from __future__ import annotations
 
-import numpy as np
-import scipy.sparse
-import torch
-from problems import square, steady
+from types import SimpleNamespace
 
-from gsnobench.data import Field, Mesh, Samples, Task
-from gsnobench.declare import Geometry, Part, Preset
-from gsnobench.training.geometry import stack_geometry
+import numpy as np
+import pytest
+import torch
+from problems import square, steady, unsteady
+from random_geometry import random_geometry
+
+from gsnobench.data import Field, Samples, Task
+from gsnobench.declare import Geometry, Preset
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
-
-
-def parts(nodes: int, edges: int, seed: int) -> Geometry:
-    draw = np.random.default_rng(seed)
-    matrix = scipy.sparse.random_array((nodes, nodes), density=0.3, rng=draw, format="csr")
-    return {
-        "modes": Part(draw.normal(size=(nodes, 3)), ("node", "mode")),
-        "neighbours": Part(draw.integers(0, nodes, size=(edges, 2)), ("edge", "end"), index="node"),
-        "smooth": Part(matrix @ matrix, ("node", "node")),  # a product: its columns come unsorted
-    }
-
-
-def test_axes_decide_how_parts_are_padded_shifted_and_joined() -> None:
-    held = [parts(5, 7, 0), parts(8, 4, 1), parts(6, 9, 2)]
-    picked = stack_geometry(held, 8, "cpu").pick(torch.tensor([2, 0]))
-    assert picked["modes"].shape == (2, 8, 3)
-    np.testing.assert_allclose(picked["modes"][0, :6], held[2]["modes"].value, rtol=1e-6)
-    assert float(picked["modes"][0, 6:].abs().max()) == 0.0
-    assert torch.equal(
-        picked["neighbours"][1, :7], torch.from_numpy(held[0]["neighbours"].value) + 8
-    )
-    dense = picked["smooth"].to_dense()
-    assert dense.shape == (16, 16)
-    np.testing.assert_allclose(dense[:6, :6], held[2]["smooth"].value.toarray(), rtol=1e-5)
-    np.testing.assert_allclose(dense[8:13, 8:13], held[0]["smooth"].value.toarray(), rtol=1e-5)
-    assert float(dense[:8, 8:].abs().max()) == 0.0
-    torch.testing.assert_close(picked["smooth^T"].to_dense(), dense.T)
-
-
-def test_a_shared_geometry_is_held_once() -> None:
-    picked = stack_geometry([parts(5, 7, 0)], 5, "cpu").pick(torch.tensor([3, 1, 2]))
-    assert picked["modes"].shape == (1, 5, 3)
-    assert picked["smooth"].shape == (5, 5)
 
 
 def varying() -> Samples:
@@ -95,22 +62,49 @@ def test_padding_is_masked_and_left_out_of_the_statistics() -> None:
 
 def test_a_sparse_part_acts_on_each_sample_of_a_batch_by_itself() -> None:
     samples = varying()
-    held = [
-        {"smooth": parts(mesh.size, 3, index)["smooth"]}
+    geometries = [
+        {"smooth": random_geometry(mesh.size, 3, seed=index)["smooth"]}
         for index, mesh in enumerate(samples.meshes)
     ]
-    loader = loader_of(samples, held)
+    loader = loader_of(samples, geometries)
     batch, _ = loader.batch(torch.arange(3), torch.zeros(3, dtype=torch.long), 1)
     x = torch.randn(3, 36, 2, requires_grad=True)
     y = batch.apply("smooth", x)
     for index, mesh in enumerate(samples.meshes):
-        expected = held[index]["smooth"].value @ x[index, : mesh.size].detach().numpy()
+        expected = geometries[index]["smooth"].value @ x[index, : mesh.size].detach().numpy()
         np.testing.assert_allclose(y[index, : mesh.size].detach(), expected, rtol=1e-4, atol=1e-5)
     y.square().sum().backward()
-    matrix = torch.from_numpy(held[0]["smooth"].value.toarray()).float()
+    matrix = torch.from_numpy(geometries[0]["smooth"].value.toarray()).float()
     torch.testing.assert_close(
         x.grad[0, :25], 2 * matrix.T @ (matrix @ x[0, :25].detach()), rtol=1e-4, atol=1e-4
     )
+
+
+def test_a_target_is_the_frames_after_the_window_without_the_reference() -> None:
+    samples = unsteady()["train"]
+    loader = loader_of(samples, [])
+    indices, starts = torch.tensor([4, 2]), torch.tensor([0, 3])
+    batch, target = loader.batch(indices, starts, 4)
+    frames = np.asarray(samples.frames) - 5.0
+    expected = np.stack([frames[4, 2:6], frames[2, 5:9]])
+    np.testing.assert_allclose(target, expected, rtol=1e-5, atol=1e-5)
+    window = loader.normaliser.window.decode(batch.window)
+    np.testing.assert_allclose(window[1], frames[2, 3:5], rtol=1e-5, atol=1e-5)
+
+
+def test_data_that_do_not_fit_are_read_per_batch_and_are_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    samples = unsteady()["train"]
+    resident = loader_of(samples, [])
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=1))
+    streamed = loader_of(samples, [])
+    assert isinstance(resident.frames, torch.Tensor)
+    assert not isinstance(streamed.frames, torch.Tensor)
+    indices, starts = torch.tensor([4, 2]), torch.tensor([0, 3])
+    batch, target = resident.batch(indices, starts, 4)
+    again, again_target = streamed.batch(indices, starts, 4)
+    assert torch.equal(batch.window, again.window) and torch.equal(target, again_target)
 
 
 def test_features_are_points_window_static_scalars() -> None:
@@ -121,9 +115,3 @@ def test_features_are_points_window_static_scalars() -> None:
     torch.testing.assert_close(batch.features[..., :2], batch.points.expand(2, -1, -1))
     torch.testing.assert_close(batch.features[..., 2:], batch.static)
     np.testing.assert_allclose(target, np.asarray(samples.frames)[[4, 2]])
-
-
-def test_a_mesh_key_follows_content_not_identity() -> None:
-    one, same, other = square(5), square(5), square(5, seed=1)
-    assert one.key == same.key != other.key
-    assert Mesh(one.points, one.cells, {}).key != one.key

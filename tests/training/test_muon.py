@@ -15,12 +15,12 @@ from gsnobench.training.muon import REST_SHARE, Muon, is_matrix, orthogonalise
 def test_singular_values_become_about_one_and_directions_stay(shape):
     torch.manual_seed(0)
     matrices = torch.randn(shape) * torch.tensor([1e-6, 1.0, 1e4][: shape[0]])[:, None, None]
-    found = orthogonalise(matrices)
-    values = torch.linalg.svdvals(found)
+    result = orthogonalise(matrices)
+    values = torch.linalg.svdvals(result)
     assert values.max() < 1.3
     assert values.median() > 0.6
     u, _, v = torch.linalg.svd(matrices, full_matrices=False)
-    core = u.mT @ found @ v.mT  # diagonal if the directions are the same
+    core = u.mT @ result @ v.mT  # diagonal if the directions are the same
     off = core - torch.diag_embed(core.diagonal(dim1=1, dim2=2))
     assert off.abs().max() < 1e-3
 
@@ -39,9 +39,10 @@ def test_a_step_does_not_depend_on_the_size_of_the_gradient():
 
 @pytest.mark.parametrize("size", [1e-23, 1e-30, 1e-38, 0.0])
 def test_a_matrix_that_hardly_gets_a_gradient_stays_finite(size):
-    found = orthogonalise(size * torch.randn(2, 16, 24, generator=torch.Generator().manual_seed(1)))
-    assert torch.isfinite(found).all()
-    assert found.norm() < 8  # sqrt(2 * 16) for two orthogonal ones
+    draw = torch.Generator().manual_seed(1)
+    result = orthogonalise(size * torch.randn(2, 16, 24, generator=draw))
+    assert torch.isfinite(result).all()
+    assert result.norm() < 8  # sqrt(2 * 16) for two orthogonal ones
 
 
 def test_what_is_no_matrix_is_trained_by_adamw():
@@ -53,47 +54,47 @@ def test_what_is_no_matrix_is_trained_by_adamw():
     ours = Muon(mine, 0.02, betas=(0.9, 0.99), weight_decay=0.1)
     adamw = torch.optim.AdamW(theirs, REST_SHARE * 0.02, betas=(0.9, 0.99), weight_decay=0.1)
     for turn in range(4):
-        for one, other in zip(mine, theirs, strict=True):
-            one.grad = torch.randn(one.shape, generator=torch.Generator().manual_seed(turn))
-            other.grad = one.grad.clone()
+        for weight, other in zip(mine, theirs, strict=True):
+            weight.grad = torch.randn(weight.shape, generator=torch.Generator().manual_seed(turn))
+            other.grad = weight.grad.clone()
         ours.step()
         adamw.step()
-    for one, other in zip(mine, theirs, strict=True):
-        assert torch.allclose(one, other, atol=1e-6)
+    for weight, other in zip(mine, theirs, strict=True):
+        assert torch.allclose(weight, other, atol=1e-6)
 
 
 def test_it_reaches_the_solution_of_an_ill_conditioned_problem():
     torch.manual_seed(0)
     x = torch.randn(256, 32) * torch.logspace(0, -1, 32)
-    wanted = torch.randn(32, 32)
+    solution = torch.randn(32, 32)
     weight = nn.Parameter(torch.zeros(32, 32))
     optimiser = Muon([weight], 0.1)
     for turn in range(300):
         optimiser.param_groups[0]["lr"] = 0.1 * (1 - turn / 300)
         optimiser.zero_grad()
-        (x @ (weight - wanted)).square().mean().backward()
+        (x @ (weight - solution)).square().mean().backward()
         optimiser.step()
-    assert (weight - wanted).norm() < 0.1 * wanted.norm()
+    assert (weight - solution).norm() < 0.1 * solution.norm()
 
 
 def test_state_survives_a_save(tmp_path):
     def run(
         turns: int, state: dict | None, weights: list[torch.Tensor]
     ) -> tuple[list[nn.Parameter], dict]:
-        held = [nn.Parameter(weight.clone()) for weight in weights]
-        optimiser = Muon(held, 0.01, weight_decay=0.01)
+        trained = [nn.Parameter(weight.clone()) for weight in weights]
+        optimiser = Muon(trained, 0.01, weight_decay=0.01)
         if state is not None:
             optimiser.load_state_dict(state)
         for _ in range(turns):
             optimiser.zero_grad()
-            sum((weight - 1).square().sum() for weight in held).backward()
+            sum((weight - 1).square().sum() for weight in trained).backward()
             optimiser.step()
-        return held, optimiser.state_dict()
+        return trained, optimiser.state_dict()
 
     start = [torch.eye(20), torch.zeros(20)]
     whole, _ = run(6, None, start)
     half, state = run(3, None, start)
     torch.save(state, tmp_path / "state.pt")
     rest, _ = run(3, torch.load(tmp_path / "state.pt", weights_only=True), half)
-    for one, other in zip(whole, rest, strict=True):
-        assert torch.equal(one, other)
+    for weight, other in zip(whole, rest, strict=True):
+        assert torch.equal(weight, other)

@@ -1,9 +1,10 @@
-"""`PRESET+features`: what a wrapped model sees, what it is asked for, and that every bundled model
-keeps the contract with it.
+"""`PRESET+features`: what a wrapped model sees, what it must predict, and that all models keep the
+contract with it.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 import gsnobench as gb
 from gsnobench.bench.calibrate import calibrate
+from gsnobench.check import failed
 from gsnobench.check.models import check_model
 from gsnobench.datasets.store import write
 from gsnobench.declare import Model, Phase, Preset
@@ -28,23 +30,19 @@ from gsnobench.plugins import listed, load
 from gsnobench.registry import read_registry, registry_path
 from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Request, make_plan
-from gsnobench.training import features
-from gsnobench.training.features import Featured, offered_preset, with_features
+from gsnobench.training import offered
 from gsnobench.training.geometry import compute_geometry
-from gsnobench.training.hints import domain_length
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
+from gsnobench.training.offered import WithComputedInputs, offered_preset, with_features
 from gsnobench.training.rollout import rollout
 
-TRAINED = [
-    one.name
-    for one in listed("model")
-    if one.package == "gsnobench" and not load("model", one.name).is_floor
-]
+BUNDLED = [entry.name for entry in listed("model") if entry.package == "gsnobench"]
+TRAINED = [name for name in BUNDLED if not load("model", name).is_floor]
 
 
 class Mute(nn.Module):
-    """Answers zero and remembers what it was shown."""
+    """Predicts zero and remembers what it saw."""
 
     def __init__(self, task: gb.Task, params: Params) -> None:
         super().__init__()
@@ -78,16 +76,14 @@ def loader_of(model: Model, data: gb.Samples, preset: Preset) -> Loader:
 
 def shown(
     data: gb.Samples, model: Model | None = None
-) -> tuple[Featured, gb.Batch, Tensor, Tensor]:
-    """The wrapped module with its propagator fitted, what it saw of all samples, and its answer in
-    both units.
-    """
+) -> tuple[WithComputedInputs, gb.Batch, Tensor, Tensor]:
+    """The wrapped module with its propagator fitted, what it saw, and its output in both units."""
     model = with_features(model or silent())
     loader = loader_of(
         model, data, offered_preset(Preset(inputs="none", outputs="none"), data.task)
     )
     module = model.build(data.task, Params())
-    assert isinstance(module, Featured) and isinstance(module.inner, Mute)
+    assert isinstance(module, WithComputedInputs) and isinstance(module.inner, Mute)
     everyone = torch.arange(len(data)), torch.zeros(len(data), dtype=torch.long), data.task.t_out
     batch, target = loader.batch(*everyone)
     fit = gb.Fit(
@@ -96,23 +92,23 @@ def shown(
     for phase in model.phases(data.task, Params()):
         if phase.solve is not None:
             phase.solve(module, fit)
-    answer = module(batch)
-    return module, module.inner.seen, answer, loader.normaliser.output.decode(answer)
+    output = module(batch)
+    return module, module.inner.seen, output, loader.normaliser.output.decode(output)
 
 
 def test_a_steady_model_sees_distances_and_its_inputs_smoothed_more_and_more() -> None:
     data = steady()["train"]
-    module, seen, answer, _ = shown(data)
+    module, seen, output, _ = shown(data)
     mesh, plain = data.mesh(0), torch.from_numpy(np.asarray(data.static[:]))
     assert seen.static.shape[2] == len(seen.task.static) == len(module.task.static) == 1 + 1 + 3
     torch.testing.assert_close(seen.static[..., :1], plain)
-    distance = 8 * boundary_distance(mesh, "boundary") / domain_length(mesh) - 1
+    distance = 8 * boundary_distance(mesh, "boundary") / gb.domain_length(mesh) - 1
     torch.testing.assert_close(seen.static[0, :, 1], torch.from_numpy(distance).float())
     sizes = [
         float((seen.static[..., column] - plain[..., 0]).square().mean()) for column in (2, 3, 4)
     ]
     assert 0 < sizes[0] < sizes[1] < sizes[2]
-    assert not answer.any()
+    assert not output.any()
 
 
 def test_smoothing_keeps_a_constant() -> None:
@@ -124,11 +120,11 @@ def test_smoothing_keeps_a_constant() -> None:
 
 def test_waves_that_every_mode_makes_by_itself_need_no_model() -> None:
     data = unsteady()["train"]
-    _, seen, answer, physical = shown(data)
+    _, seen, output, physical = shown(data)
     waves = torch.from_numpy(np.asarray(data.frames[:])[:, 2:]) - 5
     assert float((physical - waves).norm() / waves.norm()) < 1e-3
-    # after a distance, all frames to be found
-    torch.testing.assert_close(seen.static[..., 1:], answer[..., 0].transpose(1, 2))
+    # after a distance, all frames to be predicted
+    torch.testing.assert_close(seen.static[..., 1:], output[..., 0].transpose(1, 2))
     assert not [name for name in seen.geometry if name.startswith("hints.")]
 
 
@@ -151,8 +147,8 @@ def test_a_model_with_a_loss_of_its_own_keeps_its_target_and_gets_the_features()
     )
     model = with_features(silent(phases=lambda task, params: (own,)))
     data = unsteady()["train"]
-    module, _, answer, _ = shown(data, silent(phases=lambda task, params: (own,)))
-    assert not answer.any()
+    module, _, output, _ = shown(data, silent(phases=lambda task, params: (own,)))
+    assert not output.any()
     features, mine = model.phases(data.task, Params())
     assert features.name == "features" and mine.rates == {"inner.first.": 0.5}
     loader = loader_of(model, data, Preset(inputs="none", outputs="none"))
@@ -163,7 +159,7 @@ def test_a_model_with_a_loss_of_its_own_keeps_its_target_and_gets_the_features()
     assert called == [8] and len(list(mine.parameters(module))) == 1
 
 
-def test_a_closed_form_of_the_wrapped_model_is_asked_for_what_is_left() -> None:
+def test_a_closed_form_of_the_wrapped_model_must_predict_what_is_left() -> None:
     left: list[Tensor] = []
 
     def solve(module: nn.Module, fit: gb.Fit) -> None:
@@ -171,12 +167,12 @@ def test_a_closed_form_of_the_wrapped_model_is_asked_for_what_is_left() -> None:
 
     data = unsteady()["train"]
     shown(data, silent(phases=lambda task, params: (Phase(solve=solve), Phase("fit"))))
-    # of fields of size 1: the propagator has told the rest
+    # of fields of size 1: the propagator predicts the rest
     assert float(left[0].norm()) / left[0].numel() ** 0.5 < 1e-3
 
 
 class Scaled(nn.Module):
-    """One parameter, and an answer that depends on everything it is shown."""
+    """One parameter, and an output that depends on all inputs."""
 
     def __init__(self, task: gb.Task, params: Params) -> None:
         super().__init__()
@@ -216,8 +212,8 @@ def test_gradients_pass_through_the_features_of_later_calls() -> None:
     (slope,) = torch.autograd.grad(loss(0.3), factor)
     step = 1e-5
     with torch.no_grad():
-        wanted = (loss(0.3 + step) - loss(0.3 - step)) / (2 * step)
-    assert float(slope) == pytest.approx(float(wanted), rel=1e-4)
+        expected = (loss(0.3 + step) - loss(0.3 - step)) / (2 * step)
+    assert float(slope) == pytest.approx(float(expected), rel=1e-4)
 
 
 def test_features_stay_in_full_precision() -> None:
@@ -233,40 +229,35 @@ def test_features_stay_in_full_precision() -> None:
 def test_every_model_keeps_the_contract_with_features(name: str) -> None:
     model: Model = load("model", name)
     scaled = {
-        preset: replace(one, inputs="scale", outputs="scale")
-        for preset, one in model.presets.items()
+        name: replace(preset, inputs="scale", outputs="scale")
+        for name, preset in model.presets.items()
     }
-    findings = check_model(with_features(replace(model, presets=scaled)))
-    assert [f"{one.code}: {one.detail}" for one in findings if not one.passed] == []
+    findings = failed(check_model(with_features(replace(model, presets=scaled))))
+    assert [f"{finding.code}: {finding.detail}" for finding in findings] == []
 
 
 def test_features_change_the_row_and_the_scaling_but_no_knob_and_no_step() -> None:
-    plain, offered = (
-        make_plan(Request("transolver", "swe", preset=f"compact{mark}"))
-        for mark in ("", "+features")
+    plain, wrapped = (
+        make_plan(Request("transolver", "swe", preset=f"compact{suffix}"))
+        for suffix in ("", "+features")
     )
-    assert offered.spec.row == "transolver@compact+features" and offered.spec.key != plain.spec.key
-    assert (
-        offered.spec.model_params == plain.spec.model_params
-        and offered.spec.train_params == plain.spec.train_params
-    )
-    assert {**plain.spec.steps, "features": 0} == offered.spec.steps
-    assert (offered.preset.inputs, offered.preset.outputs, offered.preset.points) == (
-        "scale",
-        "scale",
-        plain.preset.points,
-    )
+    assert wrapped.spec.row == "transolver@compact+features" and wrapped.spec.key != plain.spec.key
+    assert wrapped.spec.model_params == plain.spec.model_params
+    assert wrapped.spec.train_params == plain.spec.train_params
+    assert {**plain.spec.steps, "features": 0} == wrapped.spec.steps
+    assert (wrapped.preset.inputs, wrapped.preset.outputs) == ("scale", "scale")
+    assert wrapped.preset.points == plain.preset.points
 
 
 @pytest.mark.parametrize(
-    ("model", "preset", "said"),
+    ("model", "preset", "message"),
     [
         ("pod", "default+features", "a floor takes no features"),
         ("amg", "compat+features", "did you mean 'compact+features'"),
     ],
 )
-def test_what_cannot_have_features_is_one_line(model: str, preset: str, said: str) -> None:
-    with pytest.raises(ParamError, match=said.replace("+", r"\+")):
+def test_what_cannot_have_features_is_one_line(model: str, preset: str, message: str) -> None:
+    with pytest.raises(ParamError, match=re.escape(message)):
         make_plan(Request(model, "darcy", preset=preset))
 
 
@@ -296,16 +287,16 @@ def test_steps_and_settings_are_those_without_features(tmp_path: Path) -> None:
 def test_a_revision_counts_changes_of_the_model_and_of_the_features(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert with_features(silent(revision=4)).revision == 4 + features.REVISION
-    monkeypatch.setattr(features, "REVISION", 2)
+    assert with_features(silent(revision=4)).revision == 4 + offered.REVISION
+    monkeypatch.setattr(offered, "REVISION", 2)
     assert with_features(silent(revision=4)).revision == 6
 
 
 @pytest.mark.usefixtures("untracked")
 def test_a_rolled_out_run_with_features_predicts_what_it_scored(tmp_path: Path) -> None:
     write(tmp_path / "waves.nc", unsteady(), provenance={"title": "waves", "source": "problems.py"})
-    wanted = {"home": tmp_path, "device": "cpu", "track": "smoke", "knobs": {"train.steps": "5"}}
-    result = gb.run("sp2gno", str(tmp_path / "waves.nc"), preset="paper+features", **wanted)
+    options = {"home": tmp_path, "device": "cpu", "track": "smoke", "knobs": {"train.steps": "5"}}
+    result = gb.run("sp2gno", str(tmp_path / "waves.nc"), preset="paper+features", **options)
     trained = gb.load(result.spec.short, home=tmp_path, device="cpu")
     assert trained.plan.horizon.steps == 1 and result.spec.scaling["outputs"] == "scale"
     assert result.headline < 0.5  # from one frame nobody knows which way a wave goes
@@ -319,8 +310,10 @@ def test_a_run_with_features_learns_predicts_and_moves_to_another_mesh(tmp_path:
     write(
         tmp_path / "poisson.nc", steady(), provenance={"title": "poisson", "source": "problems.py"}
     )
-    wanted = {"home": tmp_path, "device": "cpu", "track": "smoke", "knobs": {"train.steps": "30"}}
-    result = gb.run("transolver", str(tmp_path / "poisson.nc"), preset="compact+features", **wanted)
+    options = {"home": tmp_path, "device": "cpu", "track": "smoke", "knobs": {"train.steps": "30"}}
+    result = gb.run(
+        "transolver", str(tmp_path / "poisson.nc"), preset="compact+features", **options
+    )
     trained = gb.load(result.spec.short, home=tmp_path, device="cpu")
     assert result.status == "done"
     assert trained.score(steady()["test"]).scores()["headline"]["rel_l2"] == pytest.approx(

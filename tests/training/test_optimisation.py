@@ -1,0 +1,65 @@
+"""Learning rates over a phase, their shares by parameter, steps per epoch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import gsnobench as gb
+from gsnobench.training.muon import Muon
+from gsnobench.training.optimisation import (
+    TrainParams,
+    make_optimiser,
+    rate,
+    rate_groups,
+    steps_per_epoch,
+    trained_parameters,
+)
+
+
+def test_schedules_begin_peak_and_end_where_they_should() -> None:
+    cosine = TrainParams(schedule="cosine", warmup=0.1)
+    assert rate(cosine, 0.05) == pytest.approx(0.5)
+    assert rate(cosine, 0.1) == pytest.approx(1.0)
+    assert rate(cosine, 1.0) == pytest.approx(0.0, abs=1e-12)
+    onecycle = TrainParams(schedule="onecycle")
+    assert rate(onecycle, 0.0) == pytest.approx(1 / 25)
+    assert rate(onecycle, 0.3) == pytest.approx(1.0)
+    assert rate(onecycle, 1.0) == pytest.approx(1e-4)
+    assert rate(TrainParams(schedule="constant"), 0.7) == 1.0
+
+
+def test_an_epoch_counts_windows_and_accumulated_batches() -> None:
+    assert steps_per_epoch(24, 1, TrainParams(batch=5)) == 5
+    assert steps_per_epoch(24, 2, TrainParams(batch=5)) == 10
+    assert steps_per_epoch(24, 1, TrainParams(batch=5, accumulate=2)) == 3
+
+
+def test_parameters_are_grouped_by_their_share_of_the_rate() -> None:
+    module = nn.ModuleDict({"first": nn.Linear(2, 3), "second": nn.Linear(3, 1)})
+    trained = trained_parameters(gb.Phase(), module)
+    groups = rate_groups(module, trained, {"first.": 0.1})
+    assert [group["share"] for group in groups] == [1.0, 0.1]
+    assert groups[0]["params"] == list(module["second"].parameters())
+    assert groups[1]["params"] == list(module["first"].parameters())
+
+
+def test_a_phase_trains_what_it_names_and_nothing_frozen() -> None:
+    module = nn.ModuleDict({"first": nn.Linear(2, 3), "second": nn.Linear(3, 1)})
+    module["second"].bias.requires_grad_(False)
+    assert len(trained_parameters(gb.Phase(), module)) == 3
+    phase = gb.Phase(parameters=lambda module: module["second"].parameters())
+    assert trained_parameters(phase, module) == [module["second"].weight]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW), ("muon", Muon)],
+)
+def test_an_optimiser_has_the_knobs_of_the_run(name: str, kind: type) -> None:
+    params = TrainParams.make({"optimiser": name, "lr": 0.02, "beta2": 0.9, "weight_decay": 0.1})
+    optimiser = make_optimiser([nn.Parameter(torch.ones(3))], params, torch.device("cpu"))
+    assert type(optimiser) is kind
+    (group,) = optimiser.param_groups
+    assert (group["lr"], group["betas"], group["weight_decay"]) == (0.02, (0.9, 0.9), 0.1)
