@@ -26,7 +26,7 @@ class DataError(GsnobenchError):
 
 
 class RunError(GsnobenchError):
-    """A run cannot be started, resumed or found."""
+    """A run cannot be started or resumed, or there is no such run."""
 
 
 class Prune(Exception):

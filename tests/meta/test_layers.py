@@ -1,14 +1,19 @@
-"""The import rule: a room imports the hall and the rooms to its left; the core knows no plugin."""
+"""The layout: rooms that import only what is left of them, small enough to be seen at a glance."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from importlib import metadata
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
+
+import gsnobench
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (
@@ -20,20 +25,39 @@ ROOMS = (
     ("cli",),
 )
 LAYER = {room: number for number, rooms in enumerate(ROOMS, 1) for room in rooms}
+DOOR = "gsnobench.__main__"  # `python -m gsnobench`: the one file outside the rooms that opens one
+PUBLIC = ("gsnobench.meshes.", "gsnobench.check.")  # what a plugin may import beside `gsnobench`
+UNDESCRIBED = {"bench", "boards", "cli", "datasets", "meshes", "runs", "studies", "sweep"}
+UNDESCRIBED |= {"tracking"}
+MOST_ENTRIES, MOST_FILES, LONGEST_CHAIN = 26, 20, 18
 SOLVERS = ("shapes", "meshing", "methods", "equations")  # each imports those to its left
 CORE = sorted((ROOT / "gsnobench").rglob("*.py"))
 PLUGINS = sorted((ROOT / "plugins").rglob("*.py"))
+AUTHORS = [path for path in PLUGINS if path.parent.name != "executors"]  # models, datasets, solvers
 
 
-def imports(path: Path) -> Iterator[str]:
+def imports(path: Path, *, with_types: bool = True) -> Iterator[str]:
     """Dotted names of everything a file imports, at any depth; `from a import b` counts as a.b."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    types = {id(node) for block in ast.walk(tree) if is_for_types(block) for node in block.body}
+    for node in ast.walk(tree):
+        if id(node) in types and not with_types:
+            continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         if isinstance(node, ast.ImportFrom):
-            where = f"{path.name}:{node.lineno}"
-            assert node.level == 0, f"{where}: a relative import hides the room it reaches into"
+            label = f"{path.name}:{node.lineno}"
+            assert node.level == 0, f"{label}: a relative import hides the room it reaches into"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def is_for_types(node: ast.AST) -> TypeGuard[ast.If]:
+    """Whether this is an `if TYPE_CHECKING:`; its imports load nothing when the program runs."""
+    return (
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Name)
+        and node.test.id == "TYPE_CHECKING"
+    )
 
 
 def module_of(path: Path) -> str:
@@ -48,32 +72,32 @@ def room_of(module: str) -> str:
 
 
 @cache
-def import_graph() -> dict[str, set[str]]:
+def import_graph(*, with_types: bool = True) -> dict[str, set[str]]:
     """Core module -> core modules it imports."""
     known = {module_of(path) for path in CORE}
     graph: dict[str, set[str]] = {}
     for path in CORE:
-        reached = {name if name in known else name.rpartition(".")[0] for name in imports(path)}
+        names = imports(path, with_types=with_types)
+        reached = {name if name in known else name.rpartition(".")[0] for name in names}
         graph[module_of(path)] = (reached & known) - {module_of(path), "gsnobench"}
-    # they open the rooms: the names of the public surface, and the command line
-    del graph["gsnobench"], graph["gsnobench.__main__"]
+    del graph["gsnobench"]  # it names the public objects of every room, and loads them on first use
+    del graph[DOOR]
     return graph
 
 
-def longest_chain(module: str, seen: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The longest chain of imports below a module."""
-    assert module not in seen, f"import cycle: {' -> '.join((*seen, module))}"
-    below = [longest_chain_of(name, (*seen, module)) for name in sorted(import_graph()[module])]
+@cache
+def longest_chain(module: str) -> tuple[str, ...]:
+    """The longest chain of modules that load one another, from a module down."""
+    below = [longest_chain(name) for name in sorted(import_graph(with_types=False)[module])]
     return (module, *max(below, key=len, default=()))
 
 
-_chains: dict[str, tuple[str, ...]] = {}
+def entries(folder: Path) -> list[Path]:
+    """What `ls` shows of a folder."""
+    return sorted(path for path in folder.iterdir() if path.name != "__pycache__")
 
 
-def longest_chain_of(module: str, seen: tuple[str, ...]) -> tuple[str, ...]:
-    if module not in _chains or module in seen:
-        _chains[module] = longest_chain(module, seen)
-    return _chains[module]
+# ------------------------------------------------------------------------------------------- rooms
 
 
 def test_every_folder_is_a_room() -> None:
@@ -81,18 +105,58 @@ def test_every_folder_is_a_room() -> None:
     assert folders - {"__pycache__"} == set(LAYER)
 
 
+def test_the_package_can_be_seen_at_a_glance() -> None:
+    names = [path.name for path in entries(ROOT / "gsnobench")]
+    assert len(names) <= MOST_ENTRIES, names
+
+
+@pytest.mark.parametrize("room", sorted(LAYER))
+def test_no_room_is_overfull(room: str) -> None:
+    names = [path.name for path in entries(ROOT / "gsnobench" / room)]
+    assert len(names) <= MOST_FILES, names
+
+
+@pytest.mark.parametrize("room", sorted(LAYER))
+def test_a_room_says_what_it_holds_and_names_its_main_files(room: str) -> None:
+    folder = ROOT / "gsnobench" / room
+    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    names = {path.stem for path in entries(folder) if path.suffix in ("", ".py")} - {"__init__"}
+    named = {name for name in names if re.search(rf"`{name}(\.py)?`", text)}
+    is_described = bool(text) and 3 * len(named) >= len(names)
+    if room in UNDESCRIBED:
+        assert not is_described, "take it off UNDESCRIBED"
+    else:
+        assert is_described, f"names {sorted(named)} of {sorted(names)}"
+
+
+@pytest.mark.parametrize("path", CORE + PLUGINS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_file_says_what_it_holds(path: Path) -> None:
+    source = path.read_text()
+    assert not source.strip() or ast.get_docstring(ast.parse(source)), "it has no docstring"
+
+
+# ----------------------------------------------------------------------------------------- imports
+
+
 @pytest.mark.parametrize("path", CORE, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_core_file_imports_the_hall_and_rooms_to_its_left(path: Path) -> None:
     module = module_of(path)
-    room = room_of(module)
+    room = room_of(module)  # empty: the hall, which imports no room
     others = {room_of(name) for name in import_graph().get(module, ())} - {"", room}
     wrong = sorted(other for other in others if LAYER[other] >= LAYER.get(room, 0))
     assert not wrong, f"{module} imports the rooms {wrong}, which are not to its left"
 
 
-def test_no_import_is_a_cycle_and_chains_are_short() -> None:
-    longest = max((longest_chain_of(module, ()) for module in import_graph()), key=len)
-    assert len(longest) <= 18, " -> ".join(longest)
+def test_no_import_is_a_cycle() -> None:
+    try:
+        TopologicalSorter(import_graph()).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_chains_of_imports_are_short() -> None:
+    longest = max((longest_chain(module) for module in import_graph()), key=len)
+    assert len(longest) <= LONGEST_CHAIN, " -> ".join(longest)
 
 
 def test_boards_depend_on_result_files_alone() -> None:
@@ -110,6 +174,15 @@ def test_the_core_imports_no_plugin(path: Path) -> None:
     assert not [
         name for name in imports(path) if name.split(".")[0] in ("gsnobench_plugins", "plugins")
     ]
+
+
+@pytest.mark.parametrize("path", AUTHORS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_plugin_imports_the_public_surface_of_the_core(path: Path) -> None:
+    """`gsnobench`, `gsnobench.meshes` and `gsnobench.check`: what a stranger may import."""
+    allowed = {"gsnobench", *(f"gsnobench.{name}" for name in dir(gsnobench))}
+    core = [name for name in imports(path) if name.partition(".")[0] == "gsnobench"]
+    inside = [name for name in core if name not in allowed and not name.startswith(PUBLIC)]
+    assert not inside, f"{path.name} imports {inside}; export it from gsnobench or do without"
 
 
 @pytest.mark.parametrize("path", PLUGINS, ids=lambda path: str(path.relative_to(ROOT)))
