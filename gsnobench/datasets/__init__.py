@@ -1,0 +1,7 @@
+"""From a task id to a file of samples and back.
+
+`tasks` reads an id such as `swe@5-46`; `ensure` returns its NetCDF file and makes it if it is
+missing; `generate` runs a dataset plugin's solver in processes; `store` writes and opens files with
+the help of `netcdf` (their layout), `sample_blocks` (samples as arrays), `task_json`, `checksums`
+and `faults`; `from_numpy` imports arrays of others. Nothing here knows a model.
+"""

@@ -1,5 +1,6 @@
-"""Checksums and rounded statistics of a set of samples, fed block by block so that no file has to
-fit in memory.
+"""Checksums and rounded statistics of a set of samples, computed block by block.
+
+No file has to fit in memory.
 """
 
 from __future__ import annotations
@@ -35,19 +36,17 @@ class Variable:
         """More rows; `is_real` marks the entries that are not padding."""
         block = np.ascontiguousarray(block, dtype=block.dtype.newbyteorder("<"))
         self.sha.update(block.tobytes())
-        self.dtype, self.rows, self.tail = (
-            block.dtype.str,
-            self.rows + block.shape[0],
-            block.shape[1:],
-        )
+        self.dtype, self.tail = block.dtype.str, block.shape[1:]
+        self.rows += block.shape[0]
         values = block if is_real is None else block[is_real]
         self.count += values.size
         self.total += float(values.sum(dtype=np.float64))
         self.squares += float(np.square(values, dtype=np.float64).sum())
 
     def moments(self) -> tuple[float, float]:
-        """Mean and standard deviation to four digits of the larger one; a spread at round-off level
-        is none.
+        """Mean and standard deviation, to four digits of the larger one.
+
+        A deviation at round-off level counts as 0.
         """
         mean = self.total / max(self.count, 1)
         deviation = math.sqrt(max(self.squares / max(self.count, 1) - mean * mean, 0.0))
@@ -59,12 +58,11 @@ def _rounded(value: float, scale: float) -> float:
     return round(value, 3 - math.floor(math.log10(scale))) + 0.0 if scale > 0 else 0.0
 
 
-class Ledger:
-    """What identifies the samples of a file: one hash of all arrays, one of each split, and a
-    fingerprint that machines share.
+class Checksums:
+    """What identifies the samples of a file: a hash of all arrays, one per split, a fingerprint.
 
-    It refuses what must not be in a file: numbers that are not finite, and a sample that is in two
-    splits.
+    Hashes are exact, the fingerprint is the same on every machine. What must not be in a file is
+    refused: numbers that are not finite, and a sample that is in two splits.
     """
 
     def __init__(self, subject: str) -> None:
@@ -76,24 +74,20 @@ class Ledger:
     def add(
         self, name: str, block: Array, *, split: str, first: int, counts: Array | None = None
     ) -> None:
-        """Rows of one variable, the samples `first` onwards of a split; `counts` (rows,) are real
-        nodes, on the last axis.
+        """Rows of one variable: the samples of a split from number `first` on.
+
+        `counts` (rows,) are the real nodes of each row, on the last axis.
         """
-        is_real = (
-            None
-            if counts is None
-            else np.arange(block.shape[-1]) < counts.reshape(-1, *(1,) * (block.ndim - 1))
-        )
-        is_real = None if is_real is None else np.broadcast_to(is_real, block.shape)
         if block.dtype.kind == "f":
             is_bad = ~(np.abs(block) < UNWRITTEN)
             if is_bad.any():
-                row, *place = np.argwhere(is_bad)[0].tolist()
+                row, *others = np.argwhere(is_bad)[0].tolist()
                 raise DataError(
-                    f"{self._subject}: {name} holds {float(block[(row, *place)])!r} in {split} "
-                    f"sample {first + row}; "
-                    "only finite numbers can be trained on; mend or drop this sample"
+                    f"{self._subject}: {name} holds {float(block[(row, *others)])!r} in {split} "
+                    f"sample {first + row}; only finite numbers can be trained on; mend or drop "
+                    "this sample"
                 )
+        is_real = None if counts is None else _is_real(block, counts)
         self._variables.setdefault(name, Variable()).add(block, is_real)
 
     def add_shared(self, name: str, values: Array) -> None:
@@ -111,8 +105,7 @@ class Ledger:
         if owner != split:
             raise DataError(
                 f"{self._subject}: {split} sample {index} is the same as {owner} sample "
-                f"{position}; "
-                "splits must not overlap; remove it from one of them"
+                f"{position}; splits must not overlap; remove it from one of them"
             )
         self._splits.setdefault(split, hashlib.sha256()).update(sha.digest())
 
@@ -120,8 +113,8 @@ class Ledger:
     def content_hash(self) -> str:
         """Over names, types, shapes and bytes of all arrays, in the order of their names."""
         lines = [
-            f"{name} {one.dtype} {(one.rows, *one.tail)} {one.sha.hexdigest()}"
-            for name, one in self._variables.items()
+            f"{name} {variable.dtype} {(variable.rows, *variable.tail)} {variable.sha.hexdigest()}"
+            for name, variable in self._variables.items()
         ]
         return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
 
@@ -134,10 +127,11 @@ class Ledger:
     def fingerprint(self) -> str:
         """JSON of {variable: [mean, standard deviation]} for what the solver computed."""
         solved = ("field_", "static_", "scalar_")
-        return json.dumps(
-            {
-                name: self._variables[name].moments()
-                for name in sorted(self._variables)
-                if name.startswith(solved)
-            }
-        )
+        names = [name for name in sorted(self._variables) if name.startswith(solved)]
+        return json.dumps({name: self._variables[name].moments() for name in names})
+
+
+def _is_real(block: Array, counts: Array) -> Array:
+    """Which entries of (rows, ..., N) are nodes and not padding, same shape."""
+    is_node = np.arange(block.shape[-1]) < counts.reshape(-1, *(1,) * (block.ndim - 1))
+    return np.broadcast_to(is_node, block.shape)

@@ -1,4 +1,4 @@
-"""The file with the data of a task: found, or made by the solver in parallel, resumable."""
+"""The file with the data of a task; a missing one is made by the solver, in parallel, resumable."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ from gsnobench.files import Cache, digest, lock
 
 
 def data_path(task: Task, home: Path) -> Path:
-    """Where the data of a task are: the window is not part of it, since all windows read the same
-    trajectories.
-    """
+    """The file of a task, whether it exists or not; all windows of a task read the same file."""
     recipe = {
         "dataset": task.dataset,
         "version": task.version,
@@ -39,11 +37,11 @@ def data_path(task: Task, home: Path) -> Path:
 def ensure(
     dataset: Dataset, task: Task, *, home: Path, jobs: int = 0, progress: Progress | None = None
 ) -> Path:
-    """The file with the data of a task, made if it is not there.
+    """The file with the data of a task, made if it is missing.
 
-    Samples are made by `jobs` processes (0: one a core; 1: this one) in chunks that are kept until
-    the file is whole, so that a killed run goes on where it was. Two processes that ask at once
-    make it once.
+    Samples are made by `jobs` processes (0: one per core; 1: this one) in chunks that are kept
+    until the file is complete, so that a killed run continues. Two processes that need the file at
+    the same time make it once.
     """
     path = data_path(task, home)
     if path.exists():
@@ -51,17 +49,11 @@ def ensure(
     with lock(path.with_suffix(".lock")):
         if path.exists():  # another process was faster
             return path
-        # of a killed process: the lock says nobody writes now
         for left_over in path.parent.glob(f".{path.name}.*.part"):
-            left_over.unlink()
+            left_over.unlink()  # of a killed process: whoever holds the lock is alone
         # all windows read this file, so it states the default one
-        own = default_window(dataset, task.id)
-        maker = Maker(
-            dataset,
-            with_window(dataset, task, own),
-            path.with_suffix(".parts"),
-            Cache(home / "cache"),
-        )
+        stated = with_window(dataset, task, default_window(dataset, task.id))
+        maker = Maker(dataset, stated, path.with_suffix(".parts"), Cache(home / "cache"))
         shards = generate_shards(maker, task.sizes, jobs=jobs, progress=progress)
         write(
             path,
@@ -76,14 +68,15 @@ def ensure(
 
 def provenance(dataset: Dataset, task: Task) -> dict[str, str]:
     """Where the data come from, as attributes of the file."""
-    knobs = ", ".join(f"{name}={value}" for name, value in task.data.items())
-    made = f"{dataset.name} revision {dataset.revision}, data seed {task.data_seed}, resolution {task.resolution}"
+    knobs = [f"{name}={value}" for name, value in task.data.items()]
+    version, seed = f"{dataset.name} revision {dataset.revision}", f"data seed {task.data_seed}"
+    made = ", ".join([version, seed, f"resolution {task.resolution}", *knobs])
     return {
         "title": dataset.title or dataset.name,
         "source": dataset.solver,
         "references": " ".join(part for part in (dataset.cites, dataset.url) if part),
         "licence": dataset.licence,
-        "history": f"made by gsnobench: {made}{', ' if knobs else ''}{knobs}",
+        "history": f"made by gsnobench: {made}",
         "origin": "generated",
         "data_knobs": json.dumps(dict(task.data), sort_keys=True),
         "data_seed": str(task.data_seed),
@@ -94,20 +87,19 @@ def provenance(dataset: Dataset, task: Task) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a task will take, before it is made."""
+    """The size of the data of a task, before they are made."""
 
     samples: int
     disk_bytes: int  # before compression
-    memory_bytes: int  # all splits in memory, as training holds them
+    memory_bytes: int  # all splits in memory, as in training
 
 
 def estimate(dataset: Dataset, task: Task) -> Estimate:
     """The size of the data of a task, from its shapes alone."""
     samples, nodes = sum(task.sizes.values()), task.resolution
-    # a sample, float32
-    values = nodes * (len(dataset.times) * len(task.fields) + len(task.static)) + len(task.scalars)
-    # a triangulation has about 2, a tetrahedral mesh about 6 a node
-    cells = nodes * (2 if task.dim == 2 else 6) * (task.dim + 1)
-    mesh = nodes * (8 * task.dim + len(task.tags)) + 4 * cells
+    per_node = len(dataset.times) * len(task.fields) + len(task.static)
+    values = nodes * per_node + len(task.scalars)  # of one sample, float32
+    cells = nodes * (2 if task.dim == 2 else 6)  # usual numbers of triangles and of tetrahedra
+    mesh = nodes * (8 * task.dim + len(task.tags)) + 4 * cells * (task.dim + 1)
     total = 4 * samples * values + mesh * (1 if task.fixed_mesh else samples)
     return Estimate(samples, total, total)

@@ -1,6 +1,4 @@
-"""Import of NumPy files (one .npz, or a folder of .npy) as samples; nothing in them is ever
-unpickled.
-"""
+"""Import of NumPy files (one .npz, or a folder of .npy) as samples; nothing is ever unpickled."""
 
 from __future__ import annotations
 
@@ -14,17 +12,9 @@ import numpy as np
 from gsnobench.data import SPLITS, Array, Mesh, Samples, Split, Task
 from gsnobench.errors import DataError, did_you_mean
 
-KEYS = (
-    "frames",
-    "times",
-    "static",
-    "scalars",
-    "points",
-    "cells",
-    "node_count",
-    "cell_count",
-    "split",
-)
+SAMPLE_KEYS = ("frames", "times", "static", "scalars")
+MESH_KEYS = ("points", "cells", "node_count", "cell_count")
+KEYS = (*SAMPLE_KEYS, *MESH_KEYS, "split")
 
 
 def import_npz(path: Path, task: Task) -> dict[Split, Samples]:
@@ -92,9 +82,8 @@ def _arrays(path: Path) -> Mapping[str, Any]:
 
 
 def _codes(path: Path, split: Array) -> Array:
-    known = {name: code for code, name in enumerate(SPLITS)} | {
-        code: code for code in range(len(SPLITS))
-    }
+    known: dict[object, int] = {name: code for code, name in enumerate(SPLITS)}
+    known |= {code: code for code in range(len(SPLITS))}
     values = split.tolist()
     unknown = sorted({str(value) for value in values if value not in known})
     if unknown:
@@ -123,17 +112,14 @@ def _meshes(path: Path, arrays: Mapping[str, Array], count: int) -> tuple[Mesh, 
     nodes = arrays.get("node_count", np.full(count, points.shape[1]))
     counts = arrays.get("cell_count", np.full(count, 0 if cells is None else cells.shape[-2]))
 
-    def own(index: int) -> Mesh:
-        size, faces = (
-            int(nodes[index]),
-            None if cells is None else (cells[index] if cells.ndim == 3 else cells),
-        )
+    def mesh(index: int) -> Mesh:
+        size, own = int(nodes[index]), None
+        if cells is not None:
+            own = (cells[index] if cells.ndim == 3 else cells)[: int(counts[index])]
         members = {
             tag: (values[index] if values.ndim == 2 else values)[:size]
             for tag, values in tags.items()
         }
-        return Mesh(
-            points[index, :size], None if faces is None else faces[: int(counts[index])], members
-        )
+        return Mesh(points[index, :size], own, members)
 
-    return tuple(own(index) for index in range(count))
+    return tuple(mesh(index) for index in range(count))

@@ -1,6 +1,4 @@
-"""The NetCDF layout of samples (CF-1.11, UGRID-1.0), and calls into the library that fail with one
-line.
-"""
+"""The NetCDF layout of samples (CF-1.11, UGRID-1.0); library errors become one line."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +24,9 @@ AXES = ("x", "y", "z")
 
 @dataclass(frozen=True)
 class Layout:
-    """The dimensions of a file; without a shared mesh every mesh variable has the sample dimension
-    in front.
+    """The dimensions of a file.
+
+    Without a shared mesh every mesh variable has the sample dimension in front.
     """
 
     task: Task
@@ -42,13 +41,11 @@ class Layout:
     @property
     def dimensions(self) -> dict[str, int]:
         """Size of each dimension that is in use."""
-        mesh = {"cell": self.cells, "vertex": self.vertices} if self.cells else {}
-        return {
-            "sample": sum(self.sizes.values()),
-            "frame": len(self.task.times),
-            "node": self.nodes,
-            **mesh,
-        }
+        samples, frames = sum(self.sizes.values()), len(self.task.times)
+        dimensions = {"sample": samples, "frame": frames, "node": self.nodes}
+        if self.cells:
+            dimensions |= {"cell": self.cells, "vertex": self.vertices}
+        return dimensions
 
     @property
     def is_solid(self) -> bool:
@@ -57,7 +54,7 @@ class Layout:
 
     @property
     def is_ugrid(self) -> bool:
-        """UGRID knows one mesh a file."""
+        """Whether UGRID can describe the mesh: it knows one mesh per file."""
         return self.task.fixed_mesh and self.cells > 0
 
 
@@ -68,11 +65,7 @@ class Column:
     name: str
     dims: tuple[str, ...]
     dtype: str
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def is_per_sample(self) -> bool:
-        return self.dims[:1] == ("sample",)
+    attributes: Mapping[str, Any]
 
 
 def columns(layout: Layout) -> tuple[Column, ...]:
@@ -83,88 +76,54 @@ def columns(layout: Layout) -> tuple[Column, ...]:
 def _sample_columns(layout: Layout) -> Iterator[Column]:
     flags = {"flag_values": np.arange(len(SPLITS), dtype="i1"), "flag_meanings": " ".join(SPLITS)}
     yield Column("split", ("sample",), "i1", {"long_name": "split of the sample", **flags})
-    yield Column(
-        "time",
-        ("frame",),
-        "f8",
-        {"long_name": "time since the start", "units": layout.time_unit, "axis": "T"},
-    )
+    since = {"long_name": "time since the start", "units": layout.time_unit, "axis": "T"}
+    yield Column("time", ("frame",), "f8", since)
     if not layout.task.fixed_mesh:
-        yield Column(
-            "node_count",
-            ("sample",),
-            "i4",
-            {"long_name": "nodes of the sample; the rest is padding", "units": "1"},
-        )
+        nodes = {"long_name": "nodes of the sample; the rest is padding", "units": "1"}
+        yield Column("node_count", ("sample",), "i4", nodes)
         if layout.cells:
-            yield Column(
-                "cell_count", ("sample",), "i4", {"long_name": "cells of the sample", "units": "1"}
-            )
+            cells = {"long_name": "cells of the sample", "units": "1"}
+            yield Column("cell_count", ("sample",), "i4", cells)
 
 
 def _mesh_columns(layout: Layout) -> Iterator[Column]:
     own = () if layout.task.fixed_mesh else ("sample",)
     role = "volume_node_connectivity" if layout.is_solid else "face_node_connectivity"
-    topology: dict[str, Any] = {
-        "long_name": "nodes and cells",
-        "node_coordinates": _coordinates(layout.task),
-    }
+    coordinates = _coordinates(layout.task)
+    topology: dict[str, Any] = {"long_name": "nodes and cells", "node_coordinates": coordinates}
     if layout.is_ugrid:
-        topology |= {
-            "cf_role": "mesh_topology",
-            "topology_dimension": np.int32(3 if layout.is_solid else 2),
-            role: "mesh_cells",
-        }
+        dimension = np.int32(3 if layout.is_solid else 2)
+        topology |= {"cf_role": "mesh_topology", "topology_dimension": dimension}
+        topology |= {role: "mesh_cells"}
         topology |= {"volume_shape_type": "mesh_shapes"} if layout.is_solid else {}
     yield Column("mesh", (), "i4", topology)
     for axis in AXES[: layout.task.dim]:
-        yield Column(
-            f"node_{axis}",
-            (*own, "node"),
-            "f8",
-            {"long_name": f"{axis} of the node", "units": layout.length_unit},
-        )
+        position = {"long_name": f"{axis} of the node", "units": layout.length_unit}
+        yield Column(f"node_{axis}", (*own, "node"), "f8", position)
     if layout.cells:
-        connectivity = {
-            "long_name": "nodes of the cell",
-            "start_index": np.int32(0),
-            **({"cf_role": role} if not own else {}),
-        }
+        connectivity = {"long_name": "nodes of the cell", "start_index": np.int32(0)}
+        connectivity |= {} if own else {"cf_role": role}
         yield Column("mesh_cells", (*own, "cell", "vertex"), "i4", connectivity)
     if layout.is_ugrid and layout.is_solid:
-        kinds = {"flag_values": np.array([0], dtype="i1"), "flag_meanings": "tetrahedron"}
-        yield Column(
-            "mesh_shapes",
-            ("cell",),
-            "i1",
-            {"long_name": "shape of the cell", "cf_role": "volume_shape_type", **kinds},
-        )
+        shape: dict[str, Any] = {"long_name": "shape of the cell", "cf_role": "volume_shape_type"}
+        shape |= {"flag_values": np.array([0], dtype="i1"), "flag_meanings": "tetrahedron"}
+        yield Column("mesh_shapes", ("cell",), "i1", shape)
     for tag in layout.tags:
         flags = {"flag_values": np.array([0, 1], dtype="i1"), "flag_meanings": f"elsewhere {tag}"}
-        yield Column(
-            f"tag_{tag}",
-            (*own, "node"),
-            "i1",
-            {"long_name": f"node is on {tag}", **flags, **_location(layout)},
-        )
+        membership = {"long_name": f"node is on {tag}", **flags, **_location(layout)}
+        yield Column(f"tag_{tag}", (*own, "node"), "i1", membership)
 
 
 def _data_columns(layout: Layout) -> Iterator[Column]:
     nodes = _coordinates(layout.task)
-    for one in layout.task.fields:
-        where = {**_location(layout), "coordinates": f"time {nodes}"}
-        yield Column(
-            f"field_{one.name}", ("sample", "frame", "node"), "f4", {**_meaning(one), **where}
-        )
-    for one in layout.task.static:
-        yield Column(
-            f"static_{one.name}",
-            ("sample", "node"),
-            "f4",
-            {**_meaning(one), **_location(layout), "coordinates": nodes},
-        )
-    for one in layout.task.scalars:
-        yield Column(f"scalar_{one.name}", ("sample",), "f4", _meaning(one))
+    for field in layout.task.fields:
+        meaning = {**_meaning(field), **_location(layout), "coordinates": f"time {nodes}"}
+        yield Column(f"field_{field.name}", ("sample", "frame", "node"), "f4", meaning)
+    for field in layout.task.static:
+        meaning = {**_meaning(field), **_location(layout), "coordinates": nodes}
+        yield Column(f"static_{field.name}", ("sample", "node"), "f4", meaning)
+    for field in layout.task.scalars:
+        yield Column(f"scalar_{field.name}", ("sample",), "f4", _meaning(field))
 
 
 def _coordinates(task: Task) -> str:
@@ -175,14 +134,12 @@ def _location(layout: Layout) -> dict[str, str]:
     return {"mesh": "mesh", "location": "node"} if layout.is_ugrid else {}
 
 
-def _meaning(one: Field) -> dict[str, str]:
-    return {"long_name": one.help or one.name, "units": one.unit}
+def _meaning(field: Field) -> dict[str, str]:
+    return {"long_name": field.help or field.name, "units": field.unit}
 
 
 def chunks(column: Column, dimensions: Mapping[str, int]) -> tuple[int, ...]:
-    """Whole samples, about a quarter of a megabyte of them; a larger sample is cut along time, into
-    even pieces.
-    """
+    """Whole samples, about a quarter of a megabyte; a larger sample is cut evenly along time."""
     shape = [max(dimensions[name], 1) for name in column.dims]
     sizes = []
     for axis, length in enumerate(shape):
@@ -197,14 +154,13 @@ def chunks(column: Column, dimensions: Mapping[str, int]) -> tuple[int, ...]:
 
 @contextmanager
 def create(part: Path, path: Path) -> Iterator[netCDF4.Dataset]:
-    """A new file at `part`, to be moved to `path`; whatever the library cannot do becomes one line."""
+    """A new file at `part`, to be moved to `path`; errors of the library become one line."""
     file = None
     try:
         file = netCDF4.Dataset(str(part), "w", format="NETCDF4")
         yield file
         file.close()
-    # a full disk is a RuntimeError "NetCDF: HDF error" here
-    except (RuntimeError, OSError) as error:
+    except (RuntimeError, OSError) as error:  # a full disk is a RuntimeError "NetCDF: HDF error"
         raise DataError(
             f"{path}: cannot be written ({error}); free some space or choose another --home"
         ) from error
@@ -222,13 +178,10 @@ def add_columns(file: netCDF4.Dataset, layout: Layout, *, level: int) -> None:
         settings: dict[str, Any] = {}
         if column.dims:
             settings |= {"chunksizes": chunks(column, layout.dimensions)}
-            settings |= (
-                {"compression": "zlib", "complevel": level, "shuffle": True} if level else {}
-            )
-        fill = -1 if column.name == "mesh_cells" else False
-        variable = file.createVariable(
-            column.name, column.dtype, column.dims, fill_value=fill, **settings
-        )
+        if column.dims and level:
+            settings |= {"compression": "zlib", "complevel": level, "shuffle": True}
+        settings |= {"fill_value": -1 if column.name == "mesh_cells" else False}
+        variable = file.createVariable(column.name, column.dtype, column.dims, **settings)
         variable.set_auto_maskandscale(False)
         variable.setncatts(column.attributes)
 
@@ -237,9 +190,7 @@ def add_columns(file: netCDF4.Dataset, layout: Layout, *, level: int) -> None:
 
 
 class Handle:
-    """A file open for reading; each process that uses it (a fork, an unpickled copy) opens it for
-    itself.
-    """
+    """A file open for reading; each process that uses it (fork, unpickled copy) opens it itself."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -297,24 +248,21 @@ class Handle:
 
 
 def without_padding(block: Array, counts: Array) -> Array:
-    """(S, ..., N, C) with zeros where a sample has no node, whatever stood there; counts (S,)."""
-    # (S, ..., N)
-    is_node = np.arange(block.shape[-2]) < counts.reshape(-1, *(1,) * (block.ndim - 2))
+    """(S, ..., N, C) with zeros where a sample has no node, whatever was there; counts (S,)."""
+    per_sample = counts.reshape(-1, *(1,) * (block.ndim - 2))
+    is_node = np.arange(block.shape[-2]) < per_sample  # (S, ..., N)
     return np.where(is_node[..., None], block, np.zeros((), dtype=block.dtype))
 
 
 @dataclass(frozen=True, eq=False)
 class LazyArray:
-    """Variables of a file as one array (rows, *tail, variables) of float32 that is read when it is
-    indexed.
-    """
+    """Variables of a file as one float32 array (rows, *tail, variables), read when indexed."""
 
     handle: Handle
     names: tuple[str, ...]
     rows: Array  # rows of the file that belong to the split
     tail: tuple[int, ...]
-    # nodes of every row of the file, where the last axis of `tail` is padded
-    counts: Array | None = None
+    counts: Array | None = None  # nodes of every row of the file, if the last axis is padded
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -342,18 +290,15 @@ class LazyArray:
         return block[(slice(None),) * np.ndim(rows) + tuple(others)] if others else block
 
     def _read(self, rows: Array) -> Array:
-        wanted, positions = np.unique(rows, return_inverse=True)
-        block = np.empty((len(wanted), *self.tail, len(self.names)), dtype=np.float32)
-        cuts = [0, *(np.flatnonzero(np.diff(wanted) != 1) + 1).tolist(), len(wanted)]
+        unique, positions = np.unique(rows, return_inverse=True)
+        block = np.empty((len(unique), *self.tail, len(self.names)), dtype=np.float32)
+        cuts = [0, *(np.flatnonzero(np.diff(unique) != 1) + 1).tolist(), len(unique)]
         for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
             if stop > start:
-                run = slice(int(wanted[start]), int(wanted[stop - 1]) + 1)
+                run = slice(int(unique[start]), int(unique[stop - 1]) + 1)
                 for channel, name in enumerate(self.names):
                     block[start:stop, ..., channel] = self.handle.read(name, run)
         if self.counts is not None:
-            block = without_padding(block, self.counts[wanted])
-        return (
-            block
-            if len(wanted) == len(rows) and (positions == np.arange(len(rows))).all()
-            else block[positions]
-        )
+            block = without_padding(block, self.counts[unique])
+        is_sorted = len(unique) == len(rows) and (positions == np.arange(len(rows))).all()
+        return block if is_sorted else block[positions]

@@ -1,5 +1,6 @@
-"""Samples <-> NetCDF: one file holds all splits, its mesh, its task and where it came from, and is
-checked when it is made.
+"""Samples <-> NetCDF: one file holds all splits, its mesh, its task and where it came from.
+
+A file is checked when it is made.
 """
 
 from __future__ import annotations
@@ -14,25 +15,13 @@ import numpy as np
 
 from gsnobench import __version__
 from gsnobench.data import SPLITS, Array, Mesh, Samples, Split, Task
-from gsnobench.datasets.checksums import Ledger
+from gsnobench.datasets.checksums import Checksums
 from gsnobench.datasets.faults import structure_faults
-from gsnobench.datasets.from_numpy import import_npz
 from gsnobench.datasets.netcdf import AXES, Handle, Layout, LazyArray, add_columns, create
 from gsnobench.datasets.sample_blocks import bare_mesh, feed, layout_of
 from gsnobench.datasets.task_json import task_from_json, task_to_json
 from gsnobench.errors import DataError
 from gsnobench.files import atomic
-
-__all__ = [
-    "Opened",
-    "import_npz",
-    "open_file",
-    "problems",
-    "task_from_json",
-    "task_to_json",
-    "verify",
-    "write",
-]
 
 FORMAT = 1
 NEEDED: tuple[Split, ...] = ("train", "valid", "test")
@@ -49,11 +38,12 @@ def write(
     length_unit: str = "1",
     level: int = 2,
 ) -> str:
-    """Write all splits to one file, atomically, and return its content hash; `level` is that of the
-    compression.
+    """Write all splits to one file, atomically, and return its content hash.
+
+    `level` is that of the compression, 0 for none.
     """
     layout = layout_of(path, samples_by_split, time_unit=time_unit, length_unit=length_unit)
-    ledger = Ledger(str(path))
+    checksums = Checksums(str(path))
     with atomic(path) as part, create(part, path) as file:
         add_columns(file, layout, level=level)
 
@@ -61,21 +51,23 @@ def write(
             variable = file.variables[name]
             variable[row : row + len(values)] = values
 
-        feed(samples_by_split, layout, ledger, put)
-        file.setncatts(_attributes(layout, ledger, provenance))
-    return ledger.content_hash
+        feed(samples_by_split, layout, checksums, put)
+        file.setncatts(_attributes(layout, checksums, provenance))
+    return checksums.content_hash
 
 
-def _attributes(layout: Layout, ledger: Ledger, provenance: Mapping[str, str]) -> dict[str, Any]:
+def _attributes(
+    layout: Layout, checksums: Checksums, provenance: Mapping[str, str]
+) -> dict[str, Any]:
     return {
         "Conventions": "CF-1.11 UGRID-1.0" if layout.is_ugrid else "CF-1.11",
         **{name: text for name, text in provenance.items() if text},
         "gsnobench_format": np.int32(FORMAT),
         "gsnobench_version": __version__,
         "gsnobench_task": task_to_json(layout.task),
-        "content_hash": ledger.content_hash,
-        "split_hashes": json.dumps(ledger.split_hashes, sort_keys=True),
-        "fingerprint": ledger.fingerprint,
+        "content_hash": checksums.content_hash,
+        "split_hashes": json.dumps(checksums.split_hashes, sort_keys=True),
+        "fingerprint": checksums.fingerprint,
     }
 
 
@@ -98,9 +90,9 @@ class Opened:
         codes = self.handle.read("split")
         rows = np.flatnonzero(codes == SPLITS.index(name))
         if not len(rows):
-            held = ", ".join(f"{split} {size}" for split, size in self.task.sizes.items())
+            sizes = ", ".join(f"{split} {size}" for split, size in self.task.sizes.items())
             raise DataError(
-                f"{self.path}: holds no {name} split; it has {held}; mark samples as {name} in "
+                f"{self.path}: holds no {name} split; it has {sizes}; mark samples as {name} in "
                 "`split`"
             )
         return _samples(self.handle, self.task, rows)
@@ -121,48 +113,47 @@ class Opened:
 
 
 def open_file(path: Path, task: Task | None = None) -> Opened:
-    """Open a file of ours or a user's own; `task` asks another question of the same data (another
-    window).
+    """Open a file of ours or a user's own; `task` may be another one of the same data.
 
-    A file that was not written by `write` is read through once, to hash it and to refuse what
-    cannot be trained on.
+    Tasks of the same data differ in their window. A file that was not written by `write` is read
+    once, to hash it and to refuse what cannot be trained on.
     """
     handle = Handle(Path(path))
     try:
         faults = structure_faults(handle)
         if faults:
-            more = (
-                f" (and {len(faults) - 1} more: `gsnobench show {path}`)" if len(faults) > 1 else ""
-            )
-            raise DataError(f"{path}: {faults[0]}{more}")
+            others = f" (and {len(faults) - 1} more: `gsnobench show {path}`)"
+            raise DataError(f"{path}: {faults[0]}{others if len(faults) > 1 else ''}")
         return _opened(handle, task)
     except BaseException:
         handle.close()
         raise
 
 
-def _opened(handle: Handle, asked: Task | None) -> Opened:
+def _opened(handle: Handle, requested: Task | None) -> Opened:
     attributes = {name: handle.file.getncattr(name) for name in handle.file.ncattrs()}
-    held = _completed(handle, task_from_json(attributes["gsnobench_task"]))
+    stored = _completed(handle, task_from_json(attributes["gsnobench_task"]))
     if {"content_hash", "split_hashes", "fingerprint"} <= set(attributes):
         content, fingerprint = str(attributes["content_hash"]), str(attributes["fingerprint"])
         hashes: Mapping[str, str] = json.loads(attributes["split_hashes"])
     else:
-        ledger = _scan(handle, held)
-        content, fingerprint, hashes = ledger.content_hash, ledger.fingerprint, ledger.split_hashes
+        checksums = _scan(handle, stored)
+        content, fingerprint = checksums.content_hash, checksums.fingerprint
+        hashes = checksums.split_hashes
+    task = requested or stored
     for kind in ("fields", "static", "scalars"):
-        names = [[one.name for one in getattr(task, kind)] for task in (asked or held, held)]
-        if names[0] != names[1]:
+        expected, names = ([field.name for field in getattr(of, kind)] for of in (task, stored))
+        if expected != names:
             raise DataError(
-                f"{handle.path}: its {kind} are {names[1]}; the task asks for {names[0]}; make the "
+                f"{handle.path}: its {kind} are {names}; the task asks for {expected}; make the "
                 "file again"
             )
-    task = replace(asked or held, sizes=held.sizes, split_hashes=hashes, fixed_mesh=held.fixed_mesh)
+    task = replace(task, sizes=stored.sizes, split_hashes=hashes, fixed_mesh=stored.fixed_mesh)
     return Opened(handle.path, task, attributes, content, fingerprint, handle)
 
 
 def _completed(handle: Handle, task: Task) -> Task:
-    """The task with what the file itself tells."""
+    """The task with what the file itself holds: sizes, times, tags, the kind of mesh."""
     variables, codes = handle.file.variables, handle.read("split")
     sizes = {split: int((codes == code).sum()) for code, split in enumerate(SPLITS)}
     tags = tuple(sorted(name.removeprefix("tag_") for name in variables if name.startswith("tag_")))
@@ -179,37 +170,29 @@ def _completed(handle: Handle, task: Task) -> Task:
 def _samples(handle: Handle, task: Task, rows: Array) -> Samples:
     frames, nodes = (int(handle.file.dimensions[name].size) for name in ("frame", "node"))
     counts = None if task.fixed_mesh else handle.read("node_count")
+    fields = tuple(f"field_{field.name}" for field in task.fields)
+    static = tuple(f"static_{field.name}" for field in task.static)
+    scalars = tuple(f"scalar_{field.name}" for field in task.scalars)
     return Samples(
         task=task,
         meshes=_meshes(handle, task, rows),
-        frames=LazyArray(
-            handle, tuple(f"field_{one.name}" for one in task.fields), rows, (frames, nodes), counts
-        ),
-        static=LazyArray(
-            handle, tuple(f"static_{one.name}" for one in task.static), rows, (nodes,), counts
-        ),
-        scalars=LazyArray(handle, tuple(f"scalar_{one.name}" for one in task.scalars), rows, ()),
+        frames=LazyArray(handle, fields, rows, (frames, nodes), counts),
+        static=LazyArray(handle, static, rows, (nodes,), counts),
+        scalars=LazyArray(handle, scalars, rows, ()),
     )
 
 
 def _meshes(handle: Handle, task: Task, rows: Array) -> tuple[Mesh, ...]:
-    names = [name for name in handle.file.variables if name.startswith("tag_")]
-    where = slice(None) if task.fixed_mesh else rows
+    variables = handle.file.variables
 
     def per_mesh(name: str) -> Array:
-        values = handle.read(name, where)
-        return values[None] if task.fixed_mesh else values
+        return handle.read(name)[None] if task.fixed_mesh else handle.read(name, rows)
 
-    # (1 or S, N, d)
-    points = np.stack([per_mesh(f"node_{axis}") for axis in AXES[: task.dim]], axis=-1).astype(
-        np.float64
-    )
-    cells = per_mesh("mesh_cells") if "mesh_cells" in handle.file.variables else None
-    first = (
-        int(getattr(handle.file.variables["mesh_cells"], "start_index", 0))
-        if cells is not None
-        else 0
-    )
+    coordinates = [per_mesh(f"node_{axis}") for axis in AXES[: task.dim]]
+    points = np.stack(coordinates, axis=-1).astype(np.float64)  # (1 or S, N, d)
+    cells = per_mesh("mesh_cells") if "mesh_cells" in variables else None
+    first = int(getattr(variables.get("mesh_cells"), "start_index", 0))
+    names = [name for name in variables if name.startswith("tag_")]
     tags = {name.removeprefix("tag_"): per_mesh(name).astype(bool) for name in names}
     nodes = np.full(1, points.shape[1]) if task.fixed_mesh else handle.read("node_count")[rows]
     if nodes.min() < 1 or nodes.max() > points.shape[1]:
@@ -217,49 +200,38 @@ def _meshes(handle: Handle, task: Task, rows: Array) -> tuple[Mesh, ...]:
             f"{handle.path}: node_count holds {nodes.min()} to {nodes.max()}; expected 1 to "
             f"{points.shape[1]}"
         )
-    counts = np.full(1, cells.shape[1]) if cells is not None else nodes
-    counts = (
-        handle.read("cell_count")[rows] if cells is not None and not task.fixed_mesh else counts
-    )
+    counts = nodes if cells is None else np.full(1, cells.shape[1])
+    if cells is not None and not task.fixed_mesh:
+        counts = handle.read("cell_count")[rows]
 
     def mesh(index: int, count: int) -> Mesh:
         own = None if cells is None else cells[index, : counts[index]].astype(np.int64) - first
-        return bare_mesh(
-            Mesh(
-                points[index, :count],
-                own,
-                {tag: member[index, :count] for tag, member in tags.items()},
-            )
-        )
+        members = {tag: member[index, :count] for tag, member in tags.items()}
+        return bare_mesh(Mesh(points[index, :count], own, members))
 
     return tuple(mesh(index, count) for index, count in enumerate(nodes.tolist()))
 
 
-def _scan(handle: Handle, task: Task) -> Ledger:
+def _scan(handle: Handle, task: Task) -> Checksums:
     """Read everything: hashes, and a DataError for what must not be in a file."""
     codes = handle.read("split")
     splits = {split: np.flatnonzero(codes == code) for code, split in enumerate(SPLITS)}
     samples = {split: _samples(handle, task, rows) for split, rows in splits.items() if len(rows)}
-    ledger = Ledger(str(handle.path))
-    feed(
-        samples,
-        layout_of(handle.path, samples, time_unit="s", length_unit="1"),
-        ledger,
-        lambda name, row, values: None,
-    )
-    return ledger
+    checksums = Checksums(str(handle.path))
+    layout = layout_of(handle.path, samples, time_unit="s", length_unit="1")
+    feed(samples, layout, checksums, lambda name, row, values: None)
+    return checksums
 
 
 def verify(path: Path) -> None:
     """Read everything and compare with the hashes in the file; a DataError says what is wrong."""
     with open_file(path) as opened:
-        ledger = _scan(opened.handle, opened.task)
-        if ledger.content_hash != opened.content_hash or dict(ledger.split_hashes) != dict(
-            opened.task.split_hashes
-        ):
+        checksums = _scan(opened.handle, opened.task)
+        is_same = checksums.content_hash == opened.content_hash
+        if not is_same or dict(checksums.split_hashes) != dict(opened.task.split_hashes):
             raise DataError(
-                f"{path}: its content has the hash {ledger.content_hash[:12]}, its attribute says "
-                f"{opened.content_hash[:12]}; it was changed after it was made; make it again"
+                f"{path}: its content has the hash {checksums.content_hash[:12]}, its attribute "
+                f"says {opened.content_hash[:12]}; it was changed after it was made; make it again"
             )
 
 
@@ -270,11 +242,10 @@ def problems(path: Path) -> list[str]:
         faults = structure_faults(handle)
         if not faults:
             with open_file(path) as opened:
-                held = opened.task.sizes
+                missing = [split for split in NEEDED if split not in opened.task.sizes]
                 faults = [
                     f"no sample is marked as {split} in `split`; a run needs it"
-                    for split in NEEDED
-                    if split not in held
+                    for split in missing
                 ]
                 _scan(opened.handle, opened.task)
         return faults

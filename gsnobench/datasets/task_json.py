@@ -12,16 +12,28 @@ from gsnobench.data import Boundary, Field, Task
 from gsnobench.errors import DataError, did_you_mean
 
 NEEDED = ("id", "fields", "dim")
+_TEXT, _FLAG = ((str,), "a text"), ((bool,), "true or false")
+_LIST, _OBJECT, _INTEGER = ((list,), "a list"), ((dict,), "an object"), ((int,), "a whole number")
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
-    **dict.fromkeys(("id", "dataset"), ((str,), "a text")),
-    **dict.fromkeys(
-        ("fields", "static", "scalars", "tags", "times", "starts"), ((list,), "a list")
-    ),
-    **dict.fromkeys(
-        ("dim", "t_in", "t_out", "resolution", "version", "data_seed"), ((int,), "a whole number")
-    ),
-    **dict.fromkeys(("corresponds", "fixed_mesh"), ((bool,), "true or false")),
-    **dict.fromkeys(("sizes", "data", "split_hashes"), ((dict,), "an object")),
+    "id": _TEXT,
+    "dataset": _TEXT,
+    "fields": _LIST,
+    "static": _LIST,
+    "scalars": _LIST,
+    "tags": _LIST,
+    "times": _LIST,
+    "starts": _LIST,
+    "dim": _INTEGER,
+    "t_in": _INTEGER,
+    "t_out": _INTEGER,
+    "resolution": _INTEGER,
+    "version": _INTEGER,
+    "data_seed": _INTEGER,
+    "corresponds": _FLAG,
+    "fixed_mesh": _FLAG,
+    "sizes": _OBJECT,
+    "data": _OBJECT,
+    "split_hashes": _OBJECT,
 }
 _ITEMS: dict[str, tuple[tuple[type, ...], str]] = {
     "tags": ((str,), "texts"),
@@ -32,17 +44,13 @@ _ITEMS: dict[str, tuple[tuple[type, ...], str]] = {
 
 def task_to_json(task: Task) -> str:
     """Everything about a task but its sizes and hashes, which the file itself holds."""
-    plain = {
-        one.name: _plain(getattr(task, one.name))
-        for one in fields(Task)
-        if one.name not in ("sizes", "split_hashes")
-    }
-    return json.dumps(plain, sort_keys=True)
+    names = [entry.name for entry in fields(Task) if entry.name not in ("sizes", "split_hashes")]
+    return json.dumps({name: _plain(getattr(task, name)) for name in names}, sort_keys=True)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Field):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(Field)}
+        return {entry.name: _plain(getattr(value, entry.name)) for entry in fields(Field)}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value
@@ -85,9 +93,9 @@ def _check_kinds(plain: Mapping[str, Any]) -> None:
             raise DataError(
                 f"gsnobench_task: no entry is called {name!r}; {did_you_mean(name, _KINDS)}"
             )
-        kinds, wanted = _KINDS[name]
+        kinds, expected = _KINDS[name]
         if not _is_a(value, kinds):
-            raise DataError(f"gsnobench_task: {name} is {value!r}; expected {wanted}")
+            raise DataError(f"gsnobench_task: {name} is {value!r}; expected {expected}")
         if name in _ITEMS and not all(_is_a(item, _ITEMS[name][0]) for item in value):
             raise DataError(
                 f"gsnobench_task: {name} is {value!r}; expected a list of {_ITEMS[name][1]}"
@@ -102,21 +110,17 @@ def _is_a(value: Any, kinds: tuple[type, ...]) -> bool:
 
 def _field(plain: Any) -> Field:
     named = {"name": plain} if isinstance(plain, str) else plain
-    known = {one.name for one in fields(Field)}
-    if (
-        not isinstance(named, dict)
-        or not isinstance(named.get("name"), str)
-        or not set(named) <= known
-    ):
+    known = {entry.name for entry in fields(Field)}
+    is_field = isinstance(named, dict) and isinstance(named.get("name"), str)
+    if not is_field or not set(named) <= known:
         raise DataError(
             f"gsnobench_task: {plain!r} is not a field; expected a name, or an object of "
             f"{', '.join(sorted(known))}"
         )
     conditions = named.get("boundary", {})
     allowed = get_args(Boundary)
-    if not isinstance(conditions, dict) or not all(
-        condition in allowed for condition in conditions.values()
-    ):
+    is_known = isinstance(conditions, dict) and all(name in allowed for name in conditions.values())
+    if not is_known:
         raise DataError(
             f"gsnobench_task: boundary of {named['name']} is {conditions!r}; expected TAG: "
             f"{' | '.join(allowed)}"
@@ -130,9 +134,7 @@ def _field(plain: Any) -> Field:
 
 
 def check_names(task: Task, subject: str) -> None:
-    """Names become names of variables and of folders: refuse what cannot be one, and what is there
-    twice.
-    """
+    """Refuse names that cannot name a variable or a folder, and names that occur twice."""
     if not re.fullmatch(r"[A-Za-z0-9]\w*(@\d+-\d+)?", task.id):
         raise DataError(
             f"{subject}: id is {task.id!r}; expected letters, digits and _, then perhaps "
@@ -141,12 +143,9 @@ def check_names(task: Task, subject: str) -> None:
     if not task.fields:
         raise DataError(f"{subject}: fields is empty; expected at least one field to predict")
     for kind in ("fields", "static", "scalars"):
-        names = [one.name for one in getattr(task, kind)]
-        wrong = [
-            name
-            for name in names
-            if not re.fullmatch(r"[A-Za-z]\w*", name) or names.count(name) > 1
-        ]
+        names = [field.name for field in getattr(task, kind)]
+        is_name = re.compile(r"[A-Za-z]\w*").fullmatch
+        wrong = [name for name in names if not is_name(name) or names.count(name) > 1]
         if wrong:
             raise DataError(
                 f"{subject}: {kind} holds the name {wrong[0]!r}; expected letters, digits and _, "

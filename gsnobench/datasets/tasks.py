@@ -28,20 +28,16 @@ def resolve(
     knobs: Mapping[str, object] | None = None,
     data_seed: int = 0,
 ) -> Task:
-    """The task of an id `dataset[_variant][@t_in-t_out]` and of options; every mistake in them is
-    one line.
+    """The task of an id `dataset[_variant][@t_in-t_out]` and of options; a mistake is one line.
 
     `samples` is the number of training samples; the other splits stay those of the track, so that
     scores compare.
     """
     variant, window = _matched(dataset, text)
     declared = _track(dataset, track)
-    given = {
-        "resolution": declared.resolution if resolution is None else resolution,
-        **(knobs or {}),
-    }
-    # every dataset has this one: --data.resolution
-    nodes = _resolution(dataset, given.pop("resolution"))
+    given = dict(knobs or {})  # every dataset has the knob --data.resolution
+    default = declared.resolution if resolution is None else resolution
+    nodes = _resolution(dataset, given.pop("resolution", default))
     params = dataset.params.make(dataset.variants.get(variant, {}), given, label="data")
     variant = _named(dataset, params.to_dict(), variant)
     task = Task(
@@ -61,13 +57,12 @@ def resolve(
         data=params.to_dict(),
         data_seed=int(Knob("seed", int, 0, "", low=0).check(data_seed, "data")),
     )
-    return with_window(
-        dataset, dataset.adjust(task, params), _window(dataset, text, window, t_in, t_out)
-    )
+    chosen = _window(dataset, text, window, t_in, t_out)
+    return with_window(dataset, dataset.adjust(task, params), chosen)
 
 
 def with_window(dataset: Dataset, task: Task, window: tuple[int, int]) -> Task:
-    """The task of a window, its id in canonical form: the window is spelt where there is a choice."""
+    """The task of a window, its id in canonical form: with the window if there is a choice."""
     base, frames, length = task.base, len(dataset.times), sum(window)
     return replace(
         task,
@@ -97,10 +92,8 @@ def _sizes(declared: Sizes, samples: int | None) -> dict[str, int]:
 def _matched(dataset: Dataset, text: str) -> tuple[str, tuple[int, int] | None]:
     """(variant or "", window) of an id, matched against the declared names."""
     base, mark, tail = text.partition("@")
-    declared = {
-        dataset.name: "",
-        **{f"{dataset.name}_{variant}": variant for variant in dataset.variants},
-    }
+    declared = {dataset.name: ""}
+    declared |= {f"{dataset.name}_{variant}": variant for variant in dataset.variants}
     if base not in declared:
         raise ParamError(
             f"{text}: {dataset.name} has no variant of this name; {did_you_mean(base, declared)}"
@@ -116,9 +109,7 @@ def _matched(dataset: Dataset, text: str) -> tuple[str, tuple[int, int] | None]:
 
 
 def _named(dataset: Dataset, values: Mapping[str, Value], variant: str) -> str:
-    """Knobs that equal a variant (or the defaults) are that variant; others stay under the name
-    that was given.
-    """
+    """The variant whose knobs (or whose defaults) equal these values, else the given name."""
     defaults = {"": {}, **dataset.variants}
     equal = [
         name
@@ -144,8 +135,7 @@ def _window(
     if inputs < 0 or outputs < 1 or min(dataset.starts) + inputs + outputs > frames:
         raise ParamError(
             f"{text}: t_in {inputs} + t_out {outputs} does not fit; a trajectory of {dataset.name} "
-            f"has {frames} "
-            f"frame{'s' if frames > 1 else ''}, and t_out is at least 1"
+            f"has {frames} frame{'s' if frames > 1 else ''}, and t_out is at least 1"
         )
     return inputs, outputs
 
@@ -158,7 +148,7 @@ def default_window(dataset: Dataset, text: str) -> tuple[int, int]:
 def _resolution(dataset: Dataset, value: object) -> int:
     nodes = int(Knob("resolution", int, 0, "", low=0).check(value, "data"))
     if dataset.resolutions and nodes not in dataset.resolutions:
-        known = ", ".join(str(one) for one in sorted(dataset.resolutions))
+        known = ", ".join(str(count) for count in sorted(dataset.resolutions))
         raise ParamError(
             f"data.resolution: {dataset.name} has no mesh of {nodes!r} nodes; known: {known}"
         )

@@ -13,21 +13,18 @@ from toy_samples import TASK, fixed, one_line, ragged
 import gsnobench as gb
 from gsnobench.data import Samples
 from gsnobench.datasets import store
+from gsnobench.datasets.from_numpy import import_npz
 
 
 def _arrays(samples: dict[str, Samples]) -> dict[str, np.ndarray]:
-    every = list(samples.values())
-    mesh = every[0].mesh(0)
-    return {
-        **{
-            name: np.concatenate([getattr(one, name) for one in every])
-            for name in ("frames", "static", "scalars")
-        },
-        "points": mesh.points,
-        "cells": mesh.cells,
-        **{f"tag_{tag}": member for tag, member in mesh.tags.items()},
-        "split": np.concatenate([[split] * len(one) for split, one in samples.items()]),
-    }
+    parts = list(samples.values())
+    mesh = parts[0].mesh(0)
+    arrays = {"points": mesh.points, "cells": mesh.cells}
+    arrays |= {f"tag_{tag}": member for tag, member in mesh.tags.items()}
+    for name in ("frames", "static", "scalars"):
+        arrays[name] = np.concatenate([getattr(part, name) for part in parts])
+    arrays["split"] = np.repeat(list(samples), [len(part) for part in parts])
+    return arrays
 
 
 @pytest.mark.parametrize("kind", ["npz", "folder"])
@@ -39,7 +36,7 @@ def test_numpy_files_become_the_same_file(tmp_path: Path, kind: str) -> None:
         source.mkdir()
         for name, array in _arrays(fixed()).items():
             np.save(source / f"{name}.npy", array)
-    imported = store.import_npz(source, TASK)
+    imported = import_npz(source, TASK)
     direct = store.write(tmp_path / "direct.nc", fixed(), provenance={})
     assert store.write(tmp_path / "imported.nc", imported, provenance={}) == direct
 
@@ -64,7 +61,7 @@ def test_padded_meshes_are_imported(tmp_path: Path) -> None:
         cell_count=[len(mesh.cells) for mesh in samples.meshes],
         split=np.array([0, 1, 2]),
     )
-    imported = store.import_npz(tmp_path / "r.npz", TASK)
+    imported = import_npz(tmp_path / "r.npz", TASK)
     assert not imported["train"].task.fixed_mesh
     np.testing.assert_array_equal(imported["valid"].mesh(0).points, samples.mesh(1).points)
     np.testing.assert_array_equal(imported["test"].mesh(0).cells, samples.mesh(2).cells)
@@ -78,13 +75,12 @@ class _Bomb:
 
 def test_pickled_arrays_are_never_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    np.savez(
-        "bomb.npz", frames=np.array([_Bomb()], dtype=object), points=np.zeros((3, 2)), split=[0]
-    )
+    frames = np.array([_Bomb()], dtype=object)
+    np.savez("bomb.npz", frames=frames, points=np.zeros((3, 2)), split=[0])
     (tmp_path / "raw.npz").write_bytes(pickle.dumps(_Bomb()))
     for name in ("bomb.npz", "raw.npz"):
         with pytest.raises(gb.DataError) as error:
-            store.import_npz(Path(name), TASK)
+            import_npz(Path(name), TASK)
         one_line(error, name)
     assert not (tmp_path / "exploded").exists()
 
@@ -102,10 +98,9 @@ def test_pickled_arrays_are_never_opened(tmp_path: Path, monkeypatch: pytest.Mon
     ],
 )
 def test_a_wrong_numpy_file_is_one_line(tmp_path: Path, change: dict, line: str) -> None:
-    arrays = {
-        name: array for name, array in {**_arrays(fixed()), **change}.items() if array is not None
-    }
-    np.savez(tmp_path / "x.npz", **arrays)
+    arrays = _arrays(fixed()) | change
+    given = {name: array for name, array in arrays.items() if array is not None}
+    np.savez(tmp_path / "x.npz", **given)
     with pytest.raises(gb.DataError) as error:
-        store.import_npz(tmp_path / "x.npz", TASK)
+        import_npz(tmp_path / "x.npz", TASK)
     one_line(error, "x.npz", line)

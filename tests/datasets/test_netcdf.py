@@ -34,9 +34,8 @@ from gsnobench.datasets import store
 def test_lazy_arrays_are_indexed_like_numpy_arrays(path: Path, index: object) -> None:
     with store.open_file(path) as opened:
         lazy, real = opened.split("train").frames, fixed()["train"].frames
-        np.testing.assert_array_equal(
-            lazy[index], real[index] if not isinstance(index, list) else real[np.array(index, int)]
-        )
+        by_numpy = np.array(index, int) if isinstance(index, list) else index
+        np.testing.assert_array_equal(lazy[index], real[by_numpy])
 
 
 def test_lazy_arrays_take_further_indices(path: Path) -> None:
@@ -57,25 +56,29 @@ def test_splits_may_be_interleaved_in_a_users_file(own: Path) -> None:
         np.testing.assert_array_equal(opened.split("test").frames[[2, 0], ..., 0], raw[[7, 1]])
 
 
-def _total(samples: Samples, answers: multiprocessing.SimpleQueue) -> None:
-    answers.put([float(samples.frames[index].sum(dtype=np.float64)) for index in (4, 0, 2, 1, 3)])
+def _totals(samples: Samples) -> list[float]:
+    return [float(samples.frames[index].sum(dtype=np.float64)) for index in (4, 0, 2, 1, 3)]
+
+
+def _put_totals(samples: Samples, queue: multiprocessing.SimpleQueue) -> None:
+    queue.put(_totals(samples))
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_open_samples_work_in_other_processes(path: Path, method: str) -> None:
     context = multiprocessing.get_context(method)
     with store.open_file(path) as opened:
-        samples, answers = opened.split("train"), context.SimpleQueue()
-        expected = [float(samples.frames[index].sum(dtype=np.float64)) for index in (4, 0, 2, 1, 3)]
-        processes = [context.Process(target=_total, args=(samples, answers)) for _ in range(2)]
+        samples, queue = opened.split("train"), context.SimpleQueue()
+        expected = _totals(samples)
+        processes = [context.Process(target=_put_totals, args=(samples, queue)) for _ in range(2)]
         for process in processes:
             process.start()
-        totals = [answers.get() for _ in processes]
+        totals = [queue.get() for _ in processes]
         for process in processes:
             process.join()
         assert totals == [expected, expected]
-        # the parent's handle is unharmed
-        np.testing.assert_array_equal(samples.frames[:], fixed()["train"].frames)
+        in_parent = samples.frames[:]  # its handle is unharmed
+        np.testing.assert_array_equal(in_parent, fixed()["train"].frames)
 
 
 def test_threads_may_read_at_once(path: Path) -> None:

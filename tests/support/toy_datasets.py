@@ -1,6 +1,4 @@
-"""Small datasets with real solvers, for tests of the data path: heat on a triangulated square, and
-a disc of varying size.
-"""
+"""Small datasets with real solvers: heat on a triangulated square, a disc of varying size."""
 
 from __future__ import annotations
 
@@ -25,25 +23,23 @@ class HeatParams(gb.Params):
 
 
 def square(side: int) -> gb.Mesh:
-    """side x side nodes, two triangles a square."""
+    """side x side nodes, two triangles per square."""
     x, y = np.meshgrid(np.linspace(0, 1, side), np.linspace(0, 1, side), indexing="ij")
     points = np.stack([x.ravel(), y.ravel()], axis=1)
     corner = (np.arange(side - 1)[:, None] * side + np.arange(side - 1)).ravel()
     lower = np.stack([corner, corner + side, corner + 1], axis=1)
     upper = np.stack([corner + side, corner + side + 1, corner + 1], axis=1)
     on_wall = (points == 0).any(axis=1) | (points == 1).any(axis=1)
-    return gb.Mesh(
-        points, np.concatenate([lower, upper]), {"wall": on_wall, "left": points[:, 0] == 0}
-    )
+    tags = {"wall": on_wall, "left": points[:, 0] == 0}
+    return gb.Mesh(points, np.concatenate([lower, upper]), tags)
 
 
 def _heat_setup(params: HeatParams, resolution: int, cache: gb.Cache) -> dict:
     mesh = square(round(resolution**0.5))
     side = round(mesh.size**0.5)
-    second = (
-        scipy.sparse.diags_array([1.0, -2.0, 1.0], offsets=[-1, 0, 1], shape=(side, side))
-        * (side - 1) ** 2
-    )
+    shape = (side, side)
+    second = scipy.sparse.diags_array([1.0, -2.0, 1.0], offsets=[-1, 0, 1], shape=shape)
+    second = second * (side - 1) ** 2
     eye = scipy.sparse.eye_array(side)
     laplacian = scipy.sparse.kron(second, eye) + scipy.sparse.kron(eye, second)
     free = scipy.sparse.diags_array((~mesh.tags["wall"]).astype(float))
@@ -59,25 +55,21 @@ def _heat_generate(
         _note(split, index)
         draw = np.random.default_rng([seed, SPLITS.index(split), index])
         waves = draw.normal(size=(3, 3)) if setup["smooth"] else draw.normal(size=(9, 9))
+        x, y = mesh.points.T
         state = sum(
-            amplitude
-            * np.sin(np.pi * (i + 1) * mesh.points[:, 0])
-            * np.sin(np.pi * (j + 1) * mesh.points[:, 1])
+            amplitude * np.sin(np.pi * (i + 1) * x) * np.sin(np.pi * (j + 1) * y)
             for (i, j), amplitude in np.ndenumerate(waves)
         )
         state = np.where(mesh.tags["wall"], 0.0, state)
         frames = [state]
         for _ in TIMES[1:]:
             frames.append(setup["step"].solve(frames[-1]))
-        yield gb.Sample(
-            np.stack(frames)[..., None],
-            np.abs(waves).sum() * mesh.points[:, :1],
-            np.array([waves[0, 0]]),
-        )
+        source = np.abs(waves).sum() * mesh.points[:, :1]
+        yield gb.Sample(np.stack(frames)[..., None], source, np.array([waves[0, 0]]))
 
 
 def _note(split: str, index: int) -> None:
-    """For tests that count what was computed, or need time to kill."""
+    """Log the sample for tests that count them, and wait for tests that kill the process."""
     if "TOY_LOG" in os.environ:
         with Path(os.environ["TOY_LOG"]).open("a") as log:
             log.write(f"{split} {index}\n")
@@ -88,16 +80,11 @@ def _mesh_of(setup: dict) -> gb.Mesh:
     return setup["mesh"]
 
 
+WALL = {"wall": "dirichlet"}
+TEMPERATURE = gb.Field("temperature", unit="K", boundary=WALL, help="temperature above the wall's")
 HEAT = gb.Dataset(
     name="heat",
-    fields=(
-        gb.Field(
-            "temperature",
-            unit="K",
-            boundary={"wall": "dirichlet"},
-            help="temperature above the wall's",
-        ),
-    ),
+    fields=(TEMPERATURE,),
     static=(gb.Field("source", unit="K"),),
     scalars=(gb.Field("amplitude", unit="K"),),
     tags=("wall", "left"),
@@ -136,12 +123,10 @@ def _disc_generate(
         rim = int(draw.integers(setup, 2 * setup))
         angle = 2 * np.pi * np.arange(rim) / rim
         radius = draw.uniform(0.5, 2.0)
-        points = np.concatenate(
-            [[[0.0, 0.0]], radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)]
-        )
-        cells = np.stack(
-            [np.zeros(rim, dtype=int), 1 + np.arange(rim), 1 + (np.arange(rim) + 1) % rim], axis=1
-        )
+        circle = radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        points = np.concatenate([[[0.0, 0.0]], circle])
+        after = (np.arange(rim) + 1) % rim
+        cells = np.stack([np.zeros(rim, dtype=int), 1 + np.arange(rim), 1 + after], axis=1)
         mesh = gb.Mesh(points, cells, {"rim": np.arange(rim + 1) > 0})
         torsion = (radius**2 - (points**2).sum(axis=1)) / 4  # -laplace u = 1 on the disc
         yield gb.Sample(torsion[None, :, None], np.zeros((rim + 1, 0)), np.zeros(0), mesh)

@@ -44,21 +44,16 @@ def fixed(
     draw = np.random.default_rng(seed)
 
     def samples(count: int) -> Samples:
-        frames = draw.normal(size=(count, len(task.times), mesh.size, len(task.fields))).astype(
-            "f4"
-        )
-        static = draw.normal(size=(count, mesh.size, len(task.static))).astype("f4")
-        return Samples(
-            task, (mesh,), frames, static, draw.normal(size=(count, len(task.scalars))).astype("f4")
-        )
+        frames = draw.normal(size=(count, len(task.times), mesh.size, len(task.fields)))
+        static = draw.normal(size=(count, mesh.size, len(task.static)))
+        scalars = draw.normal(size=(count, len(task.scalars)))
+        return Samples(task, (mesh,), *(part.astype("f4") for part in (frames, static, scalars)))
 
     return {"train": samples(train), "valid": samples(2), "test": samples(3)}
 
 
 def ragged(seed: int = 0, padding: float = 0.0) -> dict[str, Samples]:
-    """Random samples, each on a square of its own size; `padding` stands where a sample has no
-    node.
-    """
+    """Random samples, each on a square of its own size; `padding` is where a sample has no node."""
     task = replace(TASK, fixed_mesh=False, corresponds=False)
     draw = np.random.default_rng(seed)
 
@@ -85,13 +80,9 @@ def write_toy(folder: Path) -> Path:
 def without_hashes(path: Path) -> Path:
     """Make a file of ours one that a user could have written."""
     with netCDF4.Dataset(path, "a") as file:
-        for name in (
-            "content_hash",
-            "split_hashes",
-            "fingerprint",
-            "gsnobench_format",
-            "gsnobench_version",
-        ):
+        for name in ("content_hash", "split_hashes", "fingerprint"):
+            file.delncattr(name)
+        for name in ("gsnobench_format", "gsnobench_version"):
             file.delncattr(name)
     return path
 
