@@ -261,18 +261,20 @@ def sensitivity(
     context: typer.Context,
     dataset: Annotated[str, typer.Option(help="Task, for example nse.")] = "",
     model: Annotated[
-        str, typer.Option(help="Model with the knobs k_s and k_t (default: the registry's).")
+        str, typer.Option(help="Model with two central knobs (default: the registry's).")
     ] = "",
-    preset: PresetOption = "paper",
+    preset: Annotated[
+        str | None, typer.Option(help="Preset to vary (default: the paper's).")
+    ] = None,
     seeds: SeedsOption = "0,1,2",
     track: TrackOption = "laptop",
     jobs: Annotated[int, typer.Option(help="Runs at a time; 0 means one per core.")] = 2,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Error over the retained modes: k_s in 4,6,8,16,32 at k_t 8, and k_t in 4,6,8,12,16 at k_s 8.
+    """Error over the two central knobs of a model, each varied while the other stays.
 
-    The exit code is 3 if a run failed or diverged.
+    Of gsno: k_s in 4,6,8,16,32 at k_t 8, and k_t in 4,6,8,12,16 at k_s 8. The exit code is 3 if a run failed or diverged.
     """
     if not dataset:
         example = "gsnobench study sensitivity --dataset nse"
@@ -284,10 +286,12 @@ def sensitivity(
     model = model or read_registry().checked_model
     check_names(models=[model], datasets=[dataset], track=track)
     from gsnobench.cli.matrix_view import live
+    from gsnobench.plugins import load
     from gsnobench.runs.plan import Request
     from gsnobench.studies.sensitivity import run_study
 
-    request = Request(model, dataset, track=track, preset=preset, **knobs)
+    papers = (name for name, entry in load("model", model).presets.items() if entry.is_paper)
+    request = Request(model, dataset, track=track, preset=preset or next(papers, None), **knobs)
     with progress(quiet=as_json) as report:
         study = run_study(
             request,

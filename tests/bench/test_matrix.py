@@ -321,7 +321,7 @@ def test_a_configuration_of_ours_is_shown_beside_that_of_the_paper() -> None:
 def test_data_are_made_once_per_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     monkeypatch.setattr(
-        "gsnobench.bench.matrix.ensure", lambda dataset, task, **_: made.append(task.id)
+        "gsnobench.runs.machine.ensure", lambda dataset, task, **_: made.append(task.id)
     )
     tasks = ("swe@1-50", "swe@5-46", "darcy")  # both windows read the same file
     choice = Choice(models=("mean", "persistence"), datasets=tasks, seeds=(0,), track="smoke")

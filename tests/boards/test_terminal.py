@@ -13,8 +13,8 @@ from fake_results import made_result, save, spread
 from toy_boards import tracks_of
 
 from gsnobench.boards import markdown, tables
+from gsnobench.cli.boards import show_boards
 from gsnobench.cli.console import print_table
-from gsnobench.cli.verbs_board import show_boards
 
 
 def test_a_name_cannot_steer_a_terminal_a_page_or_the_row_before(
@@ -26,7 +26,7 @@ def test_a_name_cannot_steer_a_terminal_a_page_or_the_row_before(
     (evidence / "odd\x1b[2J.json").write_text(json.dumps({"schema": steering, "key": ""}))
     track = next(track for track in tracks_of(evidence) if track.name == steering)
     for task in ("", track.boards[0].slug):
-        code = show_boards([evidence], track=steering, task=task, form="text", out=None, home=None)
+        code = show_boards(track=steering, task=task, results=[evidence])
         assert code == 3
     printed = capsys.readouterr()
     for text in (printed.out, printed.err, markdown.track_page(track), tables.latex(track)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gsnobench.cli.options import check_names, knobs_of, numbers_of, split_of, words_of
+from gsnobench.cli.options import check_names, knobs_of, numbers_of, words_of
 from gsnobench.errors import ParamError, PluginError
 
 
@@ -32,12 +32,6 @@ def test_seed_and_resolution_of_the_data_are_entries_of_the_request() -> None:
 def test_what_is_no_pair_is_refused(words: list[str]) -> None:
     with pytest.raises(ParamError, match="unknown option|needs a value"):
         knobs_of(words)
-
-
-def test_a_split_is_one_of_four() -> None:
-    assert split_of("valid") == "valid"
-    with pytest.raises(ParamError, match="did you mean 'train'"):
-        split_of("trian")
 
 
 def test_names_are_checked_like_those_of_a_run() -> None:

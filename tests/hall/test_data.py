@@ -9,6 +9,7 @@ import pytest
 from problems import square, steady
 
 import gsnobench as gb
+from gsnobench.data import split_named
 
 VECTOR = gb.Task(
     id="flow_fast@2-3",
@@ -105,3 +106,9 @@ def test_some_samples_of_a_fixed_geometry_share_its_mesh() -> None:
     samples = steady()["train"]
     some = samples.take([5, 2])
     assert some.meshes == samples.meshes and some.mesh(1) is samples.meshes[0]
+
+
+def test_a_split_is_one_of_four() -> None:
+    assert split_named("valid") == "valid"
+    with pytest.raises(gb.ParamError, match="did you mean 'train'"):
+        split_named("trian")

@@ -10,11 +10,12 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from gsnobench.files import lock
 from gsnobench.records import RunSpec
 from gsnobench.tracking.address import URI_VARIABLES, Address
 from gsnobench.tracking.mirror import lock_path
 from gsnobench.tracking.observer import WAIT_VARIABLE
-from gsnobench.tracking.spool import held, read
+from gsnobench.tracking.spool import read
 
 
 def forget_outer_store(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +30,7 @@ def no_mirror(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv(WAIT_VARIABLE, "0")
     address = Address.of(home)
     assert address is not None
-    with held(lock_path(address), patience=30) as is_ours:
+    with lock(lock_path(address), patience=30) as is_ours:
         assert is_ours
         yield
 

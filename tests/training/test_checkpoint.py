@@ -12,10 +12,9 @@ from torch import nn
 from training_jobs import make_job
 
 import gsnobench as gb
+from gsnobench.home import RunFolder
 from gsnobench.training.checkpoint import (
     Checkpoint,
-    drop_checkpoint,
-    has_checkpoint,
     load_state,
     read_checkpoint,
 )
@@ -45,8 +44,6 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert read.progress == state.progress
     assert torch.equal(other.weight, module.weight)
     assert read.average is not None and torch.equal(read.average["bias"], module.bias)
-    drop_checkpoint(tmp_path)
-    assert not has_checkpoint(tmp_path)
 
 
 def test_an_unreadable_checkpoint_is_one_line(tmp_path: Path) -> None:
@@ -106,7 +103,7 @@ def test_a_resumed_run_has_the_weights_of_one_without_interruption(
     cut.folder.mkdir()
     with pytest.raises(Killed):
         fit(replace(cut, on_step=kill))
-    assert has_checkpoint(cut.folder)
+    assert RunFolder(cut.folder).checkpoint.exists()
     resumed = job_in("cut")
     fit(resumed)
     state = resumed.module.state_dict()
