@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gsnobench.boards.board import COSTS, Board, BoardTrack, Row
-from gsnobench.boards.wording import kind, number, podium
+from gsnobench.boards.wording import generated_by, kind, number, podium
 from gsnobench.files import atomic
 from gsnobench.records import plain
 
@@ -103,6 +103,7 @@ def latex(track: BoardTrack) -> str:
     promotions = ["Promotion", *map(_promotion, boards)]
     has_promotion = any(board.promotion for board in boards)
     lines = [
+        f"% {generated_by('leaderboard build')}",
         f"% gsnobench, track {_escaped(track.name)}: relative L2 on the test split, mean over "
         "seeds",
         "% Promotion: the best model below the next best one, floors left out; in parentheses "

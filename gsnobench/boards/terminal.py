@@ -11,7 +11,7 @@ from gsnobench.boards.evidence import printable
 
 Table = tuple[list[str], list[list[str]]]
 MEASURED = ("error", "95 % over seeds", "seeds", "raw", "published")
-COST_NAMES = ("parameters", "train CPU-s", "ms a sample")
+COST_NAMES = ("parameters", "train CPU-s", "ms per sample")
 
 
 def overview(track: BoardTrack) -> Table:

@@ -92,7 +92,7 @@ class StoredRun:
 
     @classmethod
     def of(cls, client: MlflowClient, address: Address, spool: Spool) -> StoredRun:
-        """The run that bears the spool's id, made if there is none."""
+        """The run that has the spool's id as a tag, made if there is none."""
         experiment = experiment_id(client, address, str(spool.started["experiment"]))
         run = _run_of(client, experiment, spool.id) or _new_run(client, experiment, spool)
         names = {name for name, _ in spool.points} & set(run.data.metrics)

@@ -39,7 +39,7 @@ def test_every_printed_number_is_in_the_ledger_with_a_verdict(evidence: Path) ->
     assert set(verdicts) == {"not run", "not comparable"}, "laptop numbers are not compared"
     counts = [verdicts.count("not comparable"), verdicts.count("not run")]
     assert f"| **all** | 1086 |  |  |  | {counts[0]} | {counts[1]} |" in summary
-    assert "a cost of the authors' set-up" in page and "asked by a study" in page
+    assert "a cost of the authors' set-up" in page and "part of a study" in page
 
 
 def test_a_verdict_looks_at_the_interval_of_the_very_number(tmp_path: Path) -> None:

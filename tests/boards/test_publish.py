@@ -196,10 +196,10 @@ def test_what_was_cut_in_the_middle_is_mended_by_publishing_again(
 
 
 def test_hostile_names_are_inert(tmp_path: Path, home: Path) -> None:
-    root = tmp_path / "odd"
+    root = tmp_path / "hostile"
     names = {"task": HOSTILE, "track": "../x", "model_params": {"a/../b|": HOSTILE}}
     (root / "flat").mkdir(parents=True)
-    made_result(HOSTILE, errors=spread(0.1, 1), **names).save(root / "flat" / "one.json")
+    made_result(HOSTILE, errors=spread(0.1, 1), **names).save(root / "flat" / "result.json")
     (stored,) = put(root, home)
     experiment = stored.experiment
     assert "<" not in experiment and ".." not in experiment and experiment.count("/") == 2

@@ -26,7 +26,7 @@ HOSTILE_MODELS = (*HOSTILE, FLOOR, "thin", "last<hostile>")
 SVG_TAGS = {"svg", "g", "path", "text", "use", "defs", "clippath", "rect", "tspan"}
 HTML_TAGS = {"html", "head", "meta", "link", "title", "style", "script", "body", "header", "nav"}
 HTML_TAGS |= {"main", "h1", "h2", "h3", "p", "a", "span", "sup", "wbr", "ul", "ol", "li", "dl"}
-HTML_TAGS |= {"dt", "dd", "div", "details", "summary", "button", "label", "input", "output"}
+HTML_TAGS |= {"dt", "dd", "div", "code", "details", "summary", "button", "label", "input", "output"}
 HTML_TAGS |= {"table", "caption", "thead", "tbody", "tr", "th", "td", "figure", "figcaption"}
 
 
@@ -190,7 +190,18 @@ def test_a_task_page_tells_what_was_asked_and_who_is_ahead() -> None:
     facts = ("128 train, 32 valid, 64 test", "0123456789ab", "generated, seed 0", "version 1")
     for words in (*facts, "% below the next best model"):
         assert words in page
-    assert "declined: no mesh" in page and "single seed gets no rank" in page and "▲" in page
+    for words in ("declined: no mesh", "Rows with one seed are not ranked", "▲"):
+        assert words in page
+
+
+def test_a_task_page_says_how_to_add_a_model_where_there_are_not_two() -> None:
+    (track,) = toy_tracks(("thin", FLOOR), ("car", "../car"))
+    leads = [task_page(track, board, ()).partition("</h1>")[2][:250] for board in track.boards]
+    command = "<code>gsnobench run --model NAME --dataset car --track laptop</code>"
+    assert sum(command in lead for lead in leads) == 1, "a hostile name is no part of a command"
+    assert all("Only thin has results on this task so far." in lead for lead in leads)
+    (track,) = toy_tracks((FLOOR,), ("car", "pipe"))
+    assert "Only floors have results on this task" in task_page(track, track.boards[1], ())
 
 
 def test_variants_are_shown_where_they_belong_and_can_be_hidden() -> None:

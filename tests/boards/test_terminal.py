@@ -23,7 +23,7 @@ def test_a_name_cannot_steer_a_terminal_a_page_or_the_row_before(
     steering = "\x1b[31m\u202e\r[/bold]"
     names = {"preset": f"{steering}https://x.org", "task": steering, "track": steering}
     save(evidence, made_result("*[4cm]", errors=spread(0.01, 5), **names))
-    (evidence / "odd\x1b[2J.json").write_text(json.dumps({"schema": steering, "key": ""}))
+    (evidence / "wrong\x1b[2J.json").write_text(json.dumps({"schema": steering, "key": ""}))
     track = next(track for track in tracks_of(evidence) if track.name == steering)
     for task in ("", track.boards[0].slug):
         code = show_boards(track=steering, task=task, results=[evidence])

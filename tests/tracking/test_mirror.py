@@ -1,4 +1,4 @@
-"""The mirror against the real MLflow: what is missing is brought once, and every end is told."""
+"""The mirror against the real MLflow: what is missing is sent once, and every end recorded."""
 
 from __future__ import annotations
 

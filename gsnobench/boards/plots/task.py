@@ -22,7 +22,7 @@ COST_AXES = {
     "train_cpu_s": "training, CPU seconds",
     "peak_mb": "peak memory, MB",
 }
-TIME_AXES = {"train_cpu_s": "training, CPU seconds", "inference_s": "inference, a sample"}
+TIME_AXES = {"train_cpu_s": "training, CPU seconds", "inference_s": "inference, per sample"}
 
 
 def board_figures(board: Board) -> list[Figure]:
@@ -85,8 +85,8 @@ def _cost_caption(rows: Sequence[Row], panels: Mapping[str, Sequence[float]]) ->
     return (
         "Mean error of each row against what it costs, on logarithmic axes; lower left is better. "
         "Filled points and the stepped line are the Pareto front: no other row is both cheaper and "
-        f"more accurate (for training time: {names}). A closed form trains no parameters, so it is "
-        "missing from the first panel."
+        f"more accurate (for training time: {names}). A closed form has no trained parameters, so "
+        "it is not in that panel."
     )
 
 
@@ -147,7 +147,7 @@ def _frame_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
     caption = (
         "Median over test samples of the error of each predicted frame, best row "
         f"{label(curves[0][0].name)}; the 10 to 90 % band is shaded for the best "
-        f"{min(SHADED, len(curves))}. Names stand at the height of the last frame."
+        f"{min(SHADED, len(curves))}. Each name is at the height of its row's last frame."
     )
     return drawing.figure(f"{board.slug}-frames", "Error per frame", caption)
 
@@ -237,8 +237,8 @@ def _time_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
         return None
     caption = (
         f"How many times longer than {label(reference.name)} each row takes to train and to "
-        "predict one sample, on logarithmic axes: bars to the left are faster. Rows stand in the "
-        "order of their error."
+        "predict one sample, on logarithmic axes: bars to the left are faster. Rows are sorted by "
+        "their error."
     )
     return drawing.figure(f"{board.slug}-times", "Run time", caption)
 

@@ -135,11 +135,11 @@ def _difference_figure(track: BoardTrack) -> Figure | None:
     drawing.name_axis(axes, f"mean rank over {comparison.tasks} tasks (1 is best)")
     best = order[0]
     tied = [name for mean, name in order[1:] if mean - best[0] < critical]
-    within = f"{len(tied)} of {len(order) - 1} other rows lie within that of {label(best[1])}"
+    within = f"{len(tied)} of {len(order) - 1} other rows are that close to {label(best[1])}"
     caption = (
         f"Mean rank over the {comparison.tasks} tasks that all these rows have; a grey bar is as "
         f"long as the critical difference {critical:.2f} (Nemenyi, 5 %; Friedman p = "
-        f"{comparison.p_value:.2g}). A row whose dot lies on another's bar cannot be told from it "
-        f"by ranks: {within}."
+        f"{comparison.p_value:.2g}). A row whose dot lies on another's bar does not differ from it "
+        f"significantly: {within}."
     )
     return drawing.figure(f"{track.name}-difference", "Critical difference", caption)

@@ -9,6 +9,8 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
+from gsnobench.boards.wording import generated_by
+
 VOID = frozenset({"meta", "link", "input", "br", "wbr", "img"})
 
 
@@ -58,8 +60,11 @@ def asset(name: str) -> str:
     return (files("gsnobench.boards.site") / "assets" / name).read_text(encoding="utf-8")
 
 
-def document(title: str, header: Child, main: Child) -> str:
-    """A whole page; its policy lets it load nothing and run no script but ours."""
+def document(title: str, header: Child, main: Child, command: str = "leaderboard build") -> str:
+    """A whole page; its policy lets it load nothing and run no script but ours.
+
+    A comment at its top names the command that made it.
+    """
     script = asset("script.js")
     allowed = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
@@ -84,4 +89,5 @@ def document(title: str, header: Child, main: Child) -> str:
         tag("header", header, theme),
         tag("main", main, id="main"),
     )
-    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+    comment = f"<!-- {generated_by(command)} -->"
+    return f"<!doctype html>\n{comment}\n{tag('html', head, body, lang='en')}\n"

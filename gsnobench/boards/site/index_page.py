@@ -26,14 +26,14 @@ from gsnobench.boards.site.elements import (
 from gsnobench.boards.site.html import Html, document, tag
 
 ABOUT = (
-    "Neural operators on irregular domains, trained and scored alike. Numbers are relative L2 "
-    "errors on the test split, in physical units after a constant reference is subtracted, mean "
-    "over seeds: lower is better."
+    "Neural operators on irregular domains, trained and scored alike. Each number is the relative "
+    "L2 error on the test set, averaged over seeds; lower is better. Fields with a large constant "
+    "part (water depth 5 m) are scored after subtracting it."
 )
 MARKS = (
-    "Bold: best of the task. Underlined: second. Small number: rank, shared by rows that "
-    "statistics cannot tell apart. °: fewer than three seeds, not to be trusted yet. Pale: a "
-    "floor, which every model should beat."
+    "Bold: best of the task. Underlined: second. Small number: rank, shared by rows that are not "
+    "significantly different. °: fewer than three seeds, not to be trusted yet. Pale: a floor, "
+    "which every model should beat."
 )
 
 Reason = tuple[str, str]  # state and reason of a row without an error
@@ -129,7 +129,7 @@ def _wins(track: BoardTrack) -> Html:
     if not names:
         return Html("")
     cells = [[_won(track.wins.get((name, other))) for other in names] for name in names]
-    caption = "Tasks on which the row is surely better than the column, of the tasks that both have"
+    caption = "Tasks on which the row is significantly better than the column, of those both have"
     pairs = pair_table(names, cells, caption)
     return tag("details", tag("summary", "Who wins against whom"), pairs)
 

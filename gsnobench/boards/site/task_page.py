@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gsnobench.boards import wording
-from gsnobench.boards.board import Board, BoardTrack, Row
+from gsnobench.boards.board import Board, BoardTrack, Row, safe_name
 from gsnobench.boards.plots.style import Figure
 from gsnobench.boards.site.elements import (
     MEASURED,
@@ -47,7 +47,7 @@ def task_page(
     """
     main = [
         tag("h1", board.title),
-        tag("p", _lead(board), class_="lead"),
+        tag("p", *_lead(board), class_="lead"),
         _facts(board),
         tag("h2", "Ranking"),
         tools("ranking", {wording.kind(row) for row in board.rows}),
@@ -63,17 +63,24 @@ def task_page(
         tag("details", tag("summary", "Keys of the results behind each row"), _keys(board)),
     ]
     here = tag("span", f"gsnobench, track {track.name}")
-    return document(board.title, here if home is None else site_links(home, here), main)
+    if home is None:
+        return document(board.title, here, main, "leaderboard publish")
+    return document(board.title, site_links(home, here), main)
 
 
 # ----------------------------------------------------------------------------------------- in words
 
 
-def _lead(board: Board) -> str:
-    promotion = wording.promotion(board)
-    if not promotion:
-        return "Fewer than two models have an error here, so none is ahead of another."
-    return f"{promotion} {_why_not_separated(board)}".strip()
+def _lead(board: Board) -> Sequence[str]:
+    """Who is ahead; or the command that adds a model where there are not two."""
+    if promotion := wording.promotion(board):
+        return (f"{promotion} {_why_not_separated(board)}".strip(),)
+    model = next((row.model for row in board.compared if not row.is_floor), None)
+    only = f"Only {'floors have' if model is None else f'{model} has'} results on this task so far."
+    if any(safe_name(text) != text for text in (board.task, board.track)):
+        return (only,)  # a stranger's text is no part of a command to copy
+    command = f"gsnobench run --model NAME --dataset {board.task} --track {board.track}"
+    return f"{only} Run yours: ", tag("code", command), "."
 
 
 def _why_not_separated(board: Board) -> str:
@@ -155,8 +162,9 @@ def _matrix(board: Board) -> Sequence[Html]:
         for i in range(len(rows))
     ]
     caption = (
-        f"p-values after Holm's correction; ▲ the row is surely better than the column (p < {LEVEL}"
-        f"), ▼ surely worse, {wording.NOTHING} not tested, since one of the two has a single seed"
+        "p-values after Holm's correction; ▲ the row is significantly better than the column "
+        f"(p < {LEVEL}), ▼ significantly worse, {wording.NOTHING} not tested, since one of the two "
+        "has a single seed"
     )
     table = pair_table([row.name for row in rows], cells, caption)
     return tag("h2", "Who is ahead of whom"), table
@@ -185,7 +193,7 @@ def _computed_inputs(board: Board) -> Sequence[Html]:
         tag("tr", tag("th", breakable(name), scope="row"), [tag("td", shown) for shown in numbers])
         for name, *numbers in lines
     ]
-    caption = tag("caption", "Test error; a ratio below 1: the features help")
+    caption = tag("caption", "Test error; a ratio below 1 means that the features help")
     table = tag("table", caption, tag("thead", tag("tr", columns)), tag("tbody", body))
     return (
         tag("h2", "Layers or inputs"),
