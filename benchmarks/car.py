@@ -130,7 +130,7 @@ def isolated_drag(air: car.Air, index: int) -> float:
 def sphere_error(steps: int = 10) -> float:
     """Relative L2 error of the pressure coefficient at the vertices of a sphere of 4800 panels."""
     lattice = box_lattice(2 * steps, steps, 2 * steps)
-    directions = np.tan(math.pi / 4 * lattice.places)
+    directions = np.tan(math.pi / 4 * lattice.positions)
     half = directions / np.linalg.norm(directions, axis=1, keepdims=True)
     found = pressure_coefficient(
         surface_velocity(solve_flow(lattice, half, ground=False), half, half)

@@ -1,1 +1,1 @@
-"""One dataset a file."""
+"""One dataset per file."""

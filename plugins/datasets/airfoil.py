@@ -1,15 +1,18 @@
-"""Compressible flow around a wing section that is set into motion at once: from one frame to the
-next.
+"""Compressible flow around a wing section that is set into motion at once, frame by frame.
 
-Equation  d rho/dt + div(rho v) = 0,  d(rho v)/dt + div(rho v v) + grad p = 0,  dE/dt + div((E + p) v) = 0, an ideal gas with
-          gamma = 1.4; v.n = 0 on the foil, undisturbed air far away; a uniform stream at first, through the foil too.
-Domain    a disc of 50 chords around NACA 0012 of unit chord: 5233 nodes, 10216 triangles, 200 nodes on the foil, 50 far away.
-Varies    Mach number and angle of attack; 11 frames, one every quarter of chord over speed of sound, so 10 pairs a trajectory;
-          `airfoil_family` has another section, hence another mesh, for every trajectory.
-Source    generated here: second-order node-centred finite volumes, HLLC flux, van Albada's limiter, SSP-RK3, on
-          the published mesh.
-Differs:  the public set (MeshGraphNets) has its own mesh of as many nodes in a disc of 20 chords, SI units and other frames; the
-          paper prints no energy equation, which pressure needs; the background is subtracted before scoring.
+Equation  d rho/dt + div(rho v) = 0,  d(rho v)/dt + div(rho v v) + grad p = 0,
+          dE/dt + div((E + p) v) = 0, an ideal gas with gamma = 1.4; v.n = 0 on the foil,
+          undisturbed air far away; a uniform stream at first, through the foil too.
+Domain    a disc of 50 chords around NACA 0012 of unit chord: 5233 nodes, 10216 triangles, 200 nodes
+          on the foil, 50 far away.
+Varies    Mach number and angle of attack; 11 frames, one every quarter of chord over speed of
+          sound, so 10 pairs per trajectory; `airfoil_family` has another section, hence another
+          mesh, for every trajectory.
+Source    generated here: second-order node-centred finite volumes, HLLC flux, van Albada's limiter,
+          SSP-RK3, on the published mesh.
+Differs:  the public set (MeshGraphNets) has its own mesh of as many nodes in a disc of 20 chords,
+          SI units and other frames; the paper prints no energy equation, which pressure needs; the
+          background is subtracted before scoring.
 Licence   Apache-2.0, as the code.
 Start     the defaults.
 """
@@ -40,9 +43,8 @@ GSNOBENCH_API = 1
 
 FRAMES = 11
 RESOLUTIONS = (600, 1800, 5233, 10466)
-# of test_ood, relative to the highest Mach number of the other splits: 0.75 to 0.85
-OOD_MACH = (1.07, 1.21)
-FAMILY = {"camber": (0.0, 0.04), "place": (0.3, 0.5), "thickness": (0.09, 0.15)}
+OOD_MACH = (1.07, 1.21)  # test_ood: range over the highest Mach number elsewhere, 0.75 to 0.85
+FAMILY = {"camber": (0.0, 0.04), "position": (0.3, 0.5), "thickness": (0.09, 0.15)}
 ORDER = [0, 3, 1, 2]  # of the published fields among density, velocity, pressure
 
 
@@ -69,7 +71,7 @@ class Params(gb.Params):
         search=False,
     )
     shapes: Literal["one", "family"] = gb.knob(
-        default="one", help="one section for all, or a random one a trajectory"
+        default="one", help="one section for all, or a random one per trajectory"
     )
     naca: str = gb.knob(default="0012", help="four digits of the one section, such as 0012 or 2412")
     radius: float = gb.knob(
@@ -84,7 +86,7 @@ class Air:
     mesh: gb.Mesh
     dual: DualMesh
     is_wall: gb.Array  # (W,) boundary edges of `dual` that lie on the foil
-    published: gb.Array  # (N,) place of each published node in the solver's order
+    published: gb.Array  # (N,) index of each published node in the solver's order
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,17 +110,11 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Setup:
 
     def compute() -> dict[str, gb.Array]:
         mesh = foil_mesh(section, nodes=resolution, radius=params.radius)
-        return {
-            "points": mesh.points,
-            "cells": cells_of(mesh),
-            **{tag: held.astype(np.uint8) for tag, held in mesh.tags.items()},
-        }
+        tags = {tag: tagged.astype(np.uint8) for tag, tagged in mesh.tags.items()}
+        return {"points": mesh.points, "cells": cells_of(mesh), **tags}
 
-    arrays = cache.arrays(
-        "airfoil-mesh-v1",
-        {"nodes": resolution, "radius": params.radius, "naca": params.naca},
-        compute,
-    )
+    recipe = {"nodes": resolution, "radius": params.radius, "naca": params.naca}
+    arrays = cache.arrays("airfoil-mesh-v1", recipe, compute)
     tags = {tag: arrays[tag].astype(bool) for tag in ("boundary", "foil", "far")}
     return Setup(params, resolution, air_of(gb.Mesh(arrays["points"], arrays["cells"], tags)))
 
@@ -127,10 +123,10 @@ def air_of(mesh: gb.Mesh) -> Air:
     """The finite volumes of a mesh around a foil."""
     cells = cells_of(mesh)
     order = compact_order(cell_edges(cells), mesh.size)
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    dual = dual_mesh(mesh.points[order], place[cells])
-    return Air(mesh, dual, mesh.tags["foil"][order][dual.wall].all(axis=1), place)
+    index = np.empty_like(order)
+    index[order] = np.arange(len(order))
+    dual = dual_mesh(mesh.points[order], index[cells])
+    return Air(mesh, dual, mesh.tags["foil"][order][dual.wall].all(axis=1), index)
 
 
 def shared_mesh(setup: Setup) -> gb.Mesh | None:
@@ -141,14 +137,11 @@ def shared_mesh(setup: Setup) -> gb.Mesh | None:
 def generate(
     setup: Setup, seed: int, split: gb.Split, indices: Sequence[int]
 ) -> Iterator[gb.Sample]:
-    """One trajectory per index; stream and section are functions of (seed, split, index), the same
-    on every mesh.
-    """
+    """One trajectory per index; stream and section depend on (seed, split, index) alone."""
+    radius = setup.params.radius
     for index in indices:
         stream, section = draw(setup.params, seed, split, index)
-        air = setup.air or air_of(
-            foil_mesh(section, nodes=setup.resolution, radius=setup.params.radius)
-        )
+        air = setup.air or air_of(foil_mesh(section, nodes=setup.resolution, radius=radius))
         frames = solve(air, stream, frame_times(setup.params.interval))  # (T, N, 4)
         if not np.isfinite(frames).all() or frames[..., :2].min() <= 0:
             raise gb.DataError(
@@ -160,9 +153,7 @@ def generate(
 
 
 def draw(params: Params, seed: int, split: gb.Split, index: int) -> tuple[Stream, Section]:
-    """The stream and the section of a sample, uniform in their ranges; `test_ood` has higher Mach
-    numbers.
-    """
+    """Stream and section of a sample, uniform in their ranges; test_ood has higher Mach numbers."""
     rng = sample_rng(seed, split, index)
     low, high = params.mach_low, params.mach_high
     if split == "test_ood":
@@ -181,47 +172,30 @@ def solve(air: Air, stream: Stream, times: Sequence[float]) -> gb.Array:
 
 
 def frame_times(interval: float) -> tuple[float, ...]:
-    """When the frames are taken, in chords over the speed of sound."""
+    """Times of the frames, in chords over the speed of sound."""
     return tuple(round(interval * frame, 9) for frame in range(FRAMES))
 
 
 def adjust(task: gb.Task, params: Params) -> gb.Task:
-    """Times follow the interval, velocities are scored as differences from the middle Mach number,
-    a family shares no mesh.
+    """Times follow the interval, and a family shares no mesh.
+
+    Velocities are scored as differences from the middle Mach number.
     """
-    is_fixed = params.shapes == "one"
-    return replace(
-        task,
-        times=frame_times(params.interval),
-        fields=_fields(params),
-        fixed_mesh=is_fixed,
-        corresponds=is_fixed,
-    )
+    times, is_fixed = frame_times(params.interval), params.shapes == "one"
+    task = replace(task, times=times, fields=_fields(params))
+    return replace(task, fixed_mesh=is_fixed, corresponds=is_fixed)
 
 
 def _fields(params: Params) -> tuple[gb.Field, ...]:
     middle = round(0.5 * (params.mach_low + params.mach_high), 9)
+    squared = "in units of the free stream's density times speed of sound squared"
+    along = "along the chord, in speeds of sound of the free stream"
+    across = "across the chord, in speeds of sound of the free stream"
     return (
         gb.Field("density", "1", reference=1.0, help="in units of the free stream's"),
-        gb.Field(
-            "pressure",
-            "1",
-            reference=PRESSURE,
-            help="in units of the free stream's density times speed of sound squared",
-        ),
-        gb.Field(
-            "velocity_x",
-            "1",
-            reference=middle,
-            vector="velocity",
-            help="along the chord, in speeds of sound of the free stream",
-        ),
-        gb.Field(
-            "velocity_y",
-            "1",
-            vector="velocity",
-            help="across the chord, in speeds of sound of the free stream",
-        ),
+        gb.Field("pressure", "1", reference=PRESSURE, help=squared),
+        gb.Field("velocity_x", "1", reference=middle, vector="velocity", help=along),
+        gb.Field("velocity_y", "1", vector="velocity", help=across),
     )
 
 
@@ -242,12 +216,12 @@ def gsnobench_dataset() -> gb.Dataset:
         params=Params,
         variants={"family": {"shapes": "family"}},
         sizes={
-            "smoke": gb.Sizes(8, 4, 4, 2, 600),
-            "laptop": gb.Sizes(48, 12, 16, 8, 1800),
-            "workstation": gb.Sizes(200, 20, 40, 20, 5233),
-            "paper": gb.Sizes(1000, 100, 100, 50, 5233),
+            "smoke": gb.Sizes(train=8, valid=4, test=4, test_ood=2, resolution=600),
+            "laptop": gb.Sizes(train=48, valid=12, test=16, test_ood=8, resolution=1800),
+            "workstation": gb.Sizes(train=200, valid=20, test=40, test_ood=20, resolution=5233),
+            "paper": gb.Sizes(train=1000, valid=100, test=100, test_ood=50, resolution=5233),
         },
-        tiny=gb.Sizes(2, 1, 1, 1, 600),
+        tiny=gb.Sizes(train=2, valid=1, test=1, test_ood=1, resolution=600),
         resolutions=RESOLUTIONS,
         chunk=4,
         setup=setup,

@@ -1,21 +1,25 @@
-"""Burgers' equation in a flower: a random velocity field that does not fit the walls is let go,
-steepens and dies.
+"""Burgers' equation in a flower: a random velocity that does not fit the walls steepens and dies.
 
-Equation  du/dt + u.grad u = nu Laplace u, u = 0 on the whole boundary; both components of u(x, 0) are drawn from
-          N(0, 625 (-Laplace + 25)^-2), Neumann.
-Domain    six-petal flower r = 0.4 + 0.1 cos 6 theta in the unit square, round hole of radius 0.12 in its middle.
+Equation  du/dt + u.grad u = nu Laplace u, u = 0 on the whole boundary; both components of u(x, 0)
+          are drawn from N(0, 625 (-Laplace + 25)^-2), Neumann.
+Domain    six-petal flower r = 0.4 + 0.1 cos 6 theta in the unit square, round hole of radius 0.12
+          in its middle.
 Varies    the initial field; 51 frames over T = 1 of the velocity (u, v).
-Source    generated here: linear elements on the published mesh and on its refinement, extrapolated to the published nodes.
-Differs:  the paper's outline and meshes are not published; finite elements and Runge-Kutta steps from the measured spectral
-          radius instead of GFDM and an adaptive step; fields keep 128 modes (99.7 % of the variance).
+Source    generated here: linear elements on the published mesh and on its refinement, extrapolated
+          to the published nodes.
+Differs:  the paper's outline and meshes are not published; finite elements and Runge-Kutta steps
+          from the measured spectral radius instead of GFDM and an adaptive step; fields keep 128
+          modes (99.7 % of the variance).
 Licence   Apache-2.0, as the code.
-Start     `burgers2d_lively`: as printed (nu = 0.2) the field has lost 98 % of its norm after 5 of 50 frames.
+Start     `burgers2d_lively`: as printed (nu = 0.2) the field has lost 98 % of its norm after 5 of
+          50 frames.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,10 +41,9 @@ GSNOBENCH_API = 1
 RESOLUTIONS = (450, 800, 1168, 2300)
 PETALS, RADIUS, DEPTH, HOLE = 6, 0.4, 0.1, 0.12
 TIMES = tuple(frame / 50 for frame in range(51))
-# of the 450-node mesh: 6504 nodes carry the random fields of every resolution
-REFERENCE_REFINEMENTS = 2
+REFERENCE_REFINEMENTS = 2  # of the 450-node mesh: 6504 nodes carry the fields of all resolutions
 MODES = 128
-ROUGHER, STRONGER = 2.0, 1.25  # test_ood: tau times the one, standard deviation times the other
+ROUGHER, STRONGER = 2.0, 1.25  # test_ood: factors on tau and on the standard deviation
 
 
 class Params(gb.Params):
@@ -66,7 +69,7 @@ class Params(gb.Params):
         default=1,
         low=1,
         high=3,
-        help="of the finer of the two meshes that are solved on",
+        help="refinements of the finer of the two meshes of the solver",
         search=False,
     )
 
@@ -79,11 +82,8 @@ class Flower:
     mesh: gb.Mesh
     nested: NestedFlow
     basis: Eigenbasis
-    spectra: Mapping[
-        gb.Split, gb.Array
-    ]  # standard deviations of the coefficients of a component, (K,)
-    # reference mesh -> nodes of the coarse and of the fine mesh
-    evaluations: tuple[sp.csr_array, sp.csr_array]
+    spectra: Mapping[gb.Split, gb.Array]  # (K,) standard deviations of a component's coefficients
+    evaluations: tuple[sp.csr_array, ...]  # reference mesh -> nodes of the coarse and fine mesh
 
 
 def setup(params: Params, resolution: int, cache: gb.Cache) -> Flower:
@@ -91,13 +91,8 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Flower:
     mesh = _cached_mesh(resolution, cache)
     # the domain lies in the unit square, so the slowest mode decays at least at the rate 2 pi^2 nu
     is_dying = params.viscosity * 2.0 * np.pi**2 * TIMES[-1] > 1.0 and params.refinements == 1
-    nested = nest(
-        mesh,
-        lambda one: refine(one)[0],
-        refinements=params.refinements,
-        with_modes=is_dying,
-        cache=cache,
-    )
+    levels = params.refinements
+    nested = nest(mesh, _refined, refinements=levels, with_modes=is_dying, cache=cache)
     reference = _cached_mesh(RESOLUTIONS[0], cache)
     for _ in range(REFERENCE_REFINEMENTS):
         reference, _edges = refine(reference)
@@ -105,18 +100,18 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Flower:
     usual = params.amplitude * params.tau**params.alpha * basis.spectrum(params.tau, params.alpha)
     rough = basis.spectrum(ROUGHER * params.tau, params.alpha)
     rough = STRONGER * rough * np.sqrt(basis.mean_variance(usual) / basis.mean_variance(rough))
-    coarse, fine = nested.meshes
     return Flower(
         params=params,
         mesh=mesh,
         nested=nested,
         basis=basis,
         spectra={"train": usual, "valid": usual, "test": usual, "test_ood": rough},
-        evaluations=(
-            evaluation_matrix(reference, coarse.points),
-            evaluation_matrix(reference, fine.points),
-        ),
+        evaluations=tuple(evaluation_matrix(reference, level.points) for level in nested.meshes),
     )
+
+
+def _refined(mesh: gb.Mesh) -> gb.Mesh:
+    return refine(mesh)[0]
 
 
 def outline() -> tuple[gb.Array, gb.Array]:
@@ -150,27 +145,24 @@ def generate(
     for index in indices:
         field = draw_field(flower, seed, split, index)
         initial = [at_nodes @ field for at_nodes in flower.evaluations]
-        # (T, N, 2)
-        frames = solve(flower.nested, initial, TIMES, viscosity=flower.params.viscosity)
+        viscosity = flower.params.viscosity
+        frames = solve(flower.nested, initial, TIMES, viscosity=viscosity)  # (T, N, 2)
         yield gb.Sample(frames, np.zeros((flower.mesh.size, 0)), np.zeros(0))
+
+
+def _velocity(name: str, axis: str) -> gb.Field:
+    walls: dict[str, Literal["dirichlet"]] = {"boundary": "dirichlet"}
+    return gb.Field(name, boundary=walls, vector="velocity", help=f"velocity along {axis}")
 
 
 @gb.hookimpl
 def gsnobench_dataset() -> gb.Dataset:
     """The flower as a dataset."""
-    full = gb.Sizes(600, 200, 200, 100, 1168)
+    full = gb.Sizes(train=600, valid=200, test=200, test_ood=100, resolution=1168)
     return gb.Dataset(
         name="burgers2d",
         title="Burgers' equation in a flower",
-        fields=tuple(
-            gb.Field(
-                name,
-                boundary={"boundary": "dirichlet"},
-                vector="velocity",
-                help=f"velocity along {axis}",
-            )
-            for name, axis in (("u", "x"), ("v", "y"))
-        ),
+        fields=tuple(_velocity(name, axis) for name, axis in (("u", "x"), ("v", "y"))),
         dim=2,
         tags=("boundary",),
         times=TIMES,
@@ -178,12 +170,12 @@ def gsnobench_dataset() -> gb.Dataset:
         params=Params,
         variants={"lively": {"viscosity": 0.004, "amplitude": 0.2, "refinements": 2}},
         sizes={
-            "smoke": gb.Sizes(16, 8, 8, 4, 450),
-            "laptop": gb.Sizes(128, 32, 64, 32, 450),
+            "smoke": gb.Sizes(train=16, valid=8, test=8, test_ood=4, resolution=450),
+            "laptop": gb.Sizes(train=128, valid=32, test=64, test_ood=32, resolution=450),
             "workstation": full,
             "paper": full,
         },
-        tiny=gb.Sizes(4, 2, 2, 2, 450),
+        tiny=gb.Sizes(train=4, valid=2, test=2, test_ood=2, resolution=450),
         resolutions=RESOLUTIONS,
         setup=setup,
         generate=generate,

@@ -1,21 +1,25 @@
-"""Burgers' equation in a square pyramid: a smooth random velocity field that does not fit the walls
-is let go and dies.
+"""Burgers' equation in a square pyramid: a smooth random velocity that does not fit the walls dies.
 
-Equation  dv/dt + v.grad v = nu Laplace v, v = 0 on the whole boundary; each component of v(x, 0) is a sum of eight waves
-          a sin(omega k.x + phi), the field scaled to a root mean square of `magnitude`.
+Equation  dv/dt + v.grad v = nu Laplace v, v = 0 on the whole boundary; each component of v(x, 0) is
+          a sum of eight waves a sin(omega k.x + phi), the field scaled to a root mean square of
+          `magnitude`.
 Domain    pyramid of height 1 on the unit square, tetrahedra.
 Varies    the initial field; 51 frames over T = 1 of the velocity (u, v, w).
-Source    generated here: linear elements on the published mesh and on its refinement, extrapolated to the published nodes.
-Differs:  number of waves, frequencies and magnitude are not printed: 8, uniform in [3, 9], 1. The mesh has the printed nodes, not
-          the printed tetrahedra (1867 nodes have 9607; 7514 would need slivers); boundary nodes are 0 at t = 0.
+Source    generated here: linear elements on the published mesh and on its refinement, extrapolated
+          to the published nodes.
+Differs:  number of waves, frequencies and magnitude are not printed: 8, uniform in [3, 9], 1. The
+          mesh has the printed nodes, not the printed tetrahedra (1867 nodes have 9607; 7514 would
+          need slivers); boundary nodes are 0 at t = 0.
 Licence   Apache-2.0, as the code.
-Start     `burgers3d_lively`: as printed (nu = 0.1) the field has lost about 94 % of its norm after 15 of 50 frames.
+Start     `burgers3d_lively`: as printed (nu = 0.1) the field has lost about 94 % of its norm after
+          15 of 50 frames.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -30,9 +34,9 @@ GSNOBENCH_API = 1
 
 RESOLUTIONS = (533, 1867, 4000)
 TIMES = tuple(frame / 50 for frame in range(51))
-WAVES = 8  # a component
-PROBES = 24  # points along an edge of the cube, those in the pyramid say how large a field is
-FINER, STRONGER = 1.5, 1.5  # test_ood: frequency times the one, magnitude times the other
+WAVES = 8  # per component
+PROBES = 24  # points along an edge of the cube; those in the pyramid measure how large a field is
+FINER, STRONGER = 1.5, 1.5  # test_ood: factors on frequency and on magnitude
 
 
 class Params(gb.Params):
@@ -54,7 +58,7 @@ class Params(gb.Params):
         default=1,
         low=1,
         high=2,
-        help="of the finer of the two meshes that are solved on",
+        help="refinements of the finer of the two meshes of the solver",
         search=False,
     )
 
@@ -74,9 +78,8 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Pyramid:
     mesh = _cached_mesh(resolution, cache)
     # the domain lies in the unit cube, so the slowest mode decays at least at the rate 3 pi^2 nu
     is_dying = params.viscosity * 3.0 * np.pi**2 * TIMES[-1] > 1.0 and params.refinements == 1
-    nested = nest(
-        mesh, refine_tetrahedra, refinements=params.refinements, with_modes=is_dying, cache=cache
-    )
+    levels = params.refinements
+    nested = nest(mesh, refine_tetrahedra, refinements=levels, with_modes=is_dying, cache=cache)
     return Pyramid(params, mesh, nested, probe_points())
 
 
@@ -118,14 +121,11 @@ def draw_field(pyramid: Pyramid, seed: int, split: gb.Split, index: int) -> Wave
     directions = rng.standard_normal((3, WAVES, 3))
     directions /= np.linalg.norm(directions, axis=2, keepdims=True)
     frequencies = rng.uniform(highest / 3.0, highest, (3, WAVES, 1))
-    waves = Waves(
-        frequencies * directions,
-        rng.uniform(0.0, 2.0 * np.pi, (3, WAVES)),
-        rng.standard_normal((3, WAVES)),
-    )
+    phases = rng.uniform(0.0, 2.0 * np.pi, (3, WAVES))
+    waves = Waves(frequencies * directions, phases, rng.standard_normal((3, WAVES)))
     size = np.sqrt(np.mean(np.sum(waves(pyramid.probes) ** 2, axis=1)))
-    wanted = params.magnitude * (STRONGER if is_ood else 1.0)
-    return Waves(waves.vectors, waves.phases, waves.amplitudes * (wanted / size))
+    target = params.magnitude * (STRONGER if is_ood else 1.0)
+    return Waves(waves.vectors, waves.phases, waves.amplitudes * (target / size))
 
 
 def generate(
@@ -135,27 +135,24 @@ def generate(
     for index in indices:
         waves = draw_field(pyramid, seed, split, index)
         initial = [waves(mesh.points) for mesh in pyramid.nested.meshes]
-        # (T, N, 3)
-        frames = solve(pyramid.nested, initial, TIMES, viscosity=pyramid.params.viscosity)
+        viscosity = pyramid.params.viscosity
+        frames = solve(pyramid.nested, initial, TIMES, viscosity=viscosity)  # (T, N, 3)
         yield gb.Sample(frames, np.zeros((pyramid.mesh.size, 0)), np.zeros(0))
+
+
+def _velocity(name: str, axis: str) -> gb.Field:
+    walls: dict[str, Literal["dirichlet"]] = {"boundary": "dirichlet"}
+    return gb.Field(name, boundary=walls, vector="velocity", help=f"velocity along {axis}")
 
 
 @gb.hookimpl
 def gsnobench_dataset() -> gb.Dataset:
     """The pyramid as a dataset."""
-    full = gb.Sizes(600, 200, 200, 100, 1867)
+    full = gb.Sizes(train=600, valid=200, test=200, test_ood=100, resolution=1867)
     return gb.Dataset(
         name="burgers3d",
         title="Burgers' equation in a square pyramid",
-        fields=tuple(
-            gb.Field(
-                name,
-                boundary={"boundary": "dirichlet"},
-                vector="velocity",
-                help=f"velocity along {axis}",
-            )
-            for name, axis in (("u", "x"), ("v", "y"), ("w", "z"))
-        ),
+        fields=tuple(_velocity(name, axis) for name, axis in (("u", "x"), ("v", "y"), ("w", "z"))),
         dim=3,
         tags=("boundary",),
         times=TIMES,
@@ -163,12 +160,12 @@ def gsnobench_dataset() -> gb.Dataset:
         params=Params,
         variants={"lively": {"viscosity": 0.0075, "magnitude": 0.75}},
         sizes={
-            "smoke": gb.Sizes(16, 8, 8, 4, 533),
-            "laptop": gb.Sizes(128, 32, 64, 32, 533),
+            "smoke": gb.Sizes(train=16, valid=8, test=8, test_ood=4, resolution=533),
+            "laptop": gb.Sizes(train=128, valid=32, test=64, test_ood=32, resolution=533),
             "workstation": full,
             "paper": full,
         },
-        tiny=gb.Sizes(4, 2, 2, 2, 533),
+        tiny=gb.Sizes(train=4, valid=2, test=2, test_ood=2, resolution=533),
         resolutions=RESOLUTIONS,
         setup=setup,
         generate=generate,

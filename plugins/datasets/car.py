@@ -1,13 +1,16 @@
-"""Potential flow past a car: a stream of air meets a body of a random shape above the ground; no
-wake, no separation.
+"""Potential flow past a car: air meets a body of random shape above the ground; no wake.
 
-Equation  v = U e_x + grad phi,  Laplace phi = 0 outside,  v.n = 0 on the body,  v_z = 0 on the ground z = 0,
-          p = rho/2 (U^2 - |v|^2).
-Domain    the air around a body of 16 random numbers, published as a cloud: vertices on the body, points in nested boxes.
-Varies    the body (length, roof line, hood, slants, ride height, ...); steady, pressure on the surface, velocity in the air.
-Source    generated here: constant source panels with images in the ground, half a body for the left-right symmetry.
-Differs:  the paper takes time-averaged RANS solutions for ShapeNet cars; this is potential flow past procedural bodies, so
-          it has no viscosity, no wake, no drag and no lift from circulation, and stands in no table with that set.
+Equation  v = U e_x + grad phi,  Laplace phi = 0 outside,  v.n = 0 on the body,  v_z = 0 on the
+          ground z = 0,  p = rho/2 (U^2 - |v|^2).
+Domain    the air around a body of 16 random numbers, published as a cloud: vertices on the body,
+          points in nested boxes.
+Varies    the body (length, roof line, hood, slants, ride height, ...); steady, pressure on the
+          surface, velocity in the air.
+Source    generated here: constant source panels with images in the ground, half a body for the
+          left-right symmetry.
+Differs:  the paper uses time-averaged RANS solutions for ShapeNet cars; this is potential flow past
+          procedural bodies, so it has no viscosity, no wake, no drag and no lift from circulation,
+          and appears in no table with that set.
 Licence   Apache-2.0, as the code.
 Start     the defaults.
 """
@@ -31,7 +34,7 @@ from gsnobench_plugins.solvers.equations.potential_flow import (
 from gsnobench_plugins.solvers.meshing.point_cloud import cells_between, spread, take_allowed
 from gsnobench_plugins.solvers.meshing.surface_mesh import BoxLattice, box_lattice
 from gsnobench_plugins.solvers.methods.random_fields import sample_rng
-from gsnobench_plugins.solvers.methods.surface_distance import nearest_places
+from gsnobench_plugins.solvers.methods.surface_distance import nearest_points
 from gsnobench_plugins.solvers.shapes.car_body import (
     CarShape,
     body_normals,
@@ -42,11 +45,11 @@ from gsnobench_plugins.solvers.shapes.car_body import (
 
 GSNOBENCH_API = 1
 
-# fineness published, solved
+# points -> fineness of the published and of the solved body
 RESOLUTIONS = {1000: (2, 4), 2000: (4, 6), 4000: (4, 12), 12000: (6, 12), 32186: (8, 12)}
 CROWDING = 0.2  # how much closer than evenly the lattice lies at the edges of the box
 CLEARANCE = 0.03  # m, least distance of a volume point from the body
-CLEAR = 1.3  # level of the body's function beyond which no place can be nearer than that
+CLEAR = 1.3  # level of the body's function beyond which no point can be nearer than that
 BOXES = np.array(  # m, around the middle of the body: at its skin, in its neighbourhood, far out
     [
         [[-2.9, -1.35, 0.0], [2.9, 1.35, 2.0]],
@@ -110,44 +113,40 @@ def generate(air: Air, seed: int, split: gb.Split, indices: Sequence[int]) -> It
 
 
 def make_sample(air: Air, shape: CarShape, shifts: gb.Array) -> gb.Sample:
-    """Flow past one body at its vertices and at points that begin at the given places of their
-    sequences, (B, 3).
+    """Flow past one body at its vertices and at points in the air.
+
+    `shifts` (B, 3) are where the sequences of points in the boxes begin.
     """
     body = vertices(shape, air.published)  # (H, 3)
     outward = body_normals(shape, body)
     flow = solve_flow(air.solved, vertices(shape, air.solved))
-    # (V, 3)
-    surface, normals = air.published.whole_vectors(body), air.published.whole_vectors(outward)
+    surface, normals = map(air.published.whole_vectors, (body, outward))  # (V, 3) each
     count = air.points - len(surface)
     cloud, distance, away = volume_points(shape, flow, shifts, count)
     points = np.concatenate([surface, cloud])  # (N, 3)
     is_surface = np.arange(air.points) < len(surface)
     cells = None
     if air.params.cells == "tetrahedra":
-        cells = cells_between(points, is_surface, lambda places: level(shape, places) < 1)
+        cells = cells_between(points, is_surface, lambda centres: level(shape, centres) < 1)
     along = air.published.whole_vectors(surface_velocity(flow, body, outward))
     velocity = np.concatenate([along, volume_velocity(flow, cloud)])  # (N, 3) in units of the speed
     pressure = 0.5 * air.params.density * air.params.speed**2 * pressure_coefficient(velocity)
     frames = np.column_stack([pressure, air.params.speed * velocity])[None]  # (1, N, 4)
-    # (N, 4)
-    static = np.column_stack(
-        [np.append(np.zeros(len(surface)), distance), np.concatenate([normals, away])]
-    )
+    distances = np.append(np.zeros(len(surface)), distance)
+    static = np.column_stack([distances, np.concatenate([normals, away])])  # (N, 4)
     return gb.Sample(frames, static, np.zeros(0), gb.Mesh(points, cells, {"surface": is_surface}))
 
 
 def vertices(shape: CarShape, lattice: BoxLattice) -> gb.Array:
     """Vertices of a body with y >= 0, (H, 3), closer together where the box is rounded."""
-    even = lattice.places
+    even = lattice.positions
     return body_points(shape, even + CROWDING * np.sin(np.pi * even) / np.pi)
 
 
 def volume_points(
     shape: CarShape, flow: Flow, shifts: gb.Array, count: int
 ) -> tuple[gb.Array, gb.Array, gb.Array]:
-    """Points in the air (P, 3), their distances from the body (P,) and the unit vectors away from
-    its nearest place.
-    """
+    """Points in the air (P, 3), distances from the body (P,) and unit vectors away from it."""
 
     def allowed(points: gb.Array) -> gb.Array:
         height = level(shape, points)
@@ -155,95 +154,75 @@ def volume_points(
         clear[close] = body_distance(flow, points[close])[0] >= CLEARANCE
         return clear
 
-    points = take_allowed(
-        lambda start, stop: spread(BOXES, TURNS, start, stop, shifts), allowed, count
-    )
+    def sequence(start: int, stop: int) -> gb.Array:
+        return spread(BOXES, TURNS, start, stop, shifts)
+
+    points = take_allowed(sequence, allowed, count)
     return points, *body_distance(flow, points)
 
 
 def body_distance(flow: Flow, points: gb.Array) -> tuple[gb.Array, gb.Array]:
-    """Distance of points outside from the panels (P,), and the unit vectors from the nearest place
-    to them (P, 3).
-    """
+    """Distance of points outside from the panels (P,), and unit vectors away from them (P, 3)."""
     side = np.where(points[:, 1:2] < 0, [[1.0, -1.0, 1.0]], [[1.0, 1.0, 1.0]])
-    # the nearest place lies on the point's own side
-    away = points - side * nearest_places(flow.panels, points * side)
+    nearest = side * nearest_points(flow.panels, points * side)  # on the point's own side
+    away = points - nearest
     distance = np.linalg.norm(away, axis=1)
     return distance, away / distance[:, None]
 
 
 def adjust(task: gb.Task, params: Params) -> gb.Task:
-    """The score of the velocity is taken on what the body changes in the stream."""
+    """The velocity is scored by what the body changes in the stream."""
+    references = {"velocity_x": params.speed}
     fields = tuple(
-        replace(one, reference=params.speed) if one.name == "velocity_x" else one
-        for one in task.fields
+        replace(field, reference=references.get(field.name, field.reference))
+        for field in task.fields
     )
     return replace(task, fields=fields)
 
 
 def fields() -> tuple[gb.Field, ...]:
     """Pressure on the body, velocity in the air."""
-    help_ = "of the air, potential flow; on the body: along it"
-    return (
-        gb.Field(
-            "pressure",
-            "Pa",
-            support="surface",
-            help="against the stream's, potential flow; Bernoulli's in the air",
-        ),
-        gb.Field(
-            "velocity_x",
+    against = "against the stream's, potential flow; Bernoulli's in the air"
+    pressure = gb.Field("pressure", "Pa", support="surface", help=against)
+
+    def velocity(axis: str, direction: str, reference: float = 0.0) -> gb.Field:
+        return gb.Field(
+            f"velocity_{axis}",
             "m s-1",
-            reference=20.0,
+            reference=reference,
             support="not surface",
             vector="velocity",
-            help=f"{help_}; downstream",
-        ),
-        gb.Field(
-            "velocity_y",
-            "m s-1",
-            support="not surface",
-            vector="velocity",
-            help=f"{help_}; to the side",
-        ),
-        gb.Field(
-            "velocity_z", "m s-1", support="not surface", vector="velocity", help=f"{help_}; upward"
-        ),
-    )
+            help=f"of the air, potential flow; on the body: along it; {direction}",
+        )
+
+    downstream = velocity("x", "downstream", reference=20.0)
+    return pressure, downstream, velocity("y", "to the side"), velocity("z", "upward")
 
 
 @gb.hookimpl
 def gsnobench_dataset() -> gb.Dataset:
     """The car as a dataset."""
-    full = gb.Sizes(500, 56, 111, 56, 32186)
+    full = gb.Sizes(train=500, valid=56, test=111, test_ood=56, resolution=32186)
+    distance = gb.Field("signed_distance", "m", help="from the body, 0 on it, positive in the air")
+    away = "of the body, outward; in the air: from its nearest place"
+    normals = [gb.Field(f"normal_{axis}", "1", vector="normal", help=away) for axis in "xyz"]
     return gb.Dataset(
         name="car",
         title="Potential flow past a car",
         fields=fields(),
-        static=(
-            gb.Field("signed_distance", "m", help="from the body, 0 on it, positive in the air"),
-            *(
-                gb.Field(
-                    f"normal_{axis}",
-                    "1",
-                    vector="normal",
-                    help="of the body, outward; in the air: from its nearest place",
-                )
-                for axis in "xyz"
-            ),
-        ),
+        static=(distance, *normals),
         dim=3,
         tags=("surface",),
         length_unit="m",
         adjust=adjust,
         params=Params,
         sizes={
-            "smoke": gb.Sizes(8, 4, 4, 2, 2000),
-            "laptop": gb.Sizes(96, 16, 32, 16, 4000),
+            "smoke": gb.Sizes(train=8, valid=4, test=4, test_ood=2, resolution=2000),
+            "laptop": gb.Sizes(train=96, valid=16, test=32, test_ood=16, resolution=4000),
             "workstation": full,
             "paper": full,
         },
-        tiny=gb.Sizes(4, 2, 2, 2, 1000),
+        tiny=gb.Sizes(train=4, valid=2, test=2, test_ood=2, resolution=1000),
         resolutions=tuple(RESOLUTIONS),
         setup=setup,
         generate=generate,

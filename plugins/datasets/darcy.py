@@ -1,14 +1,17 @@
-"""Darcy flow through a triangle with a notch: the head that a random permeability makes under a
-uniform source.
+"""Darcy flow in a notched triangle: the head of a random permeability under a uniform source.
 
-Equation  -div(a grad u) = 1, u = 0 on the whole boundary; a = psi(g), g ~ N(0, (-Laplace + tau^2)^-alpha), Neumann.
+Equation  -div(a grad u) = 1, u = 0 on the whole boundary;
+          a = psi(g), g ~ N(0, (-Laplace + tau^2)^-alpha), Neumann.
 Domain    equilateral triangle of side 1, slit 0.02 wide and 0.4 deep from the middle of its base.
 Varies    the permeability a (static input); one frame of one field, the head u.
-Source    generated here: linear finite elements on the published mesh refined twice, restricted to its nodes.
-Differs:  threshold redraws fields that leave less than 2 % of the domain to one of the two permeabilities (about a quarter): as
-          printed, one sample in five would be uniform, hence the same as others, in training and in test.
+Source    generated here: linear finite elements on the published mesh refined twice, restricted to
+          its nodes.
+Differs:  threshold redraws fields that leave less than 2 % of the domain to one of the two
+          permeabilities (about a quarter): as printed, one sample in five would be uniform, hence
+          the same as others, in training and in test.
 Licence   Apache-2.0, as the code.
-Start     `darcy` (psi = exp, smooth and nearly linear), then `darcy_threshold` (12 | 3, the one that separates models).
+Start     `darcy` (psi = exp, smooth and nearly linear), then `darcy_threshold` (12 | 3, which
+          separates models).
 """
 
 from __future__ import annotations
@@ -39,8 +42,7 @@ GSNOBENCH_API = 1
 HEIGHT = float(np.sqrt(3.0) / 2.0)
 OUTLINE = np.array([[0, 0], [0.49, 0], [0.49, 0.4], [0.51, 0.4], [0.51, 0], [1, 0], [0.5, HEIGHT]])
 RESOLUTIONS = (298, 600, 1184, 1800, 2600, 3421)
-# of the 298-node mesh: 4231 nodes carry the random fields of every resolution
-REFERENCE_REFINEMENTS = 2
+REFERENCE_REFINEMENTS = 2  # of the 298-node mesh: 4231 nodes carry the fields of all resolutions
 MODES = 256  # hold 99.97 % of the variance at tau = 3, alpha = 2
 ROUGHER = 2.0  # test_ood: tau times this, at the same variance, so the correlation length is halved
 HIGH, LOW = 12.0, 3.0
@@ -76,7 +78,7 @@ class Setup:
     nested: NestedDiffusion
     basis: Eigenbasis
     spectra: Mapping[gb.Split, gb.Array]  # standard deviations of the coefficients of g, (K,)
-    shares: gb.Array  # of the domain that belong to the nodes of the reference mesh, summing to 1
+    shares: gb.Array  # of the domain per node of the reference mesh, summing to 1
     deviation: float  # pointwise standard deviation of g, averaged over the domain
     at_nodes: sp.csr_array  # reference mesh -> nodes of the finest mesh
     at_quarters: sp.csr_array  # reference mesh -> centres of the four quarters of every finest cell
@@ -144,11 +146,11 @@ def head(setup: Setup, field: gb.Array) -> gb.Array:
     """The head at the published nodes for a Gaussian field on the reference mesh, (N,)."""
     if setup.params.solver == "gfdm":
         finest = setup.nested.finest
-        return gfdm.solve_diffusion(
-            finest, permeability(setup, setup.at_nodes @ field), finest.tags["boundary"]
-        )[: setup.mesh.size]
+        at_nodes = permeability(setup, setup.at_nodes @ field)
+        heads = gfdm.solve_diffusion(finest, at_nodes, finest.tags["boundary"])
+        return heads[: setup.mesh.size]
     quarters = permeability(setup, setup.at_quarters @ field).reshape(-1, 4)
-    # the harmonic mean is the better one where the permeability jumps inside a cell
+    # the harmonic mean is better where the permeability jumps inside a cell
     return setup.nested.solve(4.0 / np.sum(1.0 / quarters, axis=1))[: setup.mesh.size]
 
 
@@ -159,19 +161,18 @@ def generate(
     for index in indices:
         field = draw_field(setup, seed, split, index)
         static = permeability(setup, setup.at_nodes[: setup.mesh.size] @ field)
-        yield gb.Sample(
-            frames=head(setup, field)[None, :, None], static=static[:, None], scalars=np.zeros(0)
-        )
+        yield gb.Sample(head(setup, field)[None, :, None], static[:, None], np.zeros(0))
 
 
 @gb.hookimpl
 def gsnobench_dataset() -> gb.Dataset:
+    """The triangle as a dataset."""
+    field = gb.Field("head", "m", boundary={"boundary": "dirichlet"}, help="hydraulic head u")
+    full = gb.Sizes(train=600, valid=200, test=200, test_ood=100, resolution=1184)
     return gb.Dataset(
         name="darcy",
         title="Darcy flow in a notched triangle",
-        fields=(
-            gb.Field("head", unit="m", boundary={"boundary": "dirichlet"}, help="hydraulic head u"),
-        ),
+        fields=(field,),
         static=(gb.Field("permeability", unit="m s-1", help="a = psi(g)"),),
         dim=2,
         tags=("boundary",),
@@ -180,8 +181,8 @@ def gsnobench_dataset() -> gb.Dataset:
         sizes={
             "smoke": gb.Sizes(train=16, valid=8, test=8, test_ood=4, resolution=298),
             "laptop": gb.Sizes(train=128, valid=32, test=64, test_ood=32, resolution=600),
-            "workstation": gb.Sizes(train=600, valid=200, test=200, test_ood=100, resolution=1184),
-            "paper": gb.Sizes(train=600, valid=200, test=200, test_ood=100, resolution=1184),
+            "workstation": full,
+            "paper": full,
         },
         tiny=gb.Sizes(train=4, valid=2, test=2, resolution=298),
         resolutions=RESOLUTIONS,

@@ -1,15 +1,17 @@
-"""Hyper-elasticity: the stress in a rubber cell with a random void that is clamped below and pulled
-above.
+"""Hyper-elasticity: the stress in a rubber cell with a random void, clamped below and pulled above.
 
-Equation  div P = 0, det F = 1, W = C1 (I1 - 3) + C2 (I2 - 3) (Rivlin-Saunders), plane strain; u = 0 on the bottom,
-          P n = (0, traction) on the top, P n = 0 on the sides and on the void.
+Equation  div P = 0, det F = 1, W = C1 (I1 - 3) + C2 (I2 - 3) (Rivlin-Saunders), plane strain;
+          u = 0 on the bottom, P n = (0, traction) on the top, P n = 0 on the sides and on the void.
 Domain    unit square with one smooth void around its centre, open; another mesh for every sample.
-Varies    the radius of the void: 0.2 + 0.2 / (1 + exp(g)), g ~ N(0, 4^2 (-d^2/dangle^2 + 3^2)^-1), Fourier modes 0 to 5.
-          One frame of one field, the von Mises stress; inputs are the coordinates (variant `radii`: 42 radii of the void too).
-Source    generated here: Newton's method on Taylor-Hood elements with bent edges, on the published mesh refined once,
-          and again at the void and at the clamped corners; consistent recovery of the stress.
-Differs:  an open void (the 1908 triangles that are printed would fill it); the stress at the two clamped corners, infinite in
-          truth, is a mean over their surroundings (`corner_radius = 0`: what the elements give).
+Varies    the radius of the void: 0.2 + 0.2 / (1 + exp(g)), g ~ N(0, 4^2 (-d^2/dangle^2 + 3^2)^-1),
+          Fourier modes 0 to 5. One frame of one field, the von Mises stress; inputs are the
+          coordinates (variant `radii`: 42 radii of the void too).
+Source    generated here: Newton's method on Taylor-Hood elements with bent edges, on the published
+          mesh refined once, and again at the void and at the clamped corners; consistent recovery
+          of the stress.
+Differs:  an open void (the 1908 triangles that are printed would fill it); the stress at the two
+          clamped corners, infinite in truth, is a mean over their surroundings
+          (`corner_radius = 0`: what the elements give).
 Licence   Apache-2.0, as the code.
 Start     `elasticity` (linear to 0.1 %), then `elasticity_stretched` (strains of 10 % and more).
 """
@@ -88,20 +90,20 @@ class Params(gb.Params):
         default=1, low=0, high=3, help="how often the mesh is refined for the solve", search=False
     )
     rims: int = gb.knob(
-        default=1, low=0, high=3, help="how often more the cells at the void", search=False
+        default=1, low=0, high=3, help="further refinements of the cells at the void", search=False
     )
     gradings: int = gb.knob(
         default=3,
         low=0,
         high=8,
-        help="how often more the cells at the clamped corners",
+        help="further refinements of the cells at the clamped corners",
         search=False,
     )
     corner_radius: float = gb.knob(
         default=0.02,
         low=0.0,
         high=0.1,
-        help="reach of the mean that stands for the stress at the clamped corners",
+        help="radius of the mean that replaces the stress at the clamped corners",
         search=False,
     )
 
@@ -126,11 +128,14 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Cell:
     if params.traction > 0.3 * (params.c1 + params.c2):
         raise gb.ParamError(
             f"data.traction: {params.traction:g} is too much for moduli of {params.c1:g} and "
-            f"{params.c2:g}; "
-            "expected at most 0.3 of their sum"
+            f"{params.c2:g}; expected at most 0.3 of their sum"
         )
     law = VoidLaw(
-        params.void_low, params.void_high, params.void_deviation, params.void_tau, params.void_modes
+        low=params.void_low,
+        high=params.void_high,
+        deviation=params.void_deviation,
+        tau=params.void_tau,
+        modes=params.void_modes,
     )
     wider = replace(law, low=law.low + OOD_GROWTH, high=law.high + OOD_GROWTH)
     laws: dict[gb.Split, VoidLaw] = {"train": law, "valid": law, "test": law, "test_ood": wider}
@@ -148,13 +153,8 @@ def draw_void(cell: Cell, seed: int, split: gb.Split, index: int) -> Void:
 
 def solving_space(cell: Cell, mesh: gb.Mesh, void: Void) -> TaylorHood:
     """The elements on the refined mesh of a sample; its first vertices are the published nodes."""
-    params = cell.params
-    return bent_space(
-        refine_cell(
-            mesh, void, times=params.refinements, rims=params.rims, gradings=params.gradings
-        ),
-        void,
-    )
+    times, rims, gradings = cell.params.refinements, cell.params.rims, cell.params.gradings
+    return bent_space(refine_cell(mesh, void, times=times, rims=rims, gradings=gradings), void)
 
 
 def pulled(cell: Cell, space: TaylorHood) -> Deformation:
@@ -189,33 +189,26 @@ def generate(cell: Cell, seed: int, split: gb.Split, indices: Sequence[int]) -> 
         void = draw_void(cell, seed, split, index)
         mesh = mesh_cell(void, cell.nodes)
         scalars = radii(void) if cell.params.inputs == "radii" else np.zeros(0)
-        yield gb.Sample(
-            stress(cell, mesh, void)[None, :, None], np.zeros((mesh.size, 0)), scalars, mesh
-        )
+        frames = stress(cell, mesh, void)[None, :, None]  # (1, N, 1)
+        yield gb.Sample(frames, np.zeros((mesh.size, 0)), scalars, mesh)
 
 
 def adjust(task: gb.Task, params: Params) -> gb.Task:
     """With `inputs = radii` the void is described by numbers too."""
-    given = RADII if params.inputs == "radii" else 0
-    return replace(
-        task, scalars=tuple(gb.Field(f"radius_{k}", help="of the void") for k in range(given))
-    )
+    count = RADII if params.inputs == "radii" else 0
+    scalars = tuple(gb.Field(f"radius_{k}", help="of the void") for k in range(count))
+    return replace(task, scalars=scalars)
 
 
 @gb.hookimpl
 def gsnobench_dataset() -> gb.Dataset:
     """The cell as a dataset."""
     full = gb.Sizes(train=1000, valid=200, test=200, test_ood=100, resolution=972)
+    stress_help = "von Mises stress (Cauchy), at the places of the unloaded cell"
     return gb.Dataset(
         name="elasticity",
         title="Hyper-elastic cell with a random void",
-        fields=(
-            gb.Field(
-                "stress",
-                unit="Pa",
-                help="von Mises stress (Cauchy), at the places of the unloaded cell",
-            ),
-        ),
+        fields=(gb.Field("stress", unit="Pa", help=stress_help),),
         dim=2,
         tags=("bottom", "top", "sides", "void"),
         params=Params,

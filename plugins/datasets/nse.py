@@ -1,14 +1,17 @@
-"""Plane Navier-Stokes flow in an ellipse with a triangular hole: a random vorticity is stirred,
-spread and steadily forced.
+"""Plane Navier-Stokes flow in an ellipse with a triangular hole, from a random vorticity.
 
-Equation  dw/dt + u . grad w = nu Laplace w + f,  -Laplace psi = w,  u = (psi_y, -psi_x),  psi = 0 and dw/dn = 0 on both loops,
-          f = 0.1 (sin 2 pi (x + y) + cos 2 pi (x - y)), w(0) ~ N(0, (-Laplace + 49)^-2.5) with Neumann conditions, rescaled.
-Domain    ellipse with half axes 0.5 and 0.35 about (0.5, 0.5); the hole is an equilateral triangle of circumradius 0.14.
+Equation  dw/dt + u . grad w = nu Laplace w + f,  -Laplace psi = w,  u = (psi_y, -psi_x),
+          psi = 0 and dw/dn = 0 on both loops,  f = 0.1 (sin 2 pi (x + y) + cos 2 pi (x - y)),
+          w(0) ~ N(0, (-Laplace + 49)^-2.5) with Neumann conditions, rescaled.
+Domain    ellipse with half axes 0.5 and 0.35 about (0.5, 0.5); the hole is an equilateral triangle
+          of circumradius 0.14.
 Varies    the initial vorticity; 51 frames over 10 s of one field, the vorticity w.
-Source    generated here: conservative linear finite elements on a subdivided mesh, RK4, restricted to the published nodes.
-Differs:  the initial vorticity has standard deviation 1 (`nse_printed`: as printed, 0.018, where the force alone makes the flow);
-          the walls let the fluid slip, since psi = 0 and no slip and dw/dn = 0 together are one condition too many;
-          psi is 0 on the hole too, where it would be a number that changes in time; the domain's measures are not printed.
+Source    generated here: conservative linear finite elements on a subdivided mesh, RK4, restricted
+          to the published nodes.
+Differs:  the initial vorticity has standard deviation 1 (`nse_printed`: as printed, 0.018, where
+          the force alone makes the flow); the walls let the fluid slip, since psi = 0 and no slip
+          and dw/dn = 0 together are one condition too many; psi is 0 on the hole too, where it
+          would be a number that changes in time; the domain's measures are not printed.
 Licence   Apache-2.0, as the code.
 Start     the defaults.
 """
@@ -43,8 +46,7 @@ GSNOBENCH_API = 1
 CENTRE, HALF_AXES, CIRCUMRADIUS = np.array([0.5, 0.5]), np.array([0.5, 0.35]), 0.14
 RESOLUTIONS = (450, 972, 1244, 1903)
 FRAMES = 51
-# of each edge of the 450-node mesh: 3786 nodes carry the random fields of every resolution
-REFERENCE_PIECES = 3
+REFERENCE_PIECES = 3  # of each edge of the 450-node mesh: 3786 nodes carry all random fields
 MODES = 192  # hold 99.92 % of the variance at tau = 7, alpha = 2.5, and 99.2 % of that of test_ood
 TAU, ALPHA = 7.0, 2.5
 ROUGHER = 2.0  # test_ood: tau times this, at the same variance, so the correlation length is halved
@@ -81,25 +83,25 @@ class Params(gb.Params):
         default=2,
         low=1,
         high=16,
-        help="each published edge is cut into so many for solving",
+        help="parts of each published edge in the solver's mesh",
         search=False,
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What all samples share: the published mesh, and the flow on the refined one in the solver's
-    order.
+    """What all samples share: the published mesh, and the flow on the refined mesh.
+
+    The nodes of the refined mesh are in the solver's order.
     """
 
     params: Params
     mesh: gb.Mesh  # published
     points: gb.Array  # (F, 2) of the refined mesh
-    published: gb.Array  # (N,) place of each published node among the refined ones
+    published: gb.Array  # (N,) index of each published node in the refined mesh
     flow: VorticityFlow
     basis: Eigenbasis
-    # standard deviations of the coefficients of the initial vorticity, (K,)
-    spectra: Mapping[gb.Split, gb.Array]
+    spectra: Mapping[gb.Split, gb.Array]  # (K,) standard deviations of the coefficients of w(0)
     at_points: sp.csr_array  # reference mesh -> nodes of the refined mesh
 
 
@@ -107,9 +109,8 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Setup:
     """Meshes, eigenbasis and the factorised equations."""
     mesh = _cached_mesh(resolution, cache)
     fine, published = _ordered(refined(mesh, params.pieces), mesh.size)
-    basis = cached_eigenbasis(
-        refined(_cached_mesh(RESOLUTIONS[0], cache), REFERENCE_PIECES), MODES, cache
-    )
+    reference = refined(_cached_mesh(RESOLUTIONS[0], cache), REFERENCE_PIECES)
+    basis = cached_eigenbasis(reference, MODES, cache)
     return Setup(
         params=params,
         mesh=mesh,
@@ -135,8 +136,10 @@ def force(points: gb.Array, strength: float) -> gb.Array:
 
 def _spectra(basis: Eigenbasis, deviation: float) -> dict[gb.Split, gb.Array]:
     printed, rough = basis.spectrum(TAU, ALPHA), basis.spectrum(ROUGHER * TAU, ALPHA)
-    wanted = deviation or float(np.sqrt(basis.mean_variance(printed)))
-    usual, rough = (one * wanted / np.sqrt(basis.mean_variance(one)) for one in (printed, rough))
+    target = deviation or float(np.sqrt(basis.mean_variance(printed)))
+    usual, rough = (
+        spectrum * target / np.sqrt(basis.mean_variance(spectrum)) for spectrum in (printed, rough)
+    )
     return {"train": usual, "valid": usual, "test": usual, "test_ood": rough}
 
 
@@ -166,7 +169,7 @@ def _cached_mesh(nodes: int, cache: gb.Cache) -> gb.Mesh:
 
 
 def _on_ellipse(points: gb.Array, is_outer: gb.Array) -> gb.Array:
-    """The points with those of the outer loop moved onto the ellipse along the ray from its centre."""
+    """The points, those of the outer loop moved onto the ellipse along the ray from its centre."""
     away = (points[is_outer] - CENTRE) / HALF_AXES
     moved = points.copy()
     moved[is_outer] = CENTRE + HALF_AXES * away / np.linalg.norm(away, axis=1, keepdims=True)
@@ -174,27 +177,25 @@ def _on_ellipse(points: gb.Array, is_outer: gb.Array) -> gb.Array:
 
 
 def refined(mesh: gb.Mesh, pieces: int) -> gb.Mesh:
-    """The mesh with every edge cut into `pieces`; new outer nodes lie on the ellipse, so that all
-    meshes fill one domain.
+    """The mesh with every edge cut into `pieces`; new outer nodes lie on the ellipse.
+
+    So all meshes fill one domain.
     """
     points, cells = subdivide(mesh.points, cells_of(mesh), pieces)
     number = np.arange(len(points))
     is_rim = np.isin(number, boundary_edges(gb.Mesh(points, cells)))
-    is_outer = (
-        is_rim
-        & (number >= mesh.size)
-        & (np.linalg.norm((points - CENTRE) / HALF_AXES, axis=1) > 0.7)
-    )  # the hole ends at 0.4
+    away = np.linalg.norm((points - CENTRE) / HALF_AXES, axis=1)  # the hole ends at 0.4
+    is_outer = is_rim & (number >= mesh.size) & (away > 0.7)
     return gb.Mesh(_on_ellipse(points, is_outer), cells, {"boundary": is_rim})
 
 
 def _ordered(mesh: gb.Mesh, published: int) -> tuple[gb.Mesh, gb.Array]:
-    """The mesh with neighbours close in memory, and the places of its first nodes there."""
+    """The mesh with neighbours close in memory, and the new numbers of its first nodes."""
     order = compact_order(cell_edges(cells_of(mesh)), mesh.size)
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    tags = {tag: held[order] for tag, held in mesh.tags.items()}
-    return gb.Mesh(mesh.points[order], place[cells_of(mesh)], tags), place[:published]
+    index = np.empty_like(order)
+    index[order] = np.arange(len(order))
+    tags = {tag: tagged[order] for tag, tagged in mesh.tags.items()}
+    return gb.Mesh(mesh.points[order], index[cells_of(mesh)], tags), index[:published]
 
 
 # ------------------------------------------------------------------------------------------ samples
@@ -212,31 +213,30 @@ def generate(
     times = frame_times(setup.params.duration)
     for index in indices:
         initial = setup.at_points @ draw_field(setup, seed, split, index)
-        # (T, N)
-        frames = np.stack([state[setup.published] for state in setup.flow.march(initial, times)])
+        states = setup.flow.march(initial, times)
+        frames = np.stack([state[setup.published] for state in states])  # (T, N)
         yield gb.Sample(frames[:, :, None], np.zeros((setup.mesh.size, 0)), np.zeros(0))
 
 
 def frame_times(duration: float) -> tuple[float, ...]:
-    """When the frames are taken, s."""
+    """Times of the frames, s."""
     return tuple(round(duration * frame / (FRAMES - 1), 9) for frame in range(FRAMES))
 
 
 def adjust(task: gb.Task, params: Params) -> gb.Task:
-    """Frames end at the asked duration."""
+    """Frames end at the given duration."""
     return replace(task, times=frame_times(params.duration))
 
 
 @gb.hookimpl
 def gsnobench_dataset() -> gb.Dataset:
     """The stirred ellipse as a dataset."""
-    full = gb.Sizes(600, 200, 200, 100, 1244)
+    full = gb.Sizes(train=600, valid=200, test=200, test_ood=100, resolution=1244)
+    vorticity = gb.Field("vorticity", "s-1", boundary={"boundary": "neumann"}, help="vorticity w")
     return gb.Dataset(
         name="nse",
         title="Navier-Stokes flow in an ellipse with a triangular hole",
-        fields=(
-            gb.Field("vorticity", "s-1", boundary={"boundary": "neumann"}, help="vorticity w"),
-        ),
+        fields=(vorticity,),
         dim=2,
         tags=("boundary",),
         times=frame_times(Params().duration),
@@ -245,12 +245,12 @@ def gsnobench_dataset() -> gb.Dataset:
         params=Params,
         variants={"printed": {"vorticity_std": 0.0}},
         sizes={
-            "smoke": gb.Sizes(16, 8, 8, 4, 450),
-            "laptop": gb.Sizes(128, 32, 64, 32, 450),
+            "smoke": gb.Sizes(train=16, valid=8, test=8, test_ood=4, resolution=450),
+            "laptop": gb.Sizes(train=128, valid=32, test=64, test_ood=32, resolution=450),
             "workstation": full,
             "paper": full,
         },
-        tiny=gb.Sizes(4, 2, 2, 2, 450),
+        tiny=gb.Sizes(train=4, valid=2, test=2, test_ood=2, resolution=450),
         resolutions=RESOLUTIONS,
         setup=setup,
         generate=generate,

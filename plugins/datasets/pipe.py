@@ -1,12 +1,17 @@
 """Steady flow through a curved pipe: the horizontal velocity that the shape of the pipe makes.
 
-Equation  (v.grad)v - nu lap v + grad p = 0, div v = 0; at the inlet v = (4 eta (1 - eta), 0), on the walls v = 0, at the outlet
-          nu dv/dn = p n; nu = 0.005, so 133 is the Reynolds number of width and mean velocity.
-Domain    length 10, width 1 measured vertically: y = centre(x) + eta - 1/2; centre is four cubics through five control nodes.
-Varies    heights U[-2, 2] and slopes U[-1, 1] of the control nodes, so the mesh; no other input; one field, the velocity along x.
-Source    generated here: Q2-Q1 elements on the sheared grid, Newton's method with continuation; published nodes are its nodes.
-Differs:  a vertical offset of the centreline (the paper does not say; a normal offset folds); 128 elements along and as many
-          across as the published nodes need, not 64 x 64: as many unknowns, an eighth of the error.
+Equation  (v.grad)v - nu lap v + grad p = 0, div v = 0; at the inlet v = (4 eta (1 - eta), 0), on
+          the walls v = 0, at the outlet nu dv/dn = p n; nu = 0.005, so 133 is the Reynolds number
+          of width and mean velocity.
+Domain    length 10, width 1 measured vertically: y = centre(x) + eta - 1/2; centre is four cubics
+          through five control nodes.
+Varies    heights U[-2, 2] and slopes U[-1, 1] of the control nodes, so the mesh; no other input;
+          one field, the velocity along x.
+Source    generated here: Q2-Q1 elements on the sheared grid, Newton's method with continuation;
+          published nodes are its nodes.
+Differs:  a vertical offset of the centreline (the paper does not say; a normal offset folds); 128
+          elements along and as many across as the published nodes need, not 64 x 64: as many
+          unknowns, an eighth of the error.
 Licence   Apache-2.0, as the code.
 Start     the defaults.
 """
@@ -66,7 +71,7 @@ class Params(gb.Params):
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What all samples share: the published nodes of the straight pipe and the grids to solve on."""
+    """What all samples share: the published nodes of the straight pipe, and the solver's grids."""
 
     params: Params
     side: int  # published nodes along and across
@@ -87,7 +92,7 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Setup:
     for name, elements in (("along", params.along), ("across", across)):
         if (2 * elements) % (side - 1):
             raise gb.ParamError(
-                f"data.{name}: {elements} elements have no node at {side} equal places; expected "
+                f"data.{name}: {elements} elements have no node at {side} equal steps; expected "
                 f"multiples of {(side - 1) / 2:g}"
             )
     factoriser(params.linear_solver)  # says at once if it is missing
@@ -103,26 +108,17 @@ def _spaces(along: int, across: int) -> Iterator[ChannelSpace]:
 
 
 def straight_mesh(side: int) -> gb.Mesh:
-    """side x side nodes of a straight pipe, numbered across first, each rectangle cut in two
-    triangles.
-    """
-    x, y = np.meshgrid(
-        np.linspace(0.0, LENGTH, side), np.linspace(-0.5 * WIDTH, 0.5 * WIDTH, side), indexing="ij"
-    )
+    """side x side nodes of a straight pipe, numbered across first; two triangles per rectangle."""
+    half = 0.5 * WIDTH
+    along, across = np.linspace(0.0, LENGTH, side), np.linspace(-half, half, side)
+    x, y = np.meshgrid(along, across, indexing="ij")
     numbers = np.arange(side * side).reshape(side, side)
-    a, b, c, d = (
-        part.ravel()
-        for part in (numbers[:-1, :-1], numbers[1:, :-1], numbers[1:, 1:], numbers[:-1, 1:])
-    )
-    cells = np.stack([np.stack([a, b, c], axis=1), np.stack([a, c, d], axis=1)], axis=1).reshape(
-        -1, 3
-    )
-    column, row = (index.ravel() for index in np.indices((side, side)))
-    tags = {
-        "inlet": column == 0,
-        "outlet": column == side - 1,
-        "wall": (row == 0) | (row == side - 1),
-    }
+    a, b = numbers[:-1, :-1].ravel(), numbers[1:, :-1].ravel()
+    d, c = numbers[:-1, 1:].ravel(), numbers[1:, 1:].ravel()
+    cells = np.stack([a, b, c, a, c, d], axis=1).reshape(-1, 3)
+    column, row = np.indices((side, side)).reshape(2, -1)
+    is_wall = (row == 0) | (row == side - 1)
+    tags = {"inlet": column == 0, "outlet": column == side - 1, "wall": is_wall}
     return gb.Mesh(np.stack([x.ravel(), y.ravel()], axis=1), cells, tags)
 
 
@@ -136,9 +132,7 @@ def draw_centreline(params: Params, seed: int, split: gb.Split, index: int) -> C
 
 
 def first_guess(grid: QuadGrid, centreline: CubicHermiteSpline) -> gb.Array:
-    """The boundary values, and inside a parabola that follows the pipe: free of divergence, without
-    pressure.
-    """
+    """The boundary values, and inside a parabola that follows the pipe, free of divergence."""
     x, y = grid.coordinates
     profile = 1.0 - (2.0 * y / WIDTH) ** 2
     state = np.zeros(grid.size)
@@ -148,23 +142,23 @@ def first_guess(grid: QuadGrid, centreline: CubicHermiteSpline) -> gb.Array:
 
 
 def solve(setup: Setup, centreline: CubicHermiteSpline) -> gb.Array | None:
-    """Velocity and pressure on the finest grid, (unknowns,); None if no steady flow was found.
+    """Velocity and pressure on the finest grid, (unknowns,); None without a steady flow.
 
-    Each grid starts from the flow on the one before. Should a coarse one have no flow, the next
-    starts from the guess.
+    Each grid starts from the flow on the grid before. If that has no flow, it starts from the
+    guess.
     """
     factorise = factoriser(setup.params.linear_solver)
-    found: gb.Array | None = None
-    held: tuple[QuadGrid, gb.Array] | None = None
+    state: gb.Array | None = None
+    coarser: tuple[QuadGrid, gb.Array] | None = None
     for space in setup.levels:
         start = first_guess(space.grid, centreline)
-        if held is not None:
-            start = np.where(space.fixed, start, interpolate(*held, space.grid))
+        if coarser is not None:
+            start = np.where(space.fixed, start, interpolate(*coarser, space.grid))
         flow = ChannelFlow.of(space, centreline.derivative(), setup.params.viscosity)
         tolerance = TOLERANCE if space is setup.levels[-1] else ON_THE_WAY
-        found = continued(flow.at_viscosity, start, flow.viscosity, factorise, tolerance=tolerance)
-        held = held if found is None else (space.grid, found)
-    return found
+        state = continued(flow.at_viscosity, start, flow.viscosity, factorise, tolerance=tolerance)
+        coarser = coarser if state is None else (space.grid, state)
+    return state
 
 
 def generate(
@@ -180,39 +174,33 @@ def generate(
         if state is None:
             raise gb.DataError(
                 f"pipe: {split} sample {index} of seed {seed} has no steady flow that continuation "
-                "finds; "
-                "expected one for the default knobs; raise data.viscosity or lower data.height and "
-                "data.slope"
+                "reaches; expected one for the default knobs; raise data.viscosity or lower "
+                "data.height and data.slope"
             )
-        points = setup.straight.points + np.stack(
-            [np.zeros(len(published)), centreline(setup.straight.points[:, 0])], axis=1
-        )
+        straight = setup.straight.points
+        lift = np.stack([np.zeros(len(published)), centreline(straight[:, 0])], axis=1)
         yield gb.Sample(
             frames=state[published][None, :, None],
             static=np.zeros((len(published), 0)),
             scalars=np.zeros(0),
-            mesh=replace(setup.straight, points=points),
+            mesh=replace(setup.straight, points=straight + lift),
         )
 
 
 def no_shared_mesh(setup: Setup) -> None:
-    """Every sample has its own."""
+    """Every sample has its own mesh."""
 
 
 @gb.hookimpl
 def gsnobench_dataset() -> gb.Dataset:
     """The pipe as a dataset."""
     full = gb.Sizes(train=1000, valid=200, test=200, test_ood=100, resolution=65**2)
+    most = "horizontal velocity; 1 is the most at the inlet"
+    velocity = gb.Field("velocity_x", boundary={"wall": "dirichlet"}, help=most)
     return gb.Dataset(
         name="pipe",
         title="Flow through a curved pipe",
-        fields=(
-            gb.Field(
-                "velocity_x",
-                boundary={"wall": "dirichlet"},
-                help="horizontal velocity; 1 is the most at the inlet",
-            ),
-        ),
+        fields=(velocity,),
         dim=2,
         tags=("inlet", "outlet", "wall"),
         params=Params,

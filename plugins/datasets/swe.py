@@ -1,13 +1,14 @@
-"""Shallow water in a lake: a bump of water is let go at a random place and its waves run to the
-shore and back.
+"""Shallow water in a lake: a bump of water at a random point; its waves run to the shore and back.
 
-Equation  dh/dt + div(h v) = 0,  d(h v)/dt + div(h v v) + grad(g h^2 / 2) = 0,  v.n = 0 on the shore; at rest at first,
-          h(x, 0) = base + amplitude exp(-|x - c|^2 / (2 sigma^2)).
+Equation  dh/dt + div(h v) = 0,  d(h v)/dt + div(h v v) + grad(g h^2 / 2) = 0,  v.n = 0 on the
+          shore; at rest at first, h(x, 0) = base + amplitude exp(-|x - c|^2 / (2 sigma^2)).
 Domain    a simplified outline of Lake Union, 200 x 300 units, or a polygon of the user's (GeoJSON).
 Varies    the centre c, uniform in the lake; 51 frames over 30 s of one field, the height h.
-Source    generated here: second-order node-centred finite volumes on a subdivided mesh, restricted to the published nodes.
-Differs:  the paper's outline, scale and mesh are not published; it says 30 s and 30 minutes, 30 s is taken; half of
-          Rusanov's dissipation is kept (`dissipation = 1` is the textbook flux); SSP-RK3 instead of an adaptive method.
+Source    generated here: second-order node-centred finite volumes on a subdivided mesh, restricted
+          to the published nodes.
+Differs:  the paper's outline, scale and mesh are not published; it says 30 s and 30 minutes, 30 s
+          is used; half of Rusanov's dissipation is kept (`dissipation = 1` is the textbook flux);
+          SSP-RK3 instead of an adaptive method.
 Licence   Apache-2.0, as the code; the outline is drawn by hand.
 Start     the defaults.
 """
@@ -57,7 +58,7 @@ class Params(gb.Params):
         default=0,
         low=0,
         high=16,
-        help="each published edge is cut into so many for solving; 0: by sigma",
+        help="parts of each published edge in the solver's mesh; 0: by sigma",
     )
     dissipation: float = gb.knob(
         default=0.5, low=0.4, high=1.0, help="share of Rusanov's dissipation; 1: the textbook flux"
@@ -87,7 +88,7 @@ class Lake:
     points: gb.Array  # (F, 2) of the refined mesh
     dual: DualMesh
     radius: float  # spectral radius of still water, 1/s
-    published: gb.Array  # (N,) place of each published node among the refined ones
+    published: gb.Array  # (N,) index of each published node in the refined mesh
 
 
 def setup(params: Params, resolution: int, cache: gb.Cache) -> Lake:
@@ -98,16 +99,10 @@ def setup(params: Params, resolution: int, cache: gb.Cache) -> Lake:
             "expected <= 0.4 of it"
         )
     loops = _loops(params)
-    arrays = cache.arrays(
-        "swe-lake-v1",
-        _recipe(loops, resolution, params),
-        lambda: _meshes(loops, resolution, params),
-    )
-    tags = {
-        name.removeprefix("tag_"): held.astype(bool)
-        for name, held in arrays.items()
-        if name.startswith("tag_")
-    }
+    recipe = _recipe(loops, resolution, params)
+    arrays = cache.arrays("swe-lake-v1", recipe, lambda: _meshes(loops, resolution, params))
+    names = [name for name in arrays if name.startswith("tag_")]
+    tags = {name.removeprefix("tag_"): arrays[name].astype(bool) for name in names}
     return Lake(
         params=params,
         loops=loops,
@@ -144,25 +139,23 @@ def _meshes(loops: tuple[gb.Array, ...], resolution: int, params: Params) -> dic
     mesh = mesh_polygon(loops[0], loops[1:], nodes=resolution)
     cells = cells_of(mesh)
     edges = cell_edges(cells)
-    length = float(
-        np.linalg.norm(mesh.points[edges[:, 1]] - mesh.points[edges[:, 0]], axis=1).mean()
-    )
+    along = mesh.points[edges[:, 1]] - mesh.points[edges[:, 0]]
+    length = float(np.linalg.norm(along, axis=1).mean())
     pieces = params.pieces or max(1, int(np.ceil(length * EDGES_PER_SIGMA / params.sigma)))
     fine_points, fine_cells = subdivide(mesh.points, cells, pieces)
     order = compact_order(cell_edges(fine_cells), len(fine_points))
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    dual = dual_mesh(fine_points[order], place[fine_cells])
+    index = np.empty_like(order)
+    index[order] = np.arange(len(order))
+    dual = dual_mesh(fine_points[order], index[fine_cells])
+    radius = spectral_radius(shallow_water_rhs(dual, _water(params)), (len(order), 3))
     return {
         "points": mesh.points,
         "cells": cells,
-        **{f"tag_{name}": held.astype(np.uint8) for name, held in mesh.tags.items()},
+        **{f"tag_{name}": tagged.astype(np.uint8) for name, tagged in mesh.tags.items()},
         "pieces": np.array([pieces]),
         "fine_points": fine_points[order],
-        "published": place[: mesh.size],
-        "radius": np.array(
-            [spectral_radius(shallow_water_rhs(dual, _water(params)), (len(order), 3))]
-        ),
+        "published": index[: mesh.size],
+        "radius": np.array([radius]),
         **dual.to_arrays(),
     }
 
@@ -172,9 +165,7 @@ def _water(params: Params) -> Water:
 
 
 def generate(lake: Lake, seed: int, split: gb.Split, indices: Sequence[int]) -> Iterator[gb.Sample]:
-    """One sample per index; the centre is a function of (seed, split, index) alone, the same on
-    every mesh.
-    """
+    """One sample per index; the centre is a function of (seed, split, index) alone."""
     params = lake.params
     is_ood = split == "test_ood"
     amplitude = params.amplitude * (OOD_AMPLITUDE if is_ood else 1.0)
@@ -206,43 +197,34 @@ def solve(lake: Lake, centre: gb.Array, *, amplitude: float, sigma: float) -> gb
     state = np.zeros((len(lake.points), 3))
     state[:, 0] = amplitude * np.exp(-np.sum((lake.points - centre) ** 2, axis=1) / (2 * sigma**2))
     rhs = shallow_water_rhs(lake.dual, _water(params))
-    # under the crest, in units of the speed on still water
-    fastest = np.sqrt(1.0 + amplitude / params.base)
+    fastest = np.sqrt(1.0 + amplitude / params.base)  # under the crest, over that on still water
     step = LONGEST_STEP / (fastest * lake.radius)
     frames = ssp_rk3(rhs, state, frame_times(params.duration), step)
     return np.stack([frame[:, 0].copy() for frame in frames])
 
 
 def frame_times(duration: float) -> tuple[float, ...]:
-    """When the frames are taken, s."""
+    """Times of the frames, s."""
     return tuple(round(duration * frame / (FRAMES - 1), 9) for frame in range(FRAMES))
 
 
 def adjust(task: gb.Task, params: Params) -> gb.Task:
-    """Frames end at the asked duration, and the score is taken on the height above the asked depth."""
-    return replace(
-        task,
-        times=frame_times(params.duration),
-        fields=(replace(task.fields[0], reference=params.base),),
-    )
+    """Frames end at the given duration, and the height above the given depth is scored."""
+    height = replace(task.fields[0], reference=params.base)
+    return replace(task, times=frame_times(params.duration), fields=(height,))
 
 
 @gb.hookimpl
 def gsnobench_dataset() -> gb.Dataset:
     """The lake as a dataset."""
-    full = gb.Sizes(600, 200, 200, 100, 1830)
+    full = gb.Sizes(train=600, valid=200, test=200, test_ood=100, resolution=1830)
+    height = gb.Field(
+        "height", "m", reference=5.0, boundary={"boundary": "neumann"}, help="depth of the water"
+    )
     return gb.Dataset(
         name="swe",
         title="Shallow water in a lake",
-        fields=(
-            gb.Field(
-                "height",
-                "m",
-                reference=5.0,
-                boundary={"boundary": "neumann"},
-                help="depth of the water",
-            ),
-        ),
+        fields=(height,),
         dim=2,
         tags=("boundary",),
         length_unit="m",
@@ -251,12 +233,12 @@ def gsnobench_dataset() -> gb.Dataset:
         t_in=5,
         params=Params,
         sizes={
-            "smoke": gb.Sizes(16, 8, 8, 4, 450),
-            "laptop": gb.Sizes(128, 32, 64, 32, 450),
+            "smoke": gb.Sizes(train=16, valid=8, test=8, test_ood=4, resolution=450),
+            "laptop": gb.Sizes(train=128, valid=32, test=64, test_ood=32, resolution=450),
             "workstation": full,
             "paper": full,
         },
-        tiny=gb.Sizes(4, 2, 2, 2, 450),
+        tiny=gb.Sizes(train=4, valid=2, test=2, test_ood=2, resolution=450),
         resolutions=(450, 1000, 1830, 3663),
         setup=setup,
         generate=generate,

@@ -1,1 +1,1 @@
-"""Numerical methods that the datasets share, one concept a file."""
+"""Numerics that the datasets share: shapes <- meshing <- methods <- equations, imports go left."""

@@ -1,0 +1,1 @@
+"""One partial differential equation per file, solved with the methods and meshes beside it."""

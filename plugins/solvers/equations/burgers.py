@@ -1,5 +1,6 @@
-"""Burgers' equation du/dt + u.grad u = nu Laplace u with u = 0 on the boundary: linear elements,
-energy-consistent form.
+"""Burgers' equation du/dt + u.grad u = nu Laplace u, u = 0 on the boundary: linear elements.
+
+The discrete form is consistent with the energy.
 """
 
 from __future__ import annotations
@@ -28,8 +29,7 @@ _compiled = njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """The operators of one mesh between its free nodes, in an order that keeps neighbours close in
-    memory.
+    """The operators of one mesh between its free nodes, in an order that keeps neighbours close.
 
     Entries start[i]:start[i+1] are the edges from row i to later rows, each with K_ij, integral of
     grad phi_i . grad phi_j, and B_ij, integral of phi_i grad phi_j. Between free nodes K_ji = K_ij
@@ -64,15 +64,13 @@ class Flow:
 
 
 def make_flow(mesh: gb.Mesh) -> Flow:
-    """Assemble the operators; nodes tagged `boundary` are held at zero and left out."""
+    """Assemble the operators; nodes tagged `boundary` are kept at zero and left out."""
     order = compact_order(cell_edges(cells_of(mesh)), mesh.size)
     free = order[~mesh.tags["boundary"][order]]
     mass = node_volumes(mesh)[free]
     laplacian = -diffusion_matrix(mesh)[free][:, free]
-    parts = [
-        _upper(matrix)
-        for matrix in (laplacian, *(one[free][:, free] for one in gradient_matrices(mesh)))
-    ]
+    gradients = [matrix[free][:, free] for matrix in gradient_matrices(mesh)]
+    parts = [_upper(matrix) for matrix in (laplacian, *gradients)]
     pattern = parts[0]
     rows = np.repeat(np.arange(len(free)), np.diff(pattern.indptr))
     assert all(np.array_equal(part.indices, pattern.indices) for part in parts)
@@ -91,9 +89,8 @@ def make_flow(mesh: gb.Mesh) -> Flow:
         decay=0.0,
         advection=float(np.max(reach / mass)),
     )
-    return replace(
-        flow, decay=spectral_radius(burgers_rhs(flow, 1.0), (len(free), mesh.dim), size=1e-9)
-    )
+    shape = (len(free), mesh.dim)
+    return replace(flow, decay=spectral_radius(burgers_rhs(flow, 1.0), shape, size=1e-9))
 
 
 def _upper(matrix: sp.csr_array) -> sp.csr_array:
@@ -148,8 +145,9 @@ def top_speed(state: gb.Array) -> float:
 
 @_compiled
 def _rates_2d(u, start, neighbour, weight, factor, share, steep, out):  # type: ignore[no-untyped-def]
-    """Each edge gives to both ends; `factor` gathers what multiplies a node's own value: diffusion
-    and half the divergence.
+    """Each edge adds to both of its ends.
+
+    `factor` collects what multiplies a node's own value: diffusion and half the divergence.
     """
     for i in range(u.shape[0]):
         a, b = u[i, 0], u[i, 1]

@@ -1,6 +1,8 @@
-"""Compressible Euler equations in the plane: second-order node-centred finite volumes with the HLLC
-flux, slip walls and a characteristic far field. Units: density and speed of sound of the free
-stream, so that its pressure is 1 / gamma."""
+"""Compressible Euler equations in the plane: second-order node-centred finite volumes.
+
+The flux is HLLC, walls slip, the far field is characteristic. Units: density and speed of sound of
+the free stream, so that its pressure is 1 / gamma.
+"""
 
 from __future__ import annotations
 
@@ -48,29 +50,27 @@ class Stream:
 def conserved(primitive: gb.Array) -> gb.Array:
     """(rho, u, v, p) -> (rho, rho u, rho v, energy), along the last axis."""
     rho, u, v, p = np.moveaxis(np.asarray(primitive, dtype=float), -1, 0)
-    return np.stack(
-        [rho, rho * u, rho * v, p / (GAMMA - 1.0) + 0.5 * rho * (u * u + v * v)], axis=-1
-    )
+    energy = p / (GAMMA - 1.0) + 0.5 * rho * (u * u + v * v)
+    return np.stack([rho, rho * u, rho * v, energy], axis=-1)
 
 
 def primitives(state: gb.Array) -> gb.Array:
     """The inverse of `conserved`."""
     rho, m, n, energy = np.moveaxis(np.asarray(state, dtype=float), -1, 0)
-    return np.stack(
-        [rho, m / rho, n / rho, (GAMMA - 1.0) * (energy - 0.5 * (m * m + n * n) / rho)], axis=-1
-    )
+    p = (GAMMA - 1.0) * (energy - 0.5 * (m * m + n * n) / rho)
+    return np.stack([rho, m / rho, n / rho, p], axis=-1)
 
 
 def euler_rhs(dual: DualMesh, is_wall: gb.Array, stream: Stream) -> Rhs:
-    """The rate of change of (rho, rho u, rho v, energy), (N, 4); boundary edges are slip walls
-    where `is_wall` (W,), elsewhere air of the free stream lies behind them."""
+    """The rate of change of (rho, rho u, rho v, energy), (N, 4).
+
+    Boundary edges are slip walls if `is_wall` (W,); behind the others is air of the free stream.
+    """
     node = np.empty((dual.volume.size, 12))  # rho, u, v, p, then the gradients of each
     length = np.hypot(*dual.normal.T)
     size = np.hypot(*dual.offset.T)
-    # (E, 6)
-    face = np.column_stack(
-        [dual.normal / length[:, None], length, dual.offset, (SMOOTH * size) ** 3]
-    )
+    normal = dual.normal / length[:, None]
+    face = np.column_stack([normal, length, dual.offset, (SMOOTH * size) ** 3])  # (E, 6)
     share = 1.0 / dual.volume
     wall, wall_normal = dual.wall[is_wall], dual.wall_normal[is_wall]
     far, far_normal = dual.wall[~is_wall], dual.wall_normal[~is_wall]
@@ -89,9 +89,7 @@ def euler_rhs(dual: DualMesh, is_wall: gb.Array, stream: Stream) -> Rhs:
 
 
 def euler_rates(dual: DualMesh) -> Callable[[gb.Array], gb.Array]:
-    """How fast the waves of a state (N, 4) cross each cell: sum of (|v.n| + c) over its faces and
-    over its area, (N,).
-    """
+    """How fast waves of a state (N, 4) cross each cell: sum of |v.n| + c over faces, over area."""
     length, wall_length = np.hypot(*dual.normal.T), np.hypot(*dual.wall_normal.T)
 
     def rates(state: gb.Array) -> gb.Array:
@@ -106,8 +104,7 @@ def euler_rates(dual: DualMesh) -> Callable[[gb.Array], gb.Array]:
 def evolve(
     dual: DualMesh, is_wall: gb.Array, stream: Stream, state: gb.Array, times: Sequence[float]
 ) -> Iterator[gb.Array]:
-    """The state (N, 4) at each of the times, starting from the one at the first; copy what is to be
-    kept.
+    """The state (N, 4) at each of the times, starting from the first; copy what is to be kept.
 
     The step follows the fastest wave of any cell and is set anew whenever `RENEWAL` has passed.
     """
@@ -116,9 +113,8 @@ def evolve(
     for begin, end in zip(times[:-1], times[1:], strict=True):
         parts = max(1, math.ceil((end - begin) / RENEWAL - 1e-9))
         for _ in range(parts):
-            *_, state = ssp_rk3(
-                rhs, state, (0.0, (end - begin) / parts), LONGEST_STEP / float(rates(state).max())
-            )
+            interval = (0.0, (end - begin) / parts)
+            *_, state = ssp_rk3(rhs, state, interval, LONGEST_STEP / float(rates(state).max()))
         yield state
 
 
@@ -167,8 +163,11 @@ def _gradients(node, start, neighbour, slope):  # type: ignore[no-untyped-def]
 
 @_inlined
 def _half_step(across, slope, smooth):  # type: ignore[no-untyped-def]
-    """Change from a node to the middle of an edge: van Albada's limiter between the difference
-    across the edge and the one that the node's own gradient expects behind it."""
+    """Change from a node to the middle of an edge, limited as by van Albada.
+
+    The two differences are the one across the edge and the one that the node's own gradient expects
+    behind it.
+    """
     behind = 2.0 * slope - across
     s = max(0.0, (2.0 * across * behind + smooth) / (across * across + behind * behind + smooth))
     return 0.25 * s * ((1.0 - KAPPA * s) * behind + (1.0 + KAPPA * s) * across)
@@ -216,9 +215,11 @@ def _edge_fluxes(node, edge, face, out):  # type: ignore[no-untyped-def]
 
 @_inlined
 def _hllc(rho_l, u_l, v_l, p_l, rho_r, u_r, v_r, p_r, nx, ny):  # type: ignore[no-untyped-def]
-    """Flux along the unit normal (Toro, Spruce and Speares 1994; wave speeds of Davis 1988), the
-    free stream's pressure taken off the momentum, which no closed cell notices and which keeps the
-    digits of small differences."""
+    """HLLC flux along the unit normal (Toro, Spruce and Speares 1994; wave speeds of Davis 1988).
+
+    The pressure of the free stream is subtracted from the momentum: no closed cell notices it, and
+    small differences keep their digits.
+    """
     q_l, q_r = u_l * nx + v_l * ny, u_r * nx + v_r * ny
     e_l = p_l / (GAMMA - 1.0) + 0.5 * rho_l * (u_l * u_l + v_l * v_l)
     e_r = p_r / (GAMMA - 1.0) + 0.5 * rho_r * (u_r * u_r + v_r * v_r)
@@ -251,9 +252,7 @@ def _hllc(rho_l, u_l, v_l, p_l, rho_r, u_r, v_r, p_r, nx, ny):  # type: ignore[n
 
 @_compiled
 def _wall_fluxes(node, wall, wall_normal, out):  # type: ignore[no-untyped-def]
-    """Pressure alone; the half-face of a node sees 5/6 of its own and 1/6 of its neighbour's: exact
-    where it is linear.
-    """
+    """Pressure alone, 5/6 of a node's own and 1/6 of its neighbour's: exact for linear pressure."""
     for w in range(wall.shape[0]):
         i, j = wall[w, 0], wall[w, 1]
         p_i, p_j = node[i, 3] - PRESSURE, node[j, 3] - PRESSURE

@@ -1,5 +1,6 @@
-"""Steady Euler flow by symmetric Gauss-Seidel sweeps over the cells (LU-SGS, Yoon and Jameson
-1988), and its forces.
+"""Steady Euler flow by symmetric Gauss-Seidel sweeps over the cells, and its forces.
+
+The method is LU-SGS (Yoon and Jameson 1988).
 """
 
 from __future__ import annotations
@@ -57,9 +58,7 @@ def steady_state(
 
 
 def _outward(dual: DualMesh) -> gb.Array:
-    """Face normals in the order of `dual.neighbour`, out of the cell whose neighbour it is, (2E,
-    2).
-    """
+    """Face normals in the order of `dual.neighbour`, pointing out of the cell, (2E, 2)."""
     first, second = dual.edge.astype(np.int64).T
     here, there = np.concatenate([first, second]), np.concatenate([second, first])
     order = np.lexsort((there, here))
@@ -75,9 +74,7 @@ def _flux(rho, m, n, energy, nx, ny):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _push(state, change, j, nx, ny, total):  # type: ignore[no-untyped-def]
-    """Add to `total` what the change of cell j does to its neighbour across a face: half of (flux
-    change - wave * change).
-    """
+    """Add to `total` the effect of a change of cell j: half of (flux change - wave * change)."""
     r, m, n, e = state[j, 0], state[j, 1], state[j, 2], state[j, 3]
     p = (GAMMA - 1.0) * (e - 0.5 * (m * m + n * n) / r)
     wave = RELAXATION * (abs(m * nx + n * ny) / r + np.sqrt(GAMMA * p / r * (nx * nx + ny * ny)))

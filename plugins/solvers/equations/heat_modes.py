@@ -46,8 +46,8 @@ def march_in_modes(
 ) -> list[gb.Array]:
     """States (n, d) at all times but the first, from the state at the first.
 
-    Mode k decays at rates[k]. Exponential Runge-Kutta steps of second order (Cox and Matthews 2002, ETD2RK): decay is exact,
-    advection is projected onto the modes.
+    Mode k decays at rates[k]. Exponential Runge-Kutta steps of second order (Cox and Matthews 2002,
+    ETD2RK): decay is exact, advection is projected onto the modes.
     """
     advect = burgers_rhs(flow, 0.0)
     change = np.empty_like(state)

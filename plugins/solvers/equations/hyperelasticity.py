@@ -1,5 +1,6 @@
-"""Incompressible Rivlin-Saunders solids in plane strain: Newton's method on Taylor-Hood elements,
-and the stress.
+"""Incompressible Rivlin-Saunders solids in plane strain: Newton's method, and the stress.
+
+The elements are those of Taylor and Hood.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import SuperLU, splu
+from scipy.sparse.linalg import SuperLU
 
 import gsnobench as gb
+from gsnobench.meshes.operators import factorise
 from gsnobench_plugins.solvers.methods.taylor_hood import QUADRATURE, TaylorHood, scatter
 
 TOLERANCE = 1e-11  # of the residual, relative to the first one of an increment
@@ -24,8 +26,9 @@ QUASI_DEFINITE = 1e-8
 
 @dataclass(frozen=True)
 class RivlinSaunders:
-    """W = c1 (I1 - 3) + c2 (I2 - 3), det F = 1. In plane strain I1 = I2, so that P = 2 (c1 + c2) F
-    - p cof F.
+    """W = c1 (I1 - 3) + c2 (I2 - 3), det F = 1.
+
+    In plane strain I1 = I2, so that P = 2 (c1 + c2) F - p cof F.
     """
 
     c1: float
@@ -37,9 +40,7 @@ class RivlinSaunders:
         return 2.0 * (self.c1 + self.c2)
 
     def deviator(self, stretch: gb.Array) -> gb.Array:
-        """Deviatoric Cauchy stress xx, yy, xy (zz = -xx - yy) for gradients F (..., 2, 2); the
-        pressure has no part in it.
-        """
+        """Deviatoric Cauchy stress xx, yy, xy (zz = -xx - yy) for gradients F (..., 2, 2)."""
         squared = stretch @ np.swapaxes(stretch, -1, -2)
         xx, yy, xy = squared[..., 0, 0], squared[..., 1, 1], squared[..., 0, 1]
         # in the plane B^-1 = tr(B) - B, which turns 2 c1 B - 2 c2 B^-1 into shear B and a pressure
@@ -75,18 +76,15 @@ def deform(
     is_fixed: gb.Array,
     values: gb.Array | None = None,
 ) -> Deformation:
-    """Equilibrium under a dead load (dofs,), where unknowns `is_fixed` (dofs,) keep their values
-    (default 0).
+    """Equilibrium under a dead load (dofs,); unknowns `is_fixed` keep their values (default 0).
 
     Loads that are large beside the shear modulus come in equal increments. A factorisation is kept
     for as long as it reduces the residual well: the default problem is all but linear and needs
     one.
     """
-    # lengths and strains alone are left: P / shear = F - cof F - q cof F
-    scaled = load / material.shear
-    increments = max(
-        1, math.ceil(float(np.abs(_resultant(space, scaled)).max()) / LARGEST_INCREMENT)
-    )
+    scaled = load / material.shear  # only lengths and strains: P / shear = F - cof F - q cof F
+    largest = float(np.abs(_resultant(space, scaled)).max())
+    increments = max(1, math.ceil(largest / LARGEST_INCREMENT))
     state = np.zeros(space.dofs) if values is None else np.where(is_fixed, values, 0.0)
     free = np.flatnonzero(~is_fixed)
     factors: SuperLU | None = None
@@ -105,7 +103,7 @@ def deform(
             factors = factors if norm <= SLOW * before or norm <= TOLERANCE * first else None
         if not norm <= TOLERANCE * first:
             raise gb.DataError(
-                f"solid: no equilibrium was found (residual {norm / first:.1e} after {ITERATIONS} "
+                f"solid: there is no equilibrium (residual {norm / first:.1e} after {ITERATIONS} "
                 "steps of Newton's method); "
                 "expected a load that the solid can bear; lower the traction"
             )
@@ -113,13 +111,14 @@ def deform(
     return Deformation(state[: 2 * n].reshape(n, 2), material.shear * state[2 * n :], steps, made)
 
 
-def internal_forces(space: TaylorHood, material: RivlinSaunders, found: Deformation) -> gb.Array:
-    """Forces of the stress on the unknowns (dofs,): the load at free ones, load and reaction at
-    fixed ones; then -int (J - 1).
+def internal_forces(space: TaylorHood, material: RivlinSaunders, deformed: Deformation) -> gb.Array:
+    """Forces of the stress on the unknowns, then -int (J - 1), (dofs,); for verification.
+
+    They equal the load at free unknowns, load and reaction at fixed ones.
     """
-    state = np.concatenate([found.displacement.ravel(), found.pressure / material.shear])
+    state = np.concatenate([deformed.displacement.ravel(), deformed.pressure / material.shear])
     forces = _forces(space, state)
-    forces[: found.displacement.size] *= material.shear
+    forces[: deformed.displacement.size] *= material.shear
     return forces
 
 
@@ -140,9 +139,7 @@ def _split(space: TaylorHood, state: gb.Array) -> tuple[gb.Array, gb.Array]:
 
 
 def _forces(space: TaylorHood, state: gb.Array) -> gb.Array:
-    """int P : grad v and -int (J - 1) r for every shape function, in units of the shear modulus,
-    (dofs,).
-    """
+    """int P : grad v and -int (J - 1) r per shape function, over the shear modulus, (dofs,)."""
     slope, pressure = _split(space, state)
     cofactor = _cofactor(slope)
     # written with grad u instead of F, so that nothing large cancels at small strain
@@ -156,26 +153,23 @@ def _forces(space: TaylorHood, state: gb.Array) -> gb.Array:
     weighted = space.weights[..., None, None] * stress
     momentum = np.einsum("mqaj,mqij->mai", space.gradients, weighted, optimize=True).reshape(-1, 12)
     volume = -(space.weights * growth) @ QUADRATURE
-    return np.bincount(
-        space.cell_dofs().ravel(), np.concatenate([momentum, volume], axis=1).ravel(), space.dofs
-    )
+    local = np.concatenate([momentum, volume], axis=1)
+    return np.bincount(space.cell_dofs().ravel(), local.ravel(), space.dofs)
 
 
 def _factorise(space: TaylorHood, state: gb.Array, free: gb.Array) -> SuperLU:
-    """Sparse factors of the derivative of `_forces`, symmetric and, by a touch of compressibility,
-    quasi-definite.
+    """Sparse factors of the derivative of `_forces`: symmetric, and quasi-definite.
+
+    A touch of compressibility makes it so.
     """
     number = np.full(space.dofs, -1)
     number[free] = np.arange(len(free))
     matrix = scatter(number[space.cell_dofs()], _tangent(space, state), len(free))
     shares = np.zeros(space.dofs)
-    shares[2 * len(space.nodes) :] = (
-        -QUASI_DEFINITE * space.linear_load(np.ones((*space.weights.shape, 1)))[:, 0]
-    )
+    ones = np.ones((*space.weights.shape, 1))
+    shares[2 * len(space.nodes) :] = -QUASI_DEFINITE * space.linear_load(ones)[:, 0]
     matrix = (matrix + sp.diags_array(shares[free])).tocsc()
-    return splu(
-        matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
-    )
+    return factorise(matrix)
 
 
 def _tangent(space: TaylorHood, state: gb.Array) -> gb.Array:
@@ -183,14 +177,11 @@ def _tangent(space: TaylorHood, state: gb.Array) -> gb.Array:
     slope, pressure = _split(space, state)
     g, w = space.gradients, space.weights
     stiff = np.einsum("mqai,mqbi->mab", g * w[..., None, None], g, optimize=True)
-    turn = np.einsum(
-        "mqa,mqb->mab", g[..., 0] * (w * (1.0 + pressure))[..., None], g[..., 1], optimize=True
-    )
-    # cofactors are linear in F: only cross products of gradients are left
-    turn = turn - turn.transpose(0, 2, 1)
-    cofactor = np.eye(2) + _cofactor(slope)
-    # (M, Q, 6, 2)
-    along = np.einsum("mqaj,mqij->mqai", g, cofactor * w[..., None, None], optimize=True)
+    pressed = g[..., 0] * (w * (1.0 + pressure))[..., None]
+    turn = np.einsum("mqa,mqb->mab", pressed, g[..., 1], optimize=True)
+    turn = turn - turn.transpose(0, 2, 1)  # cofactors are linear in F: cross products are left
+    cofactor = (np.eye(2) + _cofactor(slope)) * w[..., None, None]
+    along = np.einsum("mqaj,mqij->mqai", g, cofactor, optimize=True)  # (M, Q, 6, 2)
     coupling = np.einsum("mqk,qp->mkp", along.reshape(*w.shape, 12), QUADRATURE, optimize=True)
     local = np.zeros((len(g), 15, 15))
     local[:, 0:12:2, 0:12:2] = local[:, 1:12:2, 1:12:2] = stiff

@@ -1,5 +1,6 @@
-"""Steady incompressible Navier-Stokes equations on a vertically sheared grid of Q2-Q1 elements:
-residual and Jacobian.
+"""Steady incompressible Navier-Stokes equations on Q2-Q1 elements: residual and Jacobian.
+
+The grid is sheared vertically.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ _compiled = njit(cache=True, error_model="numpy", fastmath={"contract"})
 
 @dataclass(frozen=True, eq=False)
 class ChannelSpace:
-    """A grid, its sparsity, and which unknowns are prescribed: all of the velocity at inlet and
-    walls, none at the outlet.
+    """A grid, its sparsity, and which unknowns are prescribed.
+
+    These are the velocity at inlet and walls; none at the outlet.
     """
 
     grid: QuadGrid
@@ -51,8 +53,7 @@ class ChannelSpace:
 
 @dataclass(frozen=True, eq=False)
 class ChannelFlow:
-    """(u.grad)u - nu div grad u + grad p = f, div u = 0 in the channel y = centre(x) + Y, |Y| <=
-    width/2.
+    """(u.grad)u - nu div grad u + grad p = f, div u = 0 in y = centre(x) + Y, |Y| <= width/2.
 
     x is the first grid coordinate and Y the second, so that d/dx = d/dX - slope d/dY with
     determinant 1. At the outlet nu du/dn = p n holds weakly. A state satisfies the prescribed
@@ -81,23 +82,21 @@ class ChannelFlow:
         """Weak residual of momentum and continuity, (size,); zero for prescribed unknowns."""
         grid, tables = self.space.grid, self.space.grid.tables
         out = np.zeros(grid.size)
-        _add_residual(
-            state, grid.elements, self.slope, self.viscosity, tables.weight, tables.value, tables.along, tables.across,
-            tables.vertex, self.force, out,
-        )  # fmt: skip
+        shapes = (tables.weight, tables.value, tables.along, tables.across, tables.vertex)
+        _add_residual(state, grid.elements, self.slope, self.viscosity, *shapes, self.force, out)
         out[self.space.fixed] = 0.0
         return out
 
     def jacobian(self, state: gb.Array, rate: float = 0.0) -> sp.csc_array:
-        """Derivative of the residual, plus `rate` times the mass of the velocity; identity rows for
-        prescribed unknowns.
+        """Derivative of the residual, plus `rate` times the mass of the velocity.
+
+        Rows of prescribed unknowns are those of the identity.
         """
         grid, tables, pattern = self.space.grid, self.space.grid.tables, self.space.sparsity
         data = np.zeros(len(pattern.indices))
-        _add_jacobian(
-            state, grid.elements, self.slope, self.viscosity, rate, tables.weight, tables.value, tables.along, tables.across,
-            tables.vertex, pattern.place, data,
-        )  # fmt: skip
+        shapes = (tables.weight, tables.value, tables.along, tables.across, tables.vertex)
+        given = (state, grid.elements, self.slope, self.viscosity, rate)
+        _add_jacobian(*given, *shapes, pattern.entry, data)
         rows, diagonal = self.space.fixed_entries
         data[rows] = 0.0
         data[diagonal] = 1.0
@@ -143,7 +142,7 @@ def _add_residual(state, elements, slope, nu, weight, value, along, across, vert
 
 @_compiled
 def _add_jacobian(
-    state, elements, slope, nu, rate, weight, value, along, across, vertex, place, data
+    state, elements, slope, nu, rate, weight, value, along, across, vertex, entry, data
 ):  # type: ignore[no-untyped-def]
     columns, points = slope.shape
     rows = elements.shape[0] // columns
@@ -185,4 +184,4 @@ def _add_jacobian(
                 local[18 + c, a] = local[a, 18 + c]
         for a in range(22):
             for b in range(22):
-                data[place[m, a, b]] += local[a, b]
+                data[entry[m, a, b]] += local[a, b]

@@ -1,5 +1,6 @@
-"""Burgers' equation on two nested meshes, extrapolated to the published nodes, the smooth end of a
-trajectory in modes.
+"""Burgers' equation on two nested meshes, extrapolated to the published nodes.
+
+The smooth end of a trajectory is computed in modes.
 """
 
 from __future__ import annotations
@@ -22,9 +23,7 @@ MISSED = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class NestedFlow:
-    """A published mesh, solved on its refinements r - 1 and r; without modes it is marched to the
-    end.
-    """
+    """A published mesh, solved on its refinements r - 1 and r; without modes marched to the end."""
 
     meshes: tuple[gb.Mesh, gb.Mesh]  # coarse, fine
     flows: tuple[Flow, Flow]
@@ -73,11 +72,10 @@ def _cached_modes(mesh: gb.Mesh, flow: Flow, cache: gb.Cache) -> HeatModes:
 def solve(
     nested: NestedFlow, initial: Sequence[gb.Array], times: Sequence[float], *, viscosity: float
 ) -> gb.Array:
-    """Velocity at the published nodes at each time, (T, N, d), from the node values (N_level, d) on
-    the coarse and fine mesh.
+    """Velocity at the published nodes at each time, (T, N, d).
 
-    Both errors fall with the square of the edge length, so a third of the difference is added to
-    the finer solution.
+    `states` are the node values (N_level, d) on the coarse and on the fine mesh. Both errors fall
+    with the square of the edge length, so a third of the difference is added to the finer solution.
     """
     fine = march(
         nested.flows[1],
@@ -111,8 +109,9 @@ def march(
     viscosity: float,
     modes: HeatModes | None = None,
 ) -> list[gb.Array]:
-    """States (n, d) at the times, up to and including the first that the modes carry; steps follow
-    the present top speed.
+    """States (n, d) at the times, up to and including the first that the modes carry.
+
+    The step follows the present top speed.
     """
     rhs = burgers_rhs(flow, viscosity)
     states = [np.ascontiguousarray(initial[flow.free])]

@@ -1,5 +1,6 @@
-"""Shallow water over a flat bed between reflective walls: second-order node-centred finite volumes
-with Rusanov's flux.
+"""Shallow water over a flat bed between reflective walls, by finite volumes.
+
+They are node-centred and of second order, with Rusanov's flux.
 """
 
 from __future__ import annotations
@@ -26,9 +27,7 @@ _compiled = njit(cache=True, error_model="numpy", fastmath={"contract"})
 
 @dataclass(frozen=True)
 class Water:
-    """The physics, and how much of Rusanov's dissipation is kept: 1 is the textbook flux, less
-    blurs the fronts less.
-    """
+    """The physics, and the share of Rusanov's dissipation: 1 is the textbook's, less is sharper."""
 
     gravity: float
     depth: float  # of the still water
@@ -124,11 +123,10 @@ def _edge_fluxes(node, edge, face, gravity, depth, out):  # type: ignore[no-unty
 
 @_compiled
 def _wall_fluxes(node, wall, wall_normal, gravity, depth, dissipation, out):  # type: ignore[no-untyped-def]
-    """Rusanov's flux against the mirrored state v - 2 (v.n) n: no mass, pressure, and a brake on
-    flow through the wall.
+    """Rusanov's flux against the mirrored state v - 2 (v.n) n.
 
-    The half-face of node i sees 5/6 of its own pressure and 1/6 of its neighbour's: exact where
-    pressure is linear.
+    No mass passes; there is pressure, and a brake on flow through the wall. The half-face of node i
+    sees 5/6 of its own pressure and 1/6 of its neighbour's: exact where pressure is linear.
     """
     for w in range(wall.shape[0]):
         nx, ny = wall_normal[w, 0], wall_normal[w, 1]

@@ -1,5 +1,6 @@
-"""The unit square with a void: its published mesh, and the finer one with bent edges on which it is
-solved.
+"""The unit square with a void: its published mesh, and the finer one on which it is solved.
+
+The finer one has bent edges.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ GRADED = 3.0  # edges around a clamped corner that are refined further, half as 
 
 
 def mesh_cell(void: Void, nodes: int) -> gb.Mesh:
-    """A mesh of exactly `nodes` nodes, those of the void on its curve. Tags: bottom, top, sides,
-    void.
+    """A mesh of exactly `nodes` nodes, those of the void on its curve.
+
+    Tags: bottom, top, sides, void.
     """
     outline = void.points(2.0 * np.pi * np.arange(OUTLINE_POINTS) / OUTLINE_POINTS)
     mesh = mesh_polygon(
@@ -39,8 +41,9 @@ def mesh_cell(void: Void, nodes: int) -> gb.Mesh:
 
 
 def _bend_size(outline: gb.Array, nodes: int) -> SizeFunction | None:
-    """Relative edge lengths that are no longer than the radius of a tight bend near it; None if an
-    even mesh resolves all.
+    """Relative edge lengths no longer than the radius of a tight bend nearby.
+
+    None if an even mesh resolves everything.
     """
     before, after = np.roll(outline, 1, axis=0), np.roll(outline, -1, axis=0)
     turn = np.radians(np.abs(turning(before, outline, after)))
@@ -68,9 +71,9 @@ def cell_tags(points: gb.Array, is_void: gb.Array) -> dict[str, gb.Array]:
 def refine_cell(
     mesh: gb.Mesh, void: Void, *, times: int, rims: int = 0, gradings: int = 0
 ) -> gb.Mesh:
-    """Nested refinement: all cells `times` times, those at the void `rims` and those at the clamped
-    corners `gradings` more.
+    """Nested refinement: all cells `times` times, then some of them more often.
 
+    Cells at the void are refined `rims` more times, those at the clamped corners `gradings` more.
     New nodes on the void are put on its curve, halfway between their neighbours there; old nodes
     keep their numbers.
     """

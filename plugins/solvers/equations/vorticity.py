@@ -1,10 +1,11 @@
-"""Plane incompressible flow as vorticity and stream function: linear elements that conserve what
-the equations conserve.
+"""Plane incompressible flow as vorticity and stream function, by linear elements.
+
+They conserve what the equations conserve.
 
     dw/dt + u . grad w = nu Laplace w + f,  -Laplace psi = w,  u = (psi_y, -psi_x);  psi = 0 and
     dw/dn = 0 on the boundary.
 
-The velocity is that of the piecewise linear psi, one vector a cell. Advection is then an
+The velocity is that of the piecewise linear psi, one vector per cell. Advection is then an
 antisymmetric matrix between neighbours, (psi_left - psi_right) / 6 for each edge: it keeps total
 vorticity, energy and enstrophy to round-off.
 """
@@ -71,15 +72,14 @@ class VorticityScheme:
         return out
 
     def advective_rate(self, psi: gb.Array) -> float:
-        """A bound on the frequencies of the advection by psi, 1/s: largest row sum of its matrix
-        between unit-mass nodes.
+        """A bound on the frequencies of the advection by psi, 1/s.
+
+        It is the largest row sum of its matrix between unit-mass nodes.
         """
         return float(_row_sums(self.edge, self.across, psi, 1.0 / np.sqrt(self.mass)).max())
 
     def diffusive_rate(self) -> float:
-        """The fastest decay at unit viscosity, 1/s; set by the worst cell, which no mean edge
-        length tells.
-        """
+        """The fastest decay at unit viscosity, 1/s; the worst cell decides."""
 
         def rhs(state: gb.Array, out: gb.Array) -> None:
             out[...] = 0.0
@@ -91,9 +91,7 @@ class VorticityScheme:
 
 
 def vorticity_scheme(mesh: gb.Mesh) -> VorticityScheme:
-    """The scheme on a triangle mesh with counter-clockwise cells; psi is zero on all its boundary
-    loops.
-    """
+    """The scheme on a mesh of counter-clockwise triangles; psi is zero on all boundary loops."""
     cells = cells_of(mesh)
     if cell_measures(mesh.points, cells).min() <= 0:
         raise gb.DataError(
@@ -114,20 +112,15 @@ def vorticity_scheme(mesh: gb.Mesh) -> VorticityScheme:
 
 
 def _edges(cells: gb.Array, count: int) -> tuple[gb.Array, gb.Array]:
-    """Every edge once, first < second, with the nodes opposite on its left and right, (E, 2) each."""
-    first, second, third = (
-        cells.ravel(),
-        np.roll(cells, -1, axis=1).ravel(),
-        np.roll(cells, -2, axis=1).ravel(),
-    )
+    """Every edge once, first < second, and the nodes opposite, left and right, (E, 2) each."""
+    first, second, third = (np.roll(cells, -turn, axis=1).ravel() for turn in range(3))
     is_forward = first < second
     key = np.where(is_forward, first * count + second, second * count + first)
-    unique, place = np.unique(key, return_inverse=True)
+    unique, entry = np.unique(key, return_inverse=True)
     edge = np.stack([unique // count, unique % count], axis=1)
-    # where a side is missing both ends lie on the rim, so any of them holds psi = 0
-    across = edge.copy()
-    across[place[is_forward], 0] = third[is_forward]
-    across[place[~is_forward], 1] = third[~is_forward]
+    across = edge.copy()  # without a cell on a side both ends lie on the rim, where psi = 0
+    across[entry[is_forward], 0] = third[is_forward]
+    across[entry[~is_forward], 1] = third[~is_forward]
     return edge, across
 
 
@@ -187,9 +180,8 @@ class VorticityFlow:
                     f"vorticity: it is not finite at t = {interval[0]:g}; expected a bounded flow; "
                     "weaken the source or the start"
                 )
-            *_, state = rk4(
-                rhs, state, interval, step / max(math.hypot(self.decay, frequency), 1e-300)
-            )
+            longest = step / max(math.hypot(self.decay, frequency), 1e-300)
+            *_, state = rk4(rhs, state, interval, longest)
             yield state
 
 
@@ -204,17 +196,8 @@ def vorticity_flow(scheme: VorticityScheme, viscosity: float, source: gb.Array) 
 def _solve(
     poisson: Elimination, mass: gb.Array, vorticity: gb.Array, unknowns: gb.Array, psi: gb.Array
 ) -> None:
-    _substitute(
-        poisson.nodes,
-        poisson.start,
-        poisson.row,
-        poisson.value,
-        poisson.share,
-        mass,
-        vorticity,
-        unknowns,
-        psi,
-    )
+    factors = (poisson.nodes, poisson.start, poisson.row, poisson.value, poisson.share)
+    _substitute(*factors, mass, vorticity, unknowns, psi)
 
 
 @_compiled
@@ -235,9 +218,7 @@ def _substitute(nodes, start, row, value, share, mass, vorticity, x, psi):  # ty
 
 @_compiled
 def _exchange(edge, across, diffusion, psi, vorticity, out):  # type: ignore[no-untyped-def]
-    """Adds what the two ends of each edge give one another: antisymmetric by the flow, symmetric by
-    diffusion.
-    """
+    """Add what the ends of each edge exchange: antisymmetric by flow, symmetric by diffusion."""
     for e in range(edge.shape[0]):
         i, j = edge[e, 0], edge[e, 1]
         flow = (psi[across[e, 0]] - psi[across[e, 1]]) * (1.0 / 6.0)

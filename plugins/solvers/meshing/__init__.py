@@ -1,0 +1,1 @@
+"""Meshes of shapes with exact node counts: sizing, triangulation, smoothing, refinement."""

@@ -1,5 +1,6 @@
-"""A disc of air around a wing section, meshed with given numbers of nodes in all, on the foil and
-on the far boundary.
+"""A disc of air around a wing section, meshed with given numbers of nodes.
+
+They are given in all, on the foil and on the far boundary.
 """
 
 from __future__ import annotations
@@ -21,16 +22,15 @@ CENTRE = np.array([0.5, 0.0])
 
 
 def boundary_counts(nodes: int) -> tuple[int, int]:
-    """Nodes on the foil (even) and on the far boundary of a mesh of `nodes` nodes, as on the public
-    mesh.
-    """
+    """Nodes on the foil (even) and on the far boundary, in the proportion of the public mesh."""
     finer = float(np.sqrt(nodes / PUBLIC[0]))
     return 2 * round(0.5 * PUBLIC[1] * finer), round(PUBLIC[2] * finer)
 
 
 def foil_mesh(section: Section, *, nodes: int, radius: float, angle: float = 20.0) -> gb.Mesh:
-    """Mesh a disc of `radius` chords around a section; tags: boundary, foil, far. Edges grow
-    steadily away from the foil.
+    """Mesh a disc of `radius` chords around a section; tags: boundary, foil, far.
+
+    Edges grow steadily away from the foil.
     """
     on_foil, on_far = boundary_counts(nodes)
     foil = section.nodes(on_foil, nose=NOSE, tail=TAIL)
@@ -46,8 +46,9 @@ def foil_mesh(section: Section, *, nodes: int, radius: float, angle: float = 20.
 
 
 def _graded(foil: gb.Array, far: gb.Array, nodes: int, radius: float) -> SizeFunction:
-    """Edge length h(foil) + h(far) (d / radius)^p at distance d from the foil, p such that the mesh
-    has `nodes` nodes.
+    """Edge length h(foil) + h(far) (d / radius)^p at distance d from the foil.
+
+    p is such that the mesh has `nodes` nodes.
     """
     step = np.linalg.norm(np.roll(foil, -1, axis=0) - foil, axis=1)
     here = 0.5 * (step + np.roll(step, 1))  # (n,)

@@ -27,6 +27,7 @@ class Frame:
 
 
 def make_frame(rim: Sequence[gb.Array], sizing: Sizing) -> Frame:
+    """The frame of the boundary nodes of each loop, the outline first."""
     first, segments = 0, []
     for loop in rim:
         index = first + np.arange(len(loop))
@@ -43,21 +44,20 @@ def triangulate(frame: Frame, points: gb.Array) -> gb.Array:
     # once all boundary segments are edges, only triangles between boundary nodes can lie outside
     doubtful = np.flatnonzero((triangles < len(frame.boundary)).all(axis=1))
     inside = contains(frame.rim, points[triangles[doubtful]].mean(axis=1))
-    # nodes in line on a straight side
+    # nodes in line on a straight side make triangles of no area
     inside &= corner_angles(points, triangles[doubtful]).min(axis=1) > 0.01
     return np.delete(triangles, doubtful[~inside], axis=0)
 
 
 def is_conforming(frame: Frame, triangles: gb.Array, nodes: int) -> bool:
-    """All boundary segments are edges of one triangle, there are no other rim edges, and every node
-    is used.
+    """Whether the boundary segments are all edges of one cell, and every node is used.
+
+    They are then the only edges of one cell.
     """
     rim = boundary_edges(gb.Mesh(frame.boundary, triangles))
-    wanted = np.sort(frame.segments[:, 0] * nodes + frame.segments[:, 1])
-    return (
-        np.array_equal(np.sort(rim[:, 0] * nodes + rim[:, 1]), wanted)
-        and len(np.unique(triangles)) == nodes
-    )
+    pairs = (rim, frame.segments)
+    edges, expected = (np.sort(ends[:, 0] * nodes + ends[:, 1]) for ends in pairs)
+    return np.array_equal(edges, expected) and len(np.unique(triangles)) == nodes
 
 
 def sharpest_corner(frame: Frame) -> float:
@@ -72,10 +72,10 @@ def sharpest_corner(frame: Frame) -> float:
 
 
 def loop_tags(frame: Frame, nodes: int) -> dict[str, gb.Array]:
+    """Tags of all nodes: boundary, and with holes also outer, hole or hole_0, hole_1, ..."""
     loop_of = np.full(nodes, -1)
-    loop_of[: len(frame.boundary)] = np.repeat(
-        np.arange(len(frame.rim)), [len(loop) for loop in frame.rim]
-    )
+    counts = [len(loop) for loop in frame.rim]
+    loop_of[: len(frame.boundary)] = np.repeat(np.arange(len(frame.rim)), counts)
     tags = {"boundary": loop_of >= 0}
     if len(frame.rim) > 1:
         tags["outer"] = loop_of == 0

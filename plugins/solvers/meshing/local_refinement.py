@@ -15,9 +15,9 @@ from gsnobench_plugins.solvers.meshing.red_refinement import midpoint_tags
 def refine_where(mesh: gb.Mesh, is_marked: gb.Array) -> tuple[gb.Mesh, gb.Array]:
     """Split marked triangles (M,) into four; also the edges (K, 2) whose midpoints are new nodes.
 
-    New nodes are N, N+1, ... A cell with two split sides is split into four too, one with a single split side into two. Old
-    nodes keep their numbers; a midpoint carries a tag if its edge lies on the boundary and both
-    ends carry the tag.
+    New nodes are N, N+1, ... A cell with two split sides is split into four too, a cell with one
+    split side into two. Old nodes keep their numbers; a midpoint carries a tag if its edge lies on
+    the boundary and both ends carry the tag.
     """
     triangles = cells_of(mesh)
     edges, sides = _sides(triangles, mesh.size)

@@ -1,4 +1,4 @@
-"""Clouds of points around a body: evenly spread in nested boxes, and the tetrahedra between them."""
+"""Clouds of points around a body, evenly spread in nested boxes, and tetrahedra between them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ STEPS = ROOT ** -np.arange(1.0, 4.0)
 
 
 def spread(boxes: gb.Array, turns: gb.Array, start: int, stop: int, shifts: gb.Array) -> gb.Array:
-    """Points `start` to `stop` of an endless sequence that fills several boxes (B, 2, 3) at once,
-    (stop - start, 3).
+    """Points `start` to `stop` of an endless sequence that fills the boxes (B, 2, 3).
 
     Point n lies in box turns[n % len(turns)]; in each box they are an additive recurrence from its
     shift (3,), which leaves no holes and no clumps however many are taken.
@@ -24,10 +23,9 @@ def spread(boxes: gb.Array, turns: gb.Array, start: int, stop: int, shifts: gb.A
     number = np.arange(start, stop)
     round_, turn = np.divmod(number, len(turns))
     which = turns[turn]
-    # of the same box in a round
     before = np.array([np.count_nonzero(turns[:i] == box) for i, box in enumerate(turns)])
-    # how many came before in this box
-    order = round_ * np.bincount(turns, minlength=len(boxes))[which] + before[turn]
+    per_round = np.bincount(turns, minlength=len(boxes))
+    order = round_ * per_round[which] + before[turn]  # points before this one in its box
     share = (shifts[which] + (order[:, None] + 1) * STEPS) % 1.0
     return np.asarray(boxes[which, 0] + share * (boxes[which, 1] - boxes[which, 0]))
 
@@ -35,24 +33,23 @@ def spread(boxes: gb.Array, turns: gb.Array, start: int, stop: int, shifts: gb.A
 def take_allowed(
     sequence: Callable[[int, int], gb.Array], allowed: Callable[[gb.Array], gb.Array], count: int
 ) -> gb.Array:
-    """The first `count` allowed points of a sequence, (count, 3), whatever the count: fewer are a
-    part of more.
-    """
+    """The first `count` allowed points of a sequence, (count, 3): fewer are a part of more."""
     kept: list[gb.Array] = []
-    start, found = 0, 0
-    while found < count:
+    start, taken = 0, 0
+    while taken < count:
         block = sequence(start, start + 4096)
         block = block[allowed(block)]
         kept.append(block)
-        start, found = start + 4096, found + len(block)
+        start, taken = start + 4096, taken + len(block)
     return np.concatenate(kept)[:count]
 
 
 def cells_between(
     points: gb.Array, is_surface: gb.Array, inside: Callable[[gb.Array], gb.Array]
 ) -> gb.Array:
-    """Delaunay tetrahedra of points on and around a body without those inside it, (M, 4); every
-    point keeps a cell.
+    """Delaunay tetrahedra of points on and around a body, without those inside it, (M, 4).
+
+    Every point keeps a cell.
     """
     cells = triangulation(gb.Mesh(points))
     among = np.flatnonzero(is_surface[cells].all(axis=1))  # only these can lie inside

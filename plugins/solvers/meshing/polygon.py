@@ -1,5 +1,6 @@
-"""Triangle meshes of plane domains with an exact node count: boundary by arc length, hexagonal
-interior, smoothing.
+"""Triangle meshes of plane domains with an exact node count.
+
+Boundary nodes lie by arc length, interior ones on hexagonal lattices that are then smoothed.
 """
 
 from __future__ import annotations
@@ -49,27 +50,26 @@ def mesh_polygon(
     seed: int = 0,
     angle: float = 25.0,
 ) -> gb.Mesh:
-    """A mesh of exactly `nodes` nodes, boundary nodes first (loop by loop), whose angles are at
-    least `angle` degrees.
+    """A mesh of exactly `nodes` nodes whose angles are at least `angle` degrees.
 
-    Corners of the loops are kept, other boundary nodes lie on the loops. `size` gives relative edge
-    lengths; without it they are even, except that narrow places and short sides are resolved. Tags:
-    boundary; with holes also outer and hole (hole_0, hole_1, ... if there are several). The same
-    arguments give the same mesh; `seed` picks another one.
+    Boundary nodes come first, loop by loop. Corners of the loops are kept, other boundary nodes lie
+    on the loops. `size` gives relative edge lengths; without it they are even, except that narrow
+    places and short sides are resolved. Tags: boundary; with holes also outer and hole (hole_0,
+    hole_1, ... if there are several). The same arguments give the same mesh; `seed` picks another
+    one.
     """
     loops = _checked_loops(outer, holes)
     relative = size if size is not None else _even
     best = -1.0
     for attempt in range(ATTEMPTS):
         # another attempt means another boundary count and another lattice
-        wanted = max(round(nodes * (1.0 + 0.02 * (-1) ** attempt * ((attempt + 1) // 2))), 4)
-        sizing, rim = fit_sizing(loops, relative, wanted)
+        target = max(round(nodes * (1.0 + 0.02 * (-1) ** attempt * ((attempt + 1) // 2))), 4)
+        sizing, rim = fit_sizing(loops, relative, target)
         frame = make_frame(rim, sizing)
         if len(frame.boundary) >= nodes:
             raise gb.DataError(
-                f"mesh: the outline takes {len(frame.boundary)} of {nodes} nodes; expected some to "
-                "be left for the inside; "
-                "ask for more nodes"
+                f"mesh: the outline needs {len(frame.boundary)} of {nodes} nodes; expected some to "
+                "be left for the inside; request more nodes"
             )
         mesh = _fill(frame, nodes, sweeps, np.random.default_rng([seed, attempt]))
         if mesh is not None:
@@ -78,8 +78,7 @@ def mesh_polygon(
                 return mesh
     raise gb.DataError(
         f"mesh: no conforming mesh of {nodes} nodes with angles of {angle:g} degrees was found "
-        f"(best {best:.1f}); "
-        "ask for more nodes, smooth the outline or lower `angle`"
+        f"(best {best:.1f}); request more nodes, smooth the outline or lower `angle`"
     )
 
 
@@ -92,8 +91,11 @@ def mesh_inside(
     seed: int = 0,
     angle: float = 25.0,
 ) -> gb.Mesh:
-    """As `mesh_polygon`, but the boundary nodes are exactly the given ones (outer loop, then holes)
-    and `size` gives the edge lengths themselves, which the node count should about agree with."""
+    """A mesh as of `mesh_polygon`, but with exactly the given boundary nodes.
+
+    They are given as the outer loop, then holes. `size` gives the edge lengths themselves, which
+    the node count should about agree with.
+    """
     loops = _checked_loops(rim[0], rim[1:])
     frame = make_frame(loops, Sizing(size, 1.0, np.zeros((0, 2)), np.zeros(0)))
     best = -1.0
@@ -105,8 +107,8 @@ def mesh_inside(
                 return mesh
     raise gb.DataError(
         f"mesh: no conforming mesh of {nodes} nodes with angles of {angle:g} degrees was found "
-        f"(best {best:.1f}) between "
-        f"{len(frame.boundary)} given boundary nodes; ask for another node count or lower `angle`"
+        f"(best {best:.1f}) between {len(frame.boundary)} given boundary nodes; request another "
+        "node count or lower `angle`"
     )
 
 
@@ -132,9 +134,7 @@ def _even(points: gb.Array) -> gb.Array:
 
 
 def _fill(frame: Frame, nodes: int, sweeps: int, rng: np.random.Generator) -> gb.Mesh | None:
-    """Interior nodes: lattice, exact count, smoothing with exchanges of badly placed nodes; None if
-    not conforming.
-    """
+    """Interior nodes: lattice, exact count, smoothing with exchanges; None if not conforming."""
     inside = nodes - len(frame.boundary)
     points = np.concatenate([frame.boundary, _lattice(frame, rng)])
     points = _set_count(frame, points, inside)
@@ -155,9 +155,7 @@ def _fill(frame: Frame, nodes: int, sweeps: int, rng: np.random.Generator) -> gb
 
 
 def _lattice(frame: Frame, rng: np.random.Generator) -> gb.Array:
-    """Hexagonal lattices, one for each factor of two of the edge length, clipped to the inside, (m,
-    2).
-    """
+    """Hexagonal lattices clipped to the inside, (m, 2), one per factor of two of the length."""
     at, _ = sample_domain(frame.rim, frame.sizing, len(frame.boundary) * 8)
     lengths = frame.sizing(at)
     longest = float(lengths.max())
@@ -172,9 +170,8 @@ def _lattice(frame: Frame, rng: np.random.Generator) -> gb.Array:
         local = frame.sizing(points)
         points = points[(local > step / np.sqrt(2)) & (local <= step * np.sqrt(2))]
         points = points[contains(frame.rim, points)]
-        kept.append(
-            points[distance_to_segments(points, starts, ends) > 0.55 * frame.sizing(points)]
-        )
+        is_free = distance_to_segments(points, starts, ends) > 0.55 * frame.sizing(points)
+        kept.append(points[is_free])
     return np.concatenate(kept) if kept else np.zeros((0, 2))
 
 
@@ -188,34 +185,30 @@ def _hexagons(low: gb.Array, high: gb.Array, step: float, rng: np.random.Generat
 
 
 def _set_count(frame: Frame, points: gb.Array, inside: int) -> gb.Array:
-    """Add nodes in the largest triangles or drop the most crowded ones until `inside` interior
-    nodes are left.
-    """
+    """Add nodes in the largest triangles or drop the most crowded until `inside` are interior."""
     fixed = len(frame.boundary)
     for _ in range(200):
         missing = inside - (len(points) - fixed)
         if missing == 0:
             return points
         triangles = triangulate(frame, points)
-        points = (
-            _insert(frame, points, triangles, missing)
-            if missing > 0
-            else _drop(frame, points, triangles, -missing)
-        )
+        if missing > 0:
+            points = _insert(frame, points, triangles, missing)
+        else:
+            points = _drop(frame, points, triangles, -missing)
     return points
 
 
 def _insert(frame: Frame, points: gb.Array, triangles: gb.Array, count: int) -> gb.Array:
-    """Nodes at the centres of the triangles largest for their place, no two of them sharing a node."""
+    """Add nodes at the centres of the relatively largest triangles; no two share a node."""
     centres = points[triangles].mean(axis=1)
-    order = np.argsort(
-        -np.abs(cell_measures(points, triangles)) / frame.sizing(centres) ** 2, kind="stable"
-    )
+    areas = np.abs(cell_measures(points, triangles))
+    order = np.argsort(-areas / frame.sizing(centres) ** 2, kind="stable")
     return np.concatenate([points, centres[_apart(order[: 8 * count + 8], triangles, count)]])
 
 
 def _drop(frame: Frame, points: gb.Array, triangles: gb.Array, count: int) -> gb.Array:
-    """Remove the interior nodes with the smallest stars for their place, no two of them neighbours."""
+    """Remove the interior nodes with the relatively smallest stars, no two of them neighbours."""
     fixed = len(frame.boundary)
     star = _star_sizes(frame, points, triangles)
     order = fixed + np.argsort(star[fixed:], kind="stable")[: 8 * count + 8]
@@ -230,9 +223,7 @@ def _drop(frame: Frame, points: gb.Array, triangles: gb.Array, count: int) -> gb
 
 
 def _star_sizes(frame: Frame, points: gb.Array, triangles: gb.Array) -> gb.Array:
-    """Area around each node over that of six ideal triangles; about 1 for a well placed interior
-    node.
-    """
+    """Area around each node over that of six ideal triangles; about 1 if it is well placed."""
     areas = np.abs(cell_measures(points, triangles))
     star = np.bincount(triangles.ravel(), np.repeat(areas, 3), len(points))
     return np.asarray(star / (6 * TRIANGLE * frame.sizing(points) ** 2))
@@ -257,9 +248,7 @@ def _apart(order: gb.Array, triangles: gb.Array, count: int) -> list[int]:
 
 
 def _exchange(frame: Frame, points: gb.Array, triangles: gb.Array) -> gb.Array:
-    """Take the most crowded interior nodes away and put as many where triangles are too large; the
-    count stays.
-    """
+    """Move the most crowded interior nodes to where triangles are too large; the count stays."""
     fixed = len(frame.boundary)
     inside = len(points) - fixed
     star = _star_sizes(frame, points, triangles)[fixed:]

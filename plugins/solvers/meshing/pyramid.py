@@ -1,5 +1,6 @@
-"""Tetrahedral meshes of the square pyramid with an exact node count: even boundary, body-centred
-interior, no slivers.
+"""Tetrahedral meshes of the square pyramid with an exact node count and no slivers.
+
+The boundary is even, the interior a body-centred lattice.
 """
 
 from __future__ import annotations
@@ -17,23 +18,22 @@ OUTWARD = np.array(
     [[0.0, 0.0, -1.0], [2.0, 0.0, 1.0], [-2.0, 0.0, 1.0], [0.0, 2.0, 1.0], [0.0, -2.0, 1.0]]
 )
 OUTWARD = OUTWARD / np.linalg.norm(OUTWARD, axis=1, keepdims=True)
-# base, then the four sides
+# OUTWARD . x on each face: the base, then the four sides
 REACH = np.array([0.0, 2.0, 0.0, 2.0, 0.0]) / np.sqrt([1.0, 5.0, 5.0, 5.0, 5.0])
 ON_FACE = 1e-9
 
 
 def mesh_pyramid(nodes: int, *, angle: float = 15.0, seed: int = 0, attempts: int = 8) -> gb.Mesh:
-    """A mesh of exactly `nodes` nodes, boundary nodes first, whose dihedral angles are at least
-    `angle` degrees.
+    """A mesh of exactly `nodes` nodes whose dihedral angles are at least `angle` degrees.
 
-    The base is the unit square at z = 0, the apex (1/2, 1/2, 1). The same arguments give the same
-    mesh.
+    Boundary nodes come first. The base is the unit square at z = 0, the apex (1/2, 1/2, 1). The
+    same arguments give the same mesh.
     """
     divisions = max(2, round(DIVISIONS * np.cbrt(nodes)))
     rim = boundary_nodes(divisions)
     if len(rim) >= nodes:
         raise gb.DataError(
-            f"mesh: the boundary takes {len(rim)} of {nodes} nodes; expected some inside; ask for "
+            f"mesh: the boundary needs {len(rim)} of {nodes} nodes; expected some inside; request "
             "more nodes"
         )
     best = 0.0
@@ -46,8 +46,7 @@ def mesh_pyramid(nodes: int, *, angle: float = 15.0, seed: int = 0, attempts: in
             return gb.Mesh(points, cells, {"boundary": np.arange(nodes) < len(rim)})
     raise gb.DataError(
         f"mesh: no conforming pyramid of {nodes} nodes with dihedral angles of {angle:g} degrees "
-        f"was found (best {best:.1f}); "
-        "ask for more nodes or lower `angle`"
+        f"was found (best {best:.1f}); request more nodes or lower `angle`"
     )
 
 
@@ -57,16 +56,14 @@ def depths(points: gb.Array) -> gb.Array:
 
 
 def boundary_nodes(divisions: int) -> gb.Array:
-    """Nodes on the faces: squares on the base, layers of shrinking squares up to the apex, (3
-    divisions^2 + 2, 3).
+    """Nodes on the faces, (3 divisions^2 + 2, 3).
+
+    They are squares on the base and layers of shrinking squares up to the apex.
     """
     layers = []
     for layer in range(divisions + 1):
         left = divisions - layer
-        i, j = (
-            one.ravel()
-            for one in np.meshgrid(np.arange(left + 1), np.arange(left + 1), indexing="ij")
-        )
+        i, j = np.indices((left + 1, left + 1)).reshape(2, -1)
         kept = (np.minimum(i, j) == 0) | (np.maximum(i, j) == left) | (layer == 0)
         low = 0.5 * layer
         layers.append(np.stack([low + i[kept], low + j[kept], np.full(kept.sum(), layer)], axis=1))
@@ -74,8 +71,9 @@ def boundary_nodes(divisions: int) -> gb.Array:
 
 
 def is_conforming(points: gb.Array, cells: gb.Array, fixed: int) -> bool:
-    """All cells are positive and fill the pyramid, every node is used, and the outer facets lie on
-    its faces.
+    """Whether all cells are positive and fill the pyramid, and every node is used.
+
+    The outer facets must lie on its faces.
     """
     volumes = cell_measures(points, cells)
     facets = directed_facets(cells)
@@ -91,12 +89,9 @@ def is_conforming(points: gb.Array, cells: gb.Array, fixed: int) -> bool:
 
 
 def _interior(rim: gb.Array, divisions: int, count: int, rng: np.random.Generator) -> gb.Array:
-    """A body-centred cubic lattice inside, as fine as gives `count` nodes, a little shaken, (count,
-    3).
-    """
+    """A body-centred cubic lattice inside of exactly `count` nodes, a little shaken, (count, 3)."""
     edge = 1.0 / divisions
-    # under the apex four boundary nodes lie on one circle: a node amid them keeps a flat cell from
-    # forming
+    # the four boundary nodes under the apex lie on a circle: a node between them avoids a flat cell
     below_apex = np.array([[0.5, 0.5, 1.0 - edge]])
     wall = cKDTree(np.concatenate([rim, below_apex]))
     shift = rng.uniform(0.0, 1.0, 3)
@@ -120,8 +115,9 @@ def _interior(rim: gb.Array, divisions: int, count: int, rng: np.random.Generato
 
 
 def _settle(points: gb.Array, fixed: int, angle: float) -> tuple[gb.Array, gb.Array]:
-    """Alternate Delaunay cells and moves of the nodes of slivers; the last moves go for a little
-    more than asked.
+    """Alternate Delaunay cells and moves of the nodes of slivers.
+
+    The last moves aim at a little more than `angle`.
     """
     for _ in range(6):
         cells = _inner_cells(points, fixed)

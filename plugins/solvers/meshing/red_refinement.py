@@ -79,7 +79,7 @@ def midpoint_tags(mesh: gb.Mesh, edges: gb.Array) -> dict[str, gb.Array]:
 
 
 def _turned(points: gb.Array, cells: gb.Array) -> gb.Array:
-    """The cells with nodes turned so that the shortest diagonal joins the midpoints of 02 and 13."""
+    """Cells with nodes turned so that the shortest diagonal joins the midpoints of 02 and 13."""
     corner = points[cells]  # (M, 4, 3)
     lengths = [
         np.sum((corner[:, a].mean(axis=1) - corner[:, b].mean(axis=1)) ** 2, axis=1)

@@ -1,4 +1,4 @@
-"""How long the edges of a mesh should be at each point, and the boundary nodes that follow from it."""
+"""How long the edges of a mesh should be at each point, and the boundary nodes that follow."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ class Sizing:
 
     relative: SizeFunction
     scale: float
-    sources: gb.Array  # (k, 2) places of small features
+    sources: gb.Array  # (k, 2) positions of small features
     limits: gb.Array  # (k,) edge length there
 
     def __call__(self, points: gb.Array) -> gb.Array:
-        """Wanted edge length at points (m, 2), (m,)."""
-        return np.minimum(
-            self.scale * relative_size(self.relative, points), self.feature_limit(points)
-        )
+        """Edge length that the mesh should have at points (m, 2), (m,)."""
+        length = self.scale * relative_size(self.relative, points)
+        return np.minimum(length, self.feature_limit(points))
 
     def feature_limit(self, points: gb.Array, *, block: int = 8192) -> gb.Array:
         """The edge length that the features alone allow, (m,)."""
@@ -39,13 +38,10 @@ class Sizing:
                 allowed[first : first + block] = np.min(self.limits + GRADATION * away, axis=1)
         return allowed
 
-    def with_features(self, places: gb.Array, limits: gb.Array) -> Sizing:
+    def with_features(self, points: gb.Array, limits: gb.Array) -> Sizing:
         """The same sizing with more features."""
-        return replace(
-            self,
-            sources=np.concatenate([self.sources, places]),
-            limits=np.concatenate([self.limits, limits]),
-        )
+        sources = np.concatenate([self.sources, points])
+        return replace(self, sources=sources, limits=np.concatenate([self.limits, limits]))
 
 
 def relative_size(size: SizeFunction, points: gb.Array) -> gb.Array:
@@ -54,8 +50,7 @@ def relative_size(size: SizeFunction, points: gb.Array) -> gb.Array:
     if values.shape != (len(points),) or not np.isfinite(values).all() or (values <= 0).any():
         raise gb.DataError(
             f"size: it returned shape {values.shape} with values that are not all positive; "
-            f"expected ({len(points)},) "
-            "positive lengths; mend the size function"
+            f"expected ({len(points)},) positive lengths; correct the size function"
         )
     return values
 
@@ -63,16 +58,12 @@ def relative_size(size: SizeFunction, points: gb.Array) -> gb.Array:
 def sample_domain(
     loops: Sequence[gb.Array], size: SizeFunction, nodes: int
 ) -> tuple[gb.Array, gb.Array]:
-    """Midpoints (q, 2) and areas (q,) of a quadtree over the domain, finer where the size function
-    is small.
-    """
+    """Midpoints (q, 2) and areas (q,) of a quadtree over the domain, finer for small `size`."""
     low, high = loops[0].min(axis=0), loops[0].max(axis=0)
     side = float((high - low).max()) / 24
     counts = np.maximum(np.ceil((high - low) / side).astype(int), 1)
-    grid = np.stack(
-        np.meshgrid(*(np.arange(n) + 0.5 for n in counts), indexing="ij"), axis=-1
-    ).reshape(-1, 2)
-    centres = low + grid * side
+    grid = np.meshgrid(*(np.arange(n) + 0.5 for n in counts), indexing="ij")
+    centres = low + np.stack(grid, axis=-1).reshape(-1, 2) * side
     done, weights = [], []
     fraction = np.sqrt(np.prod(counts) * side**2 / nodes) / np.median(relative_size(size, centres))
     for depth in range(12):
@@ -91,44 +82,45 @@ def sample_domain(
 
 
 def place_on_loop(loop: gb.Array, sizing: Sizing) -> tuple[gb.Array, gb.Array]:
-    """Boundary nodes of one loop, evenly spaced in units of the local edge length between corners:
-    nodes and is-corner.
+    """Boundary nodes of one loop, and which of them are corners.
+
+    Between corners they are evenly spaced in units of the local edge length.
     """
     length = arc_length(loop)
     corners = find_corners(loop, sizing(loop))
     fine = np.unique(np.concatenate([length, np.linspace(0.0, length[-1], 2048)]))
     middle = 0.5 * (fine[1:] + fine[:-1])
-    metric = np.concatenate(
-        [[0.0], np.cumsum(np.diff(fine) / sizing(points_at(loop, length, middle)))]
-    )
+    steps = np.diff(fine) / sizing(points_at(loop, length, middle))
+    metric = np.concatenate([[0.0], np.cumsum(steps)])
     total = metric[-1]
     if not len(corners):
         count = max(round(total), 8)
-        wanted = total * np.arange(count) / count
-        return points_at(loop, length, np.interp(wanted, metric, fine)), np.zeros(count, dtype=bool)
+        marks = total * np.arange(count) / count
+        return points_at(loop, length, np.interp(marks, metric, fine)), np.zeros(count, dtype=bool)
     stops = np.interp(length[corners], fine, metric)
-    places, is_corner = [], []
+    marks_of_side, is_corner = [], []
     for start, stop in zip(stops, np.append(stops[1:], stops[0] + total), strict=True):
         count = max(round(stop - start), 1)
-        places.append(start + (stop - start) * np.arange(count) / count)
+        marks_of_side.append(start + (stop - start) * np.arange(count) / count)
         is_corner.append(np.arange(count) == 0)
-    wanted = np.mod(np.concatenate(places), total)
-    nodes = points_at(loop, length, np.interp(wanted, metric, fine))
+    marks = np.mod(np.concatenate(marks_of_side), total)
+    nodes = points_at(loop, length, np.interp(marks, metric, fine))
     flags = np.concatenate(is_corner)
     nodes[flags] = loop[corners]
     if len(nodes) < 3:
         raise gb.DataError(
             f"outline: {len(nodes)} boundary nodes cannot close a loop; expected three or more; "
-            "ask for more nodes"
+            "request more nodes"
         )
     return nodes, flags
 
 
-def crowded_places(
+def crowded_points(
     rim: Sequence[gb.Array], corners: Sequence[gb.Array]
 ) -> tuple[gb.Array, gb.Array]:
-    """Where boundary segments are too long for what lies across the domain, or short between
-    corners: places, lengths.
+    """Points where boundary segments are too long, and the lengths they should have.
+
+    Too long for what lies across the domain, or for a short side between corners.
     """
     starts = np.concatenate(rim)
     ends = np.concatenate([np.roll(loop, -1, axis=0) for loop in rim])
@@ -143,23 +135,19 @@ def crowded_places(
     away = np.linalg.norm(across, axis=2)
     count = np.diff(first)[loop_of]
     hops = np.mod(index[None] - index[:, None], count[:, None])
-    is_near_on_loop = (loop_of[None] == loop_of[:, None]) & (
-        (hops <= 2) | (hops >= count[:, None] - 1)
-    )
-    is_facing = (np.einsum("snd,sd->sn", across, inward) > 0.05 * away) & (
-        np.einsum("snd,nd->sn", across, node_inward) < 0
-    )
+    is_same_loop = loop_of[None] == loop_of[:, None]
+    is_near_on_loop = is_same_loop & ((hops <= 2) | (hops >= count[:, None] - 1))
+    is_facing = np.einsum("snd,sd->sn", across, inward) > 0.05 * away
+    is_facing &= np.einsum("snd,nd->sn", across, node_inward) < 0
     away = np.where(is_facing & ~is_near_on_loop, away, np.inf).min(axis=1)
     is_crowded = away < 0.68 * lengths
     ends_at_corner = np.concatenate([flags & np.roll(flags, -1) for flags in corners])
-    neighbour = np.maximum(
-        lengths[_previous(first, index, loop_of)], lengths[_next(first, index, loop_of)]
-    )
+    before, after = _previous(first, index, loop_of), _next(first, index, loop_of)
+    neighbour = np.maximum(lengths[before], lengths[after])
     is_short = ends_at_corner & (lengths < 0.6 * neighbour)
-    return (
-        np.concatenate([middles[is_crowded], starts[is_short], ends[is_short]]),
-        np.concatenate([away[is_crowded] / 0.85, lengths[is_short], lengths[is_short]]),
-    )
+    points = np.concatenate([middles[is_crowded], starts[is_short], ends[is_short]])
+    short = lengths[is_short]
+    return points, np.concatenate([away[is_crowded] / 0.85, short, short])
 
 
 def _previous(first: gb.Array, index: gb.Array, loop_of: gb.Array) -> gb.Array:
@@ -185,19 +173,20 @@ def fit_sizing(
         sizing = replace(sizing, scale=_fit_scale(loops, sizing, points, areas, nodes))
         placed = [place_on_loop(loop, sizing) for loop in loops]
         rim = [nodes_of for nodes_of, _ in placed]
-        places, limits = crowded_places(rim, [flags for _, flags in placed])
-        matters = limits < 0.99 * sizing(places) if len(places) else np.zeros(0, dtype=bool)
+        crowded, limits = crowded_points(rim, [flags for _, flags in placed])
+        matters = limits < 0.99 * sizing(crowded) if len(crowded) else np.zeros(0, dtype=bool)
         if not matters.any():
             break
-        sizing = sizing.with_features(places[matters], limits[matters])
+        sizing = sizing.with_features(crowded[matters], limits[matters])
     return sizing, rim
 
 
 def _fit_scale(
     loops: Sequence[gb.Array], sizing: Sizing, points: gb.Array, areas: gb.Array, nodes: int
 ) -> float:
-    """Bisection on the scale: N = (T + Nb) / 2 + 1 - holes, with T and Nb from the integrals of
-    1/h^2 and 1/h.
+    """The scale at which the mesh has N nodes, by bisection.
+
+    N = (T + Nb) / 2 + 1 - holes, with T and Nb from the integrals of 1/h^2 and 1/h.
     """
     relative, allowed = relative_size(sizing.relative, points), sizing.feature_limit(points)
     middles, steps = [], []
@@ -219,8 +208,7 @@ def _fit_scale(
     if count(high) > nodes:
         raise gb.DataError(
             f"mesh: {nodes} nodes cannot resolve the outline, whose features alone need about "
-            f"{int(count(high)) + 1}; "
-            "ask for more nodes or simplify the outline"
+            f"{int(count(high)) + 1}; request more nodes or simplify the outline"
         )
     for _ in range(100):
         middle = np.sqrt(low * high)

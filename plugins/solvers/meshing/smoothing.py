@@ -12,9 +12,7 @@ from gsnobench_plugins.solvers.meshing.framing import Frame, is_conforming, tria
 
 
 def smooth(frame: Frame, points: gb.Array, triangles: gb.Array) -> gb.Array:
-    """One sweep of density-weighted optimal-Delaunay smoothing: nodes move towards nearby
-    circumcentres.
-    """
+    """One sweep of density-weighted optimal-Delaunay smoothing, towards nearby circumcentres."""
     fixed = len(frame.boundary)
     a, b, c = (points[triangles[:, i]] for i in range(3))
     centres = (a + b + c) / 3
@@ -22,26 +20,16 @@ def smooth(frame: Frame, points: gb.Array, triangles: gb.Array) -> gb.Array:
     lengths = frame.sizing(centres)
     u, v = b - a, c - a
     uu, vv = np.sum(u * u, axis=1), np.sum(v * v, axis=1)
-    around = (
-        np.stack([v[:, 1] * uu - u[:, 1] * vv, u[:, 0] * vv - v[:, 0] * uu], axis=1)
-        / (4 * areas[:, None])
-        + a
-    )
+    turned = np.stack([v[:, 1] * uu - u[:, 1] * vv, u[:, 0] * vv - v[:, 0] * uu], axis=1)
+    around = turned / (4 * areas[:, None]) + a
     offset = around - centres
     reach = np.linalg.norm(offset, axis=1)
-    targets = (
-        centres
-        + offset * np.minimum(1.0, 0.3 * np.sqrt(areas) / np.maximum(reach, 1e-300))[:, None]
-    )
+    share = np.minimum(1.0, 0.3 * np.sqrt(areas) / np.maximum(reach, 1e-300))
+    targets = centres + offset * share[:, None]
     weight = areas / lengths**4
     total = np.bincount(triangles.ravel(), np.repeat(weight, 3), len(points))
-    moved = np.stack(
-        [
-            np.bincount(triangles.ravel(), np.repeat(weight * targets[:, k], 3), len(points))
-            for k in (0, 1)
-        ],
-        axis=1,
-    )
+    sums = [np.repeat(weight * targets[:, k], 3) for k in (0, 1)]
+    moved = np.stack([np.bincount(triangles.ravel(), part, len(points)) for part in sums], axis=1)
     result = points.copy()
     result[fixed:] = moved[fixed:] / np.maximum(total[fixed:, None], 1e-300)
     lost = total[fixed:] <= 0
@@ -50,9 +38,7 @@ def smooth(frame: Frame, points: gb.Array, triangles: gb.Array) -> gb.Array:
 
 
 def clear_segments(frame: Frame, points: gb.Array) -> gb.Array:
-    """Push interior nodes out of the circles that have boundary segments as diameters, so that
-    Delaunay keeps those.
-    """
+    """Push interior nodes out of the circles over boundary segments: Delaunay then keeps those."""
     fixed = len(frame.boundary)
     a, b = frame.boundary[frame.segments[:, 0]], frame.boundary[frame.segments[:, 1]]
     lengths = np.linalg.norm(b - a, axis=1)
@@ -60,8 +46,8 @@ def clear_segments(frame: Frame, points: gb.Array) -> gb.Array:
     inward = np.stack([-(b - a)[:, 1], (b - a)[:, 0]], axis=1) / lengths[:, None]
     close = cKDTree(points[fixed:]).query_ball_point(middles, 0.56 * lengths)
     result = points.copy()
-    for s, found in enumerate(close):
-        for node in found:
+    for s, nodes in enumerate(close):
+        for node in nodes:
             offset = result[fixed + node] - middles[s]
             along = offset - inward[s] * (offset @ inward[s])
             result[fixed + node] = middles[s] + 0.8 * along + 0.7 * lengths[s] * inward[s]
@@ -78,16 +64,15 @@ def polish(
         angles = corner_angles(points, triangles).min(axis=1)
         bad = np.flatnonzero(angles < target)
         bad = bad[np.argsort(angles[bad], kind="stable")][:40]
-        movable = [
-            int(node) for node in dict.fromkeys(triangles[bad].ravel().tolist()) if node >= fixed
-        ]
+        corners = dict.fromkeys(triangles[bad].ravel().tolist())
+        movable = [int(node) for node in corners if node >= fixed]
         if not movable:
             break
         stars = _stars(triangles, len(points))
         moved = points.copy()
         changed = False
         for node in movable:
-            better = _best_place(moved, triangles[stars[node]], node)
+            better = _best_position(moved, triangles[stars[node]], node)
             changed |= better is not None
             if better is not None:
                 moved[node] = better
@@ -105,15 +90,12 @@ def _stars(triangles: gb.Array, count: int) -> list[gb.Array]:
     return np.split(order // 3, np.cumsum(np.bincount(triangles.ravel(), minlength=count))[:-1])
 
 
-_DIRECTIONS = np.stack(
-    [np.cos(np.arange(12) * np.pi / 6), np.sin(np.arange(12) * np.pi / 6)], axis=1
-)
+_TURNS = np.arange(12) * np.pi / 6
+_DIRECTIONS = np.stack([np.cos(_TURNS), np.sin(_TURNS)], axis=1)
 
 
-def _best_place(points: gb.Array, star: gb.Array, node: int) -> gb.Array | None:
-    """The place near a node where the smallest angle of its star is largest, if that beats the
-    present one.
-    """
+def _best_position(points: gb.Array, star: gb.Array, node: int) -> gb.Array | None:
+    """A position near a node that makes the smallest angle of its star larger, or None."""
     reach = np.sqrt(np.abs(cell_measures(points, star)).mean())
     steps = reach * np.array([0.02, 0.05, 0.12])
     tries = points[node] + (steps[:, None, None] * _DIRECTIONS).reshape(-1, 2)  # (36, 2)

@@ -1,4 +1,4 @@
-"""Tetrahedra: their dihedral angles, and a pass that moves interior nodes until no sliver is left."""
+"""Dihedral angles of tetrahedra, and moves of interior nodes until no sliver is left."""
 
 from __future__ import annotations
 
@@ -12,42 +12,35 @@ from gsnobench.meshes.topology import cells_of
 
 STEPS = (0.02, 0.06, 0.15)  # of the size of a star, tried for each move
 PATIENCE = 4
-WORST_FIRST = 60  # cells looked after in one round
+WORST_FIRST = 60  # cells whose nodes are moved in one round
 
 
 def dihedral_angles(points: gb.Array, cells: gb.Array) -> gb.Array:
-    """The six angles between the faces of every tetrahedron in degrees, (M, 6); flat ones have 0
-    and 180.
-    """
+    """The six angles between faces of every tetrahedron, degrees, (M, 6); flat: 0 and 180."""
     corner = points[cells]  # (M, 4, 3)
     angles = []
     for i, j in combinations(range(4), 2):
         k, l = (other for other in range(4) if other not in (i, j))
         edge = corner[:, j] - corner[:, i]
-        one, two = (
-            np.cross(edge, corner[:, k] - corner[:, i]),
-            np.cross(edge, corner[:, l] - corner[:, i]),
-        )
-        angles.append(
-            np.arctan2(np.linalg.norm(np.cross(one, two), axis=1), np.sum(one * two, axis=1))
-        )
+        left, right = (np.cross(edge, corner[:, other] - corner[:, i]) for other in (k, l))
+        sine = np.linalg.norm(np.cross(left, right), axis=1)
+        angles.append(np.arctan2(sine, np.sum(left * right, axis=1)))
     return np.degrees(np.stack(angles, axis=1))
 
 
 def min_dihedral(mesh: gb.Mesh) -> float:
-    """Smallest dihedral angle of a tetrahedral mesh, in degrees."""
+    """Smallest dihedral angle of a tetrahedral mesh, in degrees; for verification."""
     return float(dihedral_angles(mesh.points, cells_of(mesh)).min())
 
 
 def lift_slivers(
     points: gb.Array, cells: gb.Array, *, fixed: int, target: float, rounds: int = 60
 ) -> gb.Array:
-    """Move free nodes (from number `fixed` on) of the worst cells to where the smallest angle
-    around them is largest.
+    """Move free nodes of the worst cells to where the smallest angle around them is largest.
 
-    The cells stay; a move is made only if it betters the worst cell around its node, so no cell is
-    ever turned over. It ends when the worst cell of all has not become better for `PATIENCE`
-    rounds.
+    Free are the nodes from number `fixed` on. The cells stay; a move is made only if it betters the
+    worst cell around its node, so no cell is ever turned over. It ends when the worst cell of all
+    has not become better for `PATIENCE` rounds.
     """
     points = points.copy()
     stars = _stars(cells, len(points))
@@ -62,9 +55,9 @@ def lift_slivers(
         nodes = [node for node in dict.fromkeys(cells[bad].ravel().tolist()) if node >= fixed]
         moved = False
         for node in nodes:
-            place = _best_place(points, cells[stars[node]], node)
-            if place is not None:
-                points[node] = place
+            better = _best_position(points, cells[stars[node]], node)
+            if better is not None:
+                points[node] = better
                 moved = True
         if not moved:
             break
@@ -74,9 +67,8 @@ def lift_slivers(
 def _stars(cells: gb.Array, count: int) -> list[gb.Array]:
     """The cells around each node."""
     order = np.argsort(cells.ravel(), kind="stable")
-    return np.split(
-        order // cells.shape[1], np.cumsum(np.bincount(cells.ravel(), minlength=count))[:-1]
-    )
+    ends = np.cumsum(np.bincount(cells.ravel(), minlength=count))
+    return np.split(order // cells.shape[1], ends[:-1])
 
 
 def _directions() -> gb.Array:
@@ -86,10 +78,8 @@ def _directions() -> gb.Array:
     return steps / np.linalg.norm(steps, axis=1, keepdims=True)
 
 
-def _best_place(points: gb.Array, star: gb.Array, node: int) -> gb.Array | None:
-    """The place near a node where the smallest angle of its star is largest, if that beats the
-    present one.
-    """
+def _best_position(points: gb.Array, star: gb.Array, node: int) -> gb.Array | None:
+    """A position near a node that makes the smallest angle of its star larger, or None."""
     reach = np.cbrt(np.abs(cell_measures(points, star)).mean()) * np.array(STEPS)
     tries = points[node] + (reach[:, None, None] * _directions()).reshape(-1, 3)
     tries = np.concatenate([points[node][None], tries])  # (79, 3)
@@ -97,9 +87,8 @@ def _best_place(points: gb.Array, star: gb.Array, node: int) -> gb.Array | None:
     corners[:, star == node] = tries[:, None]
     flat = corners.reshape(-1, 3)
     index = np.arange(len(flat)).reshape(-1, 4)
-    angles = np.where(
-        cell_measures(flat, index) > 0, dihedral_angles(flat, index).min(axis=1), -1.0
-    )
+    angles = dihedral_angles(flat, index).min(axis=1)
+    angles = np.where(cell_measures(flat, index) > 0, angles, -1.0)
     worst = angles.reshape(len(tries), -1).min(axis=1)
     winner = int(np.argmax(worst))
     return tries[winner] if worst[winner] > worst[0] + 0.02 else None

@@ -1,0 +1,1 @@
+"""Numerical methods on meshes that know no particular equation's physics."""

@@ -1,5 +1,6 @@
-"""Newton's method with kept factors; where it fails, continuation in the viscosity; where that
-ends, a march in time.
+"""Newton's method with kept factors; if it fails, continuation in the viscosity.
+
+If that ends too, a march in time.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from gsnobench_plugins.solvers.methods.direct import Factorise, Solve
 
 TOLERANCE = 1e-10  # Euclidean norm of the weak residual
 ON_THE_WAY = 1e-4  # the same for solutions that only start others
-FAST_ENOUGH = 0.3  # factors are kept while the residual falls by this factor a step
+FAST_ENOUGH = 0.3  # factors are kept while the residual falls by this factor per step
 MOST_STEPS = 40
-FIRST_EASING = 4.0  # the viscosity is raised by this factor where the first attempt fails
+FIRST_EASING = 4.0  # the viscosity is raised by this factor if the first attempt fails
 # ratios of viscosities at which the search for an easier problem is given up
 EASIEST, CLOSEST = 1e4, 1.02
 FIRST_RATE = 2.0  # one over the first time step of a march
@@ -35,11 +36,10 @@ class System(Protocol):
 def newton(
     system: System, state: gb.Array, factorise: Factorise, tolerance: float = TOLERANCE
 ) -> gb.Array | None:
-    """The solution near `state`, or None as soon as a full step with a fresh Jacobian does not
-    lower the residual.
+    """The solution near `state`, or None if a step with a fresh Jacobian does not help.
 
-    So strict a rule keeps to the solution that the start belongs to; steps with kept factors that
-    fail are taken anew.
+    A full step must lower the residual. So strict a rule keeps to the solution that the start
+    belongs to; steps with kept factors that fail are repeated.
     """
     solve: Solve | None = None
     residual = system.residual(state)
@@ -64,12 +64,11 @@ def newton(
 
 
 def march(system: System, state: gb.Array, factorise: Factorise) -> gb.Array | None:
-    """The steady state that the flow from `state` comes to, by linearised implicit Euler steps;
-    None if it comes to none.
+    """The steady state that the flow from `state` comes to, or None if it comes to none.
 
-    Steps grow as the residual falls (switched evolution relaxation), so that the last ones are
-    Newton's. The tolerance is the strict one always: where a branch has just ended, the flow passes
-    slowly by states of small residual.
+    Steps are those of the linearised implicit Euler method. Steps grow as the residual falls
+    (switched evolution relaxation), so that the last ones are Newton's. The tolerance is the strict
+    one always: where a branch has just ended, the flow passes slowly by states of small residual.
     """
     rate = FIRST_RATE
     residual = system.residual(state)
@@ -94,22 +93,20 @@ def continued(
     *,
     tolerance: float = TOLERANCE,
 ) -> gb.Array | None:
-    """The solution at `viscosity`, by way of larger ones where Newton's method needs them; None if
-    that does not help.
+    """The solution at `viscosity`, by larger viscosities if Newton's method needs them, or None.
 
-    Where it fails, the viscosity halfway (in the logarithm) to the last solved one is tried first.
+    If it fails, the viscosity halfway (in the logarithm) to the last solved one is tried first.
     A branch of solutions may end on the way (a bubble that opens at the outlet); the flow is then
-    left to find its steady state in time.
+    left to reach its steady state in time.
     """
     solved: float | None = None
     pending = [viscosity]
     while pending:
         now = pending[-1]
-        found = newton(
-            system_at(now), state, factorise, tolerance if now == viscosity else ON_THE_WAY
-        )
-        if found is not None:
-            state, solved = found, pending.pop()
+        enough = tolerance if now == viscosity else ON_THE_WAY
+        solution = newton(system_at(now), state, factorise, enough)
+        if solution is not None:
+            state, solved = solution, pending.pop()
             continue
         easier = FIRST_EASING * now if solved is None else float(np.sqrt(now * solved))
         if easier > EASIEST * viscosity:

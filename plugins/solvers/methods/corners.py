@@ -1,5 +1,4 @@
-"""Re-entrant corners of a Dirichlet problem: a local change of the stiffness that keeps linear
-elements second order.
+"""Re-entrant corners of a Dirichlet problem: a local change keeps linear elements second order.
 
 Near a corner of inner angle w > 180 degrees the solution is r^(pi/w) sin(pi t/w), and plain linear
 elements are too stiff there: the error spreads over the whole domain and falls like h^(2 pi/w)
@@ -27,46 +26,44 @@ SOFTEST = 0.9
 
 @dataclass(frozen=True, eq=False)
 class Corner:
-    """A boundary node with the direction of the edge that leaves it (domain on the left) and the
-    inner angle, radians.
+    """A boundary node, the direction of the edge that leaves it and the inner angle, radians.
+
+    The domain is on the left of that edge.
     """
 
     node: int
-    place: gb.Array  # (2,)
+    position: gb.Array  # (2,)
     direction: float
     angle: float
 
     def singular(self, points: gb.Array) -> gb.Array:
         """r^(pi/w) sin(pi t/w) at points (m, 2): harmonic, and zero on both sides of the corner."""
-        away = points - self.place
+        away = points - self.position
         turned = np.arctan2(away[:, 1], away[:, 0]) - self.direction
         middle = 0.5 * self.angle
-        # the cut lies opposite the middle, in the solid
-        turn = np.mod(turned - middle + np.pi, 2 * np.pi) - np.pi + middle
+        shifted = turned - middle + np.pi  # the cut lies opposite the middle, in the solid
+        turn = np.mod(shifted, 2 * np.pi) - np.pi + middle
         power = np.pi / self.angle
         return np.asarray(np.hypot(*away.T) ** power * np.sin(power * turn))
 
 
 def reentrant_corners(mesh: gb.Mesh) -> list[Corner]:
-    """The corners of a triangle mesh whose inner angle is well above 180 degrees, in the order of
-    their nodes.
-    """
+    """The corners of a triangle mesh with inner angles well above 180 degrees, by node number."""
     edges = boundary_edges(mesh)
     after, before = edges[np.argsort(edges[:, 0])], edges[np.argsort(edges[:, 1])]
     nodes = after[:, 0]
     if not np.array_equal(nodes, before[:, 1]) or len(np.unique(nodes)) < len(nodes):
         raise gb.DataError(
             "mesh: its boundary is no set of simple loops; expected each boundary node on one "
-            "loop; mend the mesh"
+            "loop; correct the mesh"
         )
     leaving, coming = (
         _directions(mesh.points[ends] - mesh.points[nodes]) for ends in (after[:, 1], before[:, 0])
     )
     angles = np.mod(coming - leaving, 2 * np.pi)
-    found = np.flatnonzero(angles > SHARPEST_CURVE)
     return [
         Corner(int(nodes[i]), mesh.points[nodes[i]], float(leaving[i]), float(angles[i]))
-        for i in found
+        for i in np.flatnonzero(angles > SHARPEST_CURVE)
     ]
 
 
@@ -75,42 +72,42 @@ def _directions(steps: gb.Array) -> gb.Array:
 
 
 def corner_coefficient(mesh: gb.Mesh) -> gb.Array:
-    """One coefficient a cell, (M,), for the stiffness of a problem with values given on the whole
-    boundary: 1, but less in the cells at a re-entrant corner."""
+    """One coefficient per cell, (M,): 1, but less in the cells at a re-entrant corner.
+
+    For the stiffness of a problem with values given on the whole boundary.
+    """
     cells = cells_of(mesh)
     corners = reentrant_corners(mesh)
     coefficient = np.ones(len(cells))
     for corner in corners:
-        others = [
-            np.linalg.norm(other.place - corner.place) for other in corners if other is not corner
-        ]
-        radius = PATCH * float(min(others, default=np.ptp(mesh.points, axis=0).min()))
+        others = [other.position for other in corners if other is not corner]
+        distances = [np.linalg.norm(other - corner.position) for other in others]
+        radius = PATCH * float(min(distances, default=np.ptp(mesh.points, axis=0).min()))
         coefficient[(cells == corner.node).any(axis=1)] -= _softening(mesh, corner, radius)
     return coefficient
 
 
 def _softening(mesh: gb.Mesh, corner: Corner, radius: float) -> float:
-    """The share at which the discrete solution has the mean of the singular function on a patch
-    around the corner.
+    """The share at which the discrete solution has the right mean on a patch around the corner.
+
+    The right mean is that of the singular function.
     """
     cells = cells_of(mesh)
-    is_near = np.linalg.norm(mesh.points[cells].mean(axis=1) - corner.place, axis=1) < radius
+    is_near = np.linalg.norm(mesh.points[cells].mean(axis=1) - corner.position, axis=1) < radius
     at_corner = (cells[is_near] == corner.node).any(axis=1)
     nodes, numbers = np.unique(cells[is_near], return_inverse=True)
     patch = gb.Mesh(mesh.points[nodes], numbers.reshape(-1, 3))
     is_rim = np.isin(np.arange(patch.size), boundary_edges(patch))
     if at_corner.all() or is_rim.all():
         raise gb.DataError(
-            f"mesh: edges are too long for the corner at {corner.place.round(3).tolist()}; "
-            "expected some cells between it and "
-            "the next corner; ask for more nodes"
+            f"mesh: edges are too long for the corner at {corner.position.round(3).tolist()}; "
+            "expected some cells between it and the next corner; request more nodes"
         )
     exact, weights = corner.singular(patch.points), node_volumes(patch)
 
     def excess(share: float) -> float:
-        found = solve_dirichlet(
-            diffusion_matrix(patch, 1.0 - share * at_corner), np.zeros(patch.size), is_rim, exact
-        )
-        return float(np.sum(weights * (found - exact)))
+        matrix = diffusion_matrix(patch, 1.0 - share * at_corner)
+        solution = solve_dirichlet(matrix, np.zeros(patch.size), is_rim, exact)
+        return float(np.sum(weights * (solution - exact)))
 
     return float(brentq(excess, 0.0, SOFTEST, xtol=1e-12))

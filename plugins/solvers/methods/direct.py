@@ -1,5 +1,6 @@
-"""Sparse direct solvers for the steps of Newton's method, for unknowns that are already in a good
-order of elimination.
+"""Sparse direct solvers for the steps of Newton's method.
+
+The unknowns are already in a good order of elimination.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ SMALLEST_PIVOT = 0.01
 
 
 def factoriser(name: LinearSolver) -> Factorise:
-    """What takes a matrix to the solution of its systems, to single precision at least; nan if it
-    is singular.
+    """A function from a matrix to the solver of its systems; nan if it is singular.
+
+    Solutions are accurate to single precision at least.
     """
     if name == "superlu":
         return _superlu
     if find_spec("pypardiso") is None:
         raise gb.ParamError(
             "data.linear_solver: 'pardiso' needs the package pypardiso, which is not installed; "
-            "pip install pypardiso, or take 'superlu'"
+            "pip install pypardiso, or use 'superlu'"
         )
     return _pardiso
 
 
 def _superlu(matrix: sp.csc_array) -> Solve:
-    # single precision is a third faster; Newton's steps correct themselves, since residuals are in
-    # double
+    # single precision is a third faster; residuals are in double, so Newton's steps correct it
     options = {"SymmetricMode": True}
     single = matrix.astype(np.float32)
     try:

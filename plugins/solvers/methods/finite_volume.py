@@ -1,6 +1,4 @@
-"""Node-centred finite volumes on triangles: median-dual cells, edge normals and least-squares
-gradients.
-"""
+"""Node-centred finite volumes on triangles: dual cells, edge normals, least-squares gradients."""
 
 from __future__ import annotations
 
@@ -16,11 +14,11 @@ import gsnobench as gb
 
 @dataclass(frozen=True, eq=False)
 class DualMesh:
-    """Median-dual cells of a triangulation: one cell a node, one face an edge, two half-faces a
-    boundary edge.
+    """Median-dual cells of a triangulation: one cell per node, one face per edge.
 
-    The gradient at node i is the sum over k in start[i]:start[i+1] of slope[k] * (u[neighbour[k]] -
-    u[i]). Indices are unsigned, which spares compiled loops the test for negative ones.
+    A boundary edge has two half-faces. The gradient at node i is the sum over k in
+    start[i]:start[i+1] of slope[k] * (u[neighbour[k]] - u[i]). Indices are unsigned, which spares
+    compiled loops the test for negative ones.
     """
 
     volume: gb.Array  # (N,)
@@ -35,12 +33,12 @@ class DualMesh:
 
     def to_arrays(self) -> dict[str, gb.Array]:
         """The parts by name, as a cache keeps them."""
-        return {f"dual_{one.name}": getattr(self, one.name) for one in fields(self)}
+        return {f"dual_{field.name}": getattr(self, field.name) for field in fields(self)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, gb.Array]) -> DualMesh:
         """The inverse of `to_arrays`; other arrays are ignored."""
-        return cls(**{one.name: arrays[f"dual_{one.name}"] for one in fields(cls)})
+        return cls(**{field.name: arrays[f"dual_{field.name}"] for field in fields(cls)})
 
 
 def dual_mesh(points: gb.Array, cells: gb.Array) -> DualMesh:
@@ -57,19 +55,16 @@ def dual_mesh(points: gb.Array, cells: gb.Array) -> DualMesh:
     centre = corner.mean(axis=1)  # (M, 2)
     first, second = cells.ravel(), np.roll(cells, -1, axis=1).ravel()  # directed edges, (3M,)
     middle = 0.5 * (points[first] + points[second])
-    # from the edge's middle to the cell's centre, which lies on the left
-    face = np.repeat(centre, 3, axis=0) - middle
+    face = np.repeat(centre, 3, axis=0) - middle  # to the cell's centre, which lies on the left
     normal = np.stack([face[:, 1], -face[:, 0]], axis=1)  # points from first to second
     is_forward = first < second
     key = np.where(is_forward, first * count + second, second * count + first)
-    unique, place, uses = np.unique(key, return_inverse=True, return_counts=True)
+    unique, entry, uses = np.unique(key, return_inverse=True, return_counts=True)
     sign = np.where(is_forward, 1.0, -1.0)
-    # (E, 2)
-    total = np.stack(
-        [np.bincount(place, sign * normal[:, axis], len(unique)) for axis in (0, 1)], axis=1
-    )
+    sums = [np.bincount(entry, sign * normal[:, axis], len(unique)) for axis in (0, 1)]
+    total = np.stack(sums, axis=1)  # (E, 2)
     edge = np.stack([unique // count, unique % count], axis=1)  # (E, 2)
-    on_wall = uses[place] == 1
+    on_wall = uses[entry] == 1
     wall = np.stack([first[on_wall], second[on_wall]], axis=1)  # (W, 2)
     along = points[wall[:, 1]] - points[wall[:, 0]]
     start, neighbour, slope = _gradient(points, edge)
@@ -87,9 +82,7 @@ def dual_mesh(points: gb.Array, cells: gb.Array) -> DualMesh:
 
 
 def compact_order(edge: gb.Array, count: int) -> gb.Array:
-    """The old numbers of the nodes in an order that keeps neighbours close in memory (reverse
-    Cuthill-McKee), (N,).
-    """
+    """Old node numbers in an order that keeps neighbours close (reverse Cuthill-McKee), (N,)."""
     ones = np.ones(len(edge), dtype=np.int8)
     graph = scipy.sparse.csr_array((ones, (edge[:, 0], edge[:, 1])), shape=(count, count))
     return reverse_cuthill_mckee((graph + graph.T).tocsr(), symmetric_mode=True).astype(np.int64)

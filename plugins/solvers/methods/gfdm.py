@@ -1,7 +1,7 @@
-"""Generalised finite differences: derivatives at the nodes from weighted local quadratics, no
-integrals and no cells.
+"""Generalised finite differences: derivatives at the nodes from weighted local quadratics.
 
-The cells of the mesh only say who is a neighbour, so that a stencil never reaches across a slit.
+No integrals and no cells: those of the mesh only define neighbours, so that a stencil never reaches
+across a slit.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from gsnobench.meshes.topology import cell_edges, cells_of
 def neighbour_stars(mesh: gb.Mesh, centres: gb.Array, count: int) -> gb.Array:
     """The `count` nearest nodes within two edges of each centre node, (n, count)."""
     a, b = cell_edges(cells_of(mesh)).T
-    one = sp.csr_array(
-        (np.ones(2 * len(a)), (np.append(a, b), np.append(b, a))), shape=(mesh.size, mesh.size)
-    )
-    reach = (one @ one + one)[centres].tocoo()
+    rows, columns, shape = np.append(a, b), np.append(b, a), (mesh.size, mesh.size)
+    adjacent = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
+    reach = (adjacent @ adjacent + adjacent)[centres].tocoo()
     row, node = reach.coords
     kept = node != centres[row]
     row, node = row[kept], node[kept]
@@ -39,8 +38,9 @@ def neighbour_stars(mesh: gb.Mesh, centres: gb.Array, count: int) -> gb.Array:
 def laplacian_weights(
     mesh: gb.Mesh, centres: gb.Array, *, neighbours: int = 10
 ) -> tuple[gb.Array, gb.Array]:
-    """Weights w with Laplace u(x_i) = sum_j w_ij (u_j - u_i), exact for quadratics: stars and
-    weights, (n, k) each.
+    """Stars and weights, (n, k) each, with Laplace u(x_i) = sum_j w_ij (u_j - u_i).
+
+    Exact for quadratics.
     """
     stars = neighbour_stars(mesh, centres, neighbours)
     offsets = mesh.points[stars] - mesh.points[centres][:, None]  # (n, k, 2)
@@ -56,8 +56,7 @@ def laplacian_weights(
 def solve_diffusion(
     mesh: gb.Mesh, coefficient: gb.Array, is_fixed: gb.Array, source: gb.Array | float = 1.0
 ) -> gb.Array:
-    """-div(a grad u) = source with u = 0 on fixed nodes; coefficient and source at the nodes,
-    solution (N,).
+    """-div(a grad u) = source with u = 0 on fixed nodes, (N,); all is given at the nodes.
 
     Uses div(a grad u) = (Laplace(a u) + a Laplace u - u Laplace a) / 2, so that a itself is never
     differentiated.

@@ -1,6 +1,4 @@
-"""Explicit time integration that meets the wanted times exactly, and the estimate of the longest
-stable step.
-"""
+"""Explicit time integration that meets given times exactly, and the longest stable step."""
 
 from __future__ import annotations
 
@@ -20,19 +18,20 @@ Step = Callable[[Rhs, gb.Array, Work, float], None]
 def ssp_rk3(
     rhs: Rhs, state: gb.Array, times: Sequence[float], max_step: float
 ) -> Iterator[gb.Array]:
-    """The state at each of the times, starting from the state at the first, by the
-    strong-stability-preserving Runge-Kutta method of third order (Shu and Osher 1988); each
-    interval is cut into equal steps of at most `max_step`.
+    """The state at each of the times, by the Runge-Kutta method of Shu and Osher (1988).
 
-    The yielded array is the integrator's own and changes with the next one: copy what is to be
-    kept.
+    It is of third order and preserves strong stability. The state at the first time is given; each
+    interval is cut into equal steps of at most `max_step`. The yielded array is the integrator's
+    own and changes with the next one: copy what is to be kept.
     """
     return _march(_ssp_rk3_step, rhs, state, times, max_step)
 
 
 def rk4(rhs: Rhs, state: gb.Array, times: Sequence[float], max_step: float) -> Iterator[gb.Array]:
-    """As `ssp_rk3`, by the classical Runge-Kutta method of fourth order: stable for steps of up to
-    2.78 over the largest decay rate and 2.82 over the largest frequency."""
+    """As `ssp_rk3`, by the classical Runge-Kutta method of fourth order.
+
+    Stable for steps of up to 2.78 over the largest decay rate and 2.82 over the largest frequency.
+    """
     return _march(_rk4_step, rhs, state, times, max_step)
 
 
@@ -51,9 +50,7 @@ def _march(
 
 
 def _rk4_step(rhs: Rhs, state: gb.Array, work: Work, dt: float) -> None:
-    """One step in place: rates at the start, twice in the middle and at the end, weighted 1, 2, 2,
-    1.
-    """
+    """One step in place: rates at the start, twice in the middle, at the end, as 1 : 2 : 2 : 1."""
     stage, rate, total = work
     rhs(state, rate)
     np.copyto(total, rate)
@@ -71,9 +68,7 @@ def _add(out, start, rate, dt):  # type: ignore[no-untyped-def]
 
 
 def _ssp_rk3_step(rhs: Rhs, state: gb.Array, work: Work, dt: float) -> None:
-    """One step in place: an Euler step, then twice a weighted mean of the start and a further Euler
-    step.
-    """
+    """One step in place: an Euler step, then twice a mean of the start and a further Euler step."""
     stage, rate, _ = work
     rhs(state, rate)
     _mix(stage.reshape(-1), state.reshape(-1), state.reshape(-1), rate.reshape(-1), 1.0, dt)
@@ -92,12 +87,11 @@ def _mix(out, start, here, rate, weight, dt):  # type: ignore[no-untyped-def]
 def spectral_radius(
     rhs: Rhs, shape: tuple[int, ...], *, size: float = 1e-6, turns: int = 120
 ) -> float:
-    """How fast the fastest small disturbance of the zero state changes, 1/s, by power iteration
-    from a fixed start.
+    """The rate of the fastest small disturbance of the zero state, 1/s.
 
-    Steps are limited by the worst cell of a mesh, which no mean edge length tells; this asks the
-    scheme itself. Oscillating modes make single growths swing about the answer, hence a geometric
-    mean over the later turns.
+    By power iteration from a fixed start. Steps are limited by the worst cell of a mesh, which no
+    mean edge length tells; this asks the scheme itself. Oscillating modes make single growths swing
+    about the result, hence a geometric mean over the later turns.
     """
     vector = np.random.default_rng(0).standard_normal(shape)
     rate = np.empty(shape)

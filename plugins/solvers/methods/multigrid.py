@@ -1,5 +1,6 @@
-"""Diffusion on nested meshes: conjugate gradients preconditioned by a multigrid cycle, all patterns
-made once.
+"""Diffusion on nested meshes: conjugate gradients preconditioned by a multigrid cycle.
+
+All patterns are made once.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from gsnobench_plugins.solvers.methods.fem import DiffusionForm
 
 @dataclass(frozen=True, eq=False)
 class NestedDiffusion:
-    """-div(a grad u) = f, u = 0 on a tag, on a mesh refined several times; level 0 is the given
-    mesh.
+    """-div(a grad u) = f, u = 0 on a tag, on nested meshes; level 0 is the given mesh.
 
     Cells of a refined mesh come in fours, and the coarse hat functions have constant gradients on
     them: the exact Galerkin operator of a coarser level is therefore its own stiffness matrix with
@@ -61,8 +61,9 @@ class NestedDiffusion:
         tolerance: float = 1e-10,
         limit: int = 200,
     ) -> gb.Array:
-        """Node values (N,) on the finest mesh for one coefficient a finest cell; the source is 1
-        unless a load is given.
+        """Node values (N,) on the finest mesh for one coefficient per finest cell.
+
+        The source is 1 unless a load is given.
         """
         if not (np.isfinite(coefficient).all() and (coefficient > 0).all()):
             raise gb.DataError(
@@ -135,9 +136,7 @@ class _Cycle:
 
 
 def _prolongation(size: int, edges: gb.Array) -> sp.csr_array:
-    """Linear interpolation to a refined mesh: old nodes keep their value, midpoints take the mean
-    of their edge.
-    """
+    """Linear interpolation to a refined mesh: midpoints get the mean of their edge."""
     half = sp.csr_array(
         (np.full(2 * len(edges), 0.5), edges.ravel(), np.arange(len(edges) + 1) * 2),
         shape=(len(edges), size),

@@ -1,5 +1,6 @@
-"""An order of the nodes of a rectangular grid that keeps the factors of its matrices sparse: halves
-first, then their border.
+"""An order of the nodes of a rectangular grid that keeps the factors of its matrices sparse.
+
+Halves come first, then their border.
 """
 
 from __future__ import annotations
@@ -8,15 +9,14 @@ import numpy as np
 
 import gsnobench as gb
 
-LEAF = 3  # a box of so many nodes a side is not cut: one element and its neighbours' edges
+LEAF = 3  # a box with this many nodes per side is not cut: one element and its neighbours' edges
 
 
 def dissection_order(columns: int, rows: int) -> list[gb.Array]:
-    """Groups of node numbers (column * rows + row), in the order of elimination; cuts are lines of
-    even index.
+    """Groups of node numbers (column * rows + row) in the order of elimination.
 
-    A node couples to those of the two-interval elements around it, so that an even line parts what
-    lies on its two sides.
+    Cuts are lines of even index. A node couples to those of the two-interval elements around it, so
+    that an even line parts what lies on its two sides.
     """
     numbers = np.arange(columns * rows).reshape(columns, rows)
     groups: list[gb.Array] = []

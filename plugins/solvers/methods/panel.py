@@ -1,10 +1,9 @@
-"""Flat triangles with a constant source density: their potential and velocity, exact nearby and by
-moments far away.
+"""Flat triangles with a constant source density: their potential and velocity.
 
-A unit density has the potential -Phi / (4 pi) with Phi(x) = integral of 1/|x - y| dS(y) and the
-velocity integral of (x - y) / |x - y|^3 dS(y) / (4 pi), whose normal component jumps by 1 across
-the panel. Mirror images are evaluated as the same panels seen from mirrored places, so that only
-one half of a symmetric body is held.
+Both are exact nearby and computed from moments far away. A unit density has the potential -Phi / (4
+pi) with Phi(x) = integral of 1/|x - y| dS(y) and the velocity integral of (x - y) / |x - y|^3 dS(y)
+/ (4 pi), whose normal component jumps by 1 across the panel. Mirror images are evaluated as the
+same panels seen from mirrored points, so that only one half of a symmetric body is stored.
 """
 
 from __future__ import annotations
@@ -18,10 +17,8 @@ from numba import njit
 
 import gsnobench as gb
 
-# longest edges of a panel within which it is integrated exactly; further out it is a point at its
-# centre
-NEAR = 6.0
-FAR = 4.0  # radii of a block beyond which its moments up to the second stand for its panels
+NEAR = 6.0  # longest edges of a panel within which it is integrated exactly; beyond: a point
+FAR = 4.0  # radii of a block beyond which its moments up to the second replace its panels
 BLOCK = 16  # panels
 TINY = np.float32(1e-12)  # m^2, keeps the distance of a panel to itself above 0
 
@@ -30,26 +27,19 @@ Mirror = Literal["x", "y", "z"]
 
 @dataclass(frozen=True, eq=False)
 class Panels:
-    """Triangles with outward normals in blocks of neighbours, and the coordinate planes in which
-    they are mirrored.
-    """
+    """Triangles with outward normals in blocks of neighbours, and the planes that mirror them."""
 
     corners: gb.Array  # (M, 3, 3)
     centres: gb.Array  # (M, 3)
     normals: gb.Array  # (M, 3)
     areas: gb.Array  # (M,)
     reach: gb.Array  # (M,) squared distance within which a panel is integrated exactly
-    # (ceil(M / BLOCK), 5) centre, radius about all corners, distance beyond which no panel is
-    # integrated exactly
-    blocks: gb.Array
-    # (I, 3) of the coordinates in each mirror image; the first is the panels themselves
-    signs: gb.Array
+    blocks: gb.Array  # (ceil(M / BLOCK), 5) centre, radius, distance beyond which none is exact
+    signs: gb.Array  # (I, 3) of the coordinates in each mirror image, the panels themselves first
 
 
 def make_panels(corners: gb.Array, mirrors: tuple[Mirror, ...] = ()) -> Panels:
-    """Panels of the triangles (M, 3, 3), in another order, mirrored in the given planes and all
-    their combinations.
-    """
+    """Panels of the triangles (M, 3, 3), reordered, mirrored in all combinations of planes."""
     corners = corners[_compact_order(corners.mean(axis=1))]
     centres = corners.mean(axis=1)
     doubled = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])  # (M, 3)
@@ -61,25 +51,18 @@ def make_panels(corners: gb.Array, mirrors: tuple[Mirror, ...] = ()) -> Panels:
         signs = np.concatenate([signs, signs * flip])
     starts = np.arange(0, len(areas), BLOCK)
     middle = np.add.reduceat(centres, starts) / np.diff(np.append(starts, len(areas)))[:, None]
-    spread = np.linalg.norm(
-        corners - np.repeat(middle, BLOCK, axis=0)[: len(areas), None], axis=2
-    ).max(axis=1)
+    own_middle = np.repeat(middle, BLOCK, axis=0)[: len(areas), None]
+    spread = np.linalg.norm(corners - own_middle, axis=2).max(axis=1)
     radii = np.maximum.reduceat(spread, starts)
     blocks = np.column_stack([middle, radii, radii + NEAR * np.maximum.reduceat(longest, starts)])
-    return Panels(
-        corners,
-        centres,
-        doubled / (2 * areas[:, None]),
-        areas,
-        (NEAR * longest) ** 2,
-        blocks,
-        signs,
-    )
+    normals = doubled / (2 * areas[:, None])
+    return Panels(corners, centres, normals, areas, (NEAR * longest) ** 2, blocks, signs)
 
 
 def _compact_order(points: gb.Array) -> gb.Array:
-    """An order in which every BLOCK consecutive points are neighbours: halves across the longest
-    side, again and again.
+    """An order in which every BLOCK consecutive points are neighbours, by repeated halving.
+
+    Halves are cut across the longest side.
     """
     parts, order = [np.arange(len(points))], []
     while parts:
@@ -95,59 +78,49 @@ def _compact_order(points: gb.Array) -> gb.Array:
 
 
 def normal_matrix(panels: Panels) -> gb.Array:
-    """Normal velocity just outside the centre of panel i from unit density on panel j and its
-    images, (M, M) float32.
+    """Normal velocity just outside the centre of panel i per density on panel j, (M, M) float32.
 
-    What leaves panel j outward goes through the body once and what enters from its images leaves
-    again, so the flux of column j through all panels is the area of panel j. The diagonal is set so
-    that this holds: the flat panel's own 1/2 lacks the curvature of the body, and with it the
-    velocity is of first order only; closed in this way it is of second.
+    The images of panel j are included. What leaves panel j outward goes through the body once and
+    what enters from its images leaves again, so the flux of column j through all panels is the area
+    of panel j. The diagonal is set so that this holds: the flat panel's own 1/2 lacks the curvature
+    of the body, and with it the velocity is of first order only; closed in this way it is of
+    second.
     """
     matrix = np.empty((len(panels.areas), len(panels.areas)), dtype=np.float32)
     _fill_normal(matrix, *_arrays(panels))
     flux, areas = np.zeros(len(matrix)), panels.areas.astype(np.float32)
-    # the sum of many rows needs float64, of a few it does not
-    for start in range(0, len(matrix), 128):
+    for start in range(0, len(matrix), 128):  # the sum of more rows would need float64
         flux += areas[start : start + 128] @ matrix[start : start + 128]
     np.einsum("ii->i", matrix)[:] += 1.0 - flux / panels.areas
     return matrix
 
 
 def source_field(panels: Panels, density: gb.Array, targets: gb.Array) -> tuple[gb.Array, gb.Array]:
-    """Velocity potential (P,) and velocity (P, 3) at places off the edges of the panels; on a
-    panel, of its outer side.
-    """
+    """Potential (P,) and velocity (P, 3) at points off the edges; on a panel, of its outer side."""
     weights = panels.areas * density / (4 * math.pi)
-    found = np.zeros((len(targets), 4))
-    _add_field(
-        found, np.ascontiguousarray(targets), density, _moments(panels, weights), *_arrays(panels)
-    )
-    return found[:, 0], found[:, 1:]
+    field = np.zeros((len(targets), 4))
+    moments, targets = _moments(panels, weights), np.ascontiguousarray(targets)
+    _add_field(field, targets, density, moments, *_arrays(panels))
+    return field[:, 0], field[:, 1:]
 
 
 def _arrays(panels: Panels) -> tuple[gb.Array, ...]:
-    return (
-        panels.corners,
-        panels.centres,
-        panels.normals,
-        panels.areas,
-        panels.reach,
-        panels.blocks,
-        panels.signs,
-    )
+    triangles = (panels.corners, panels.centres, panels.normals, panels.areas)
+    return (*triangles, panels.reach, panels.blocks, panels.signs)
 
 
 def _moments(panels: Panels, weights: gb.Array) -> gb.Array:
-    """Of each block about its centre, (K, 10): sum, first moment, and the traceless second as xx yy
-    zz xy yz zx.
+    """Moments of each block about its centre, (K, 10).
+
+    They are the sum, the first moment, and the traceless second as xx yy zz xy yz zx.
     """
     count = len(weights)
     starts = np.arange(0, count, BLOCK)
     middle = np.repeat(panels.blocks[:, :3], BLOCK, axis=0)[:count]
     arms = panels.corners - middle[:, None]  # (M, 3, 3)
     mean = panels.centres - middle
-    # of a flat triangle
-    second = np.einsum("mki,mkj->mij", arms, arms) / 12 + 0.75 * mean[:, :, None] * mean[:, None, :]
+    own_second = np.einsum("mki,mkj->mij", arms, arms) / 12  # of a flat triangle
+    second = own_second + 0.75 * mean[:, :, None] * mean[:, None, :]
     second -= np.einsum("mii->m", second)[:, None, None] * np.eye(3) / 3
     pairs = second[:, [0, 1, 2, 0, 1, 2], [0, 1, 2, 1, 2, 0]]  # (M, 6)
     own = np.concatenate([np.ones((count, 1)), mean, pairs], axis=1) * weights[:, None]
@@ -156,8 +129,9 @@ def _moments(panels: Panels, weights: gb.Array) -> gb.Array:
 
 @njit(cache=True, fastmath=True, error_model="numpy", inline="always")
 def _edge(ax: Any, ay: Any, az: Any, bx: Any, by: Any, bz: Any, la: Any, lb: Any) -> Any:
-    """Integral of 1/|y| along the edge from a to b divided by its length, and the edge; la, lb are
-    the lengths of a and b.
+    """Integral of 1/|y| along the edge from a to b over its length, and the edge.
+
+    la and lb are the lengths of a and b.
     """
     tx, ty, tz = bx - ax, by - ay, bz - az
     length = math.sqrt(tx * tx + ty * ty + tz * tz)
@@ -168,8 +142,10 @@ def _edge(ax: Any, ay: Any, az: Any, bx: Any, by: Any, bz: Any, la: Any, lb: Any
 def solid_angle(
     ax: Any, ay: Any, az: Any, bx: Any, by: Any, bz: Any, cx: Any, cy: Any, cz: Any
 ) -> Any:
-    """Signed solid angle of triangle abc seen from the origin (van Oosterom and Strackee 1983),
-    positive if its normal points to the origin's side; also the distances of its corners."""
+    """Signed solid angle of triangle abc seen from the origin, and the distances of its corners.
+
+    van Oosterom and Strackee 1983; positive if the normal points to the origin's side.
+    """
     la = math.sqrt(ax * ax + ay * ay + az * az)
     lb = math.sqrt(bx * bx + by * by + bz * bz)
     lc = math.sqrt(cx * cx + cy * cy + cz * cz)
@@ -184,8 +160,9 @@ def solid_angle(
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def _exact(corners: Any, normal: Any, x: float, y: float, z: float) -> Any:
-    """Phi of a panel at a place, and minus its gradient: edge integrals in the plane, the solid
-    angle across it.
+    """Phi of a panel at a point, and minus its gradient.
+
+    Edge integrals give the part in the plane, the solid angle the part across it.
     """
     ax, ay, az = corners[0, 0] - x, corners[0, 1] - y, corners[0, 2] - z
     bx, by, bz = corners[1, 0] - x, corners[1, 1] - y, corners[1, 2] - z
@@ -281,10 +258,10 @@ def _far(moments: Any, dx: Any, dy: Any, dz: Any) -> Any:
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
-def _add_near(found: Any, place: Any, members: Any, density: Any, arrays: Any) -> None:
-    """Potential and velocity of the panels `members` (from, to) at a place, added to found."""
+def _add_near(field: Any, point: Any, members: Any, density: Any, arrays: Any) -> None:
+    """Potential and velocity of the panels `members` (from, to) at a point, added to `field`."""
     corners, centres, normals, areas, reach = arrays
-    x, y, z = place
+    x, y, z = point
     for j in range(members[0], members[1]):
         dx, dy, dz = x - centres[j, 0], y - centres[j, 1], z - centres[j, 2]
         squared = dx * dx + dy * dy + dz * dz
@@ -296,15 +273,15 @@ def _add_near(found: Any, place: Any, members: Any, density: Any, arrays: Any) -
         else:
             phi, vx, vy, vz = _exact(corners[j], normals[j], x, y, z)
         weight = density[j] / (4.0 * math.pi)
-        found[0] -= weight * phi
-        found[1] += weight * vx
-        found[2] += weight * vy
-        found[3] += weight * vz
+        field[0] -= weight * phi
+        field[1] += weight * vx
+        field[2] += weight * vy
+        field[3] += weight * vz
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def _add_field(
-    found: Any,
+    field: Any,
     targets: Any,
     density: Any,
     moments: Any,
@@ -320,8 +297,8 @@ def _add_field(
     seen = np.empty(4)
     for i in range(len(targets)):
         for s in range(len(signs)):
-            place = signs[s] * targets[i]
-            x, y, z = place
+            point = signs[s] * targets[i]
+            x, y, z = point
             seen[:] = 0.0
             for b in range(len(blocks)):
                 dx, dy, dz = x - blocks[b, 0], y - blocks[b, 1], z - blocks[b, 2]
@@ -333,8 +310,8 @@ def _add_field(
                     seen[3] += vz
                 else:
                     _add_near(
-                        seen, place, (b * BLOCK, min((b + 1) * BLOCK, len(areas))), density, arrays
+                        seen, point, (b * BLOCK, min((b + 1) * BLOCK, len(areas))), density, arrays
                     )
-            found[i, 0] += seen[0]
+            field[i, 0] += seen[0]
             for axis in range(3):
-                found[i, 1 + axis] += signs[s, axis] * seen[1 + axis]
+                field[i, 1 + axis] += signs[s, axis] * seen[1 + axis]

@@ -1,5 +1,6 @@
-"""Q2-Q1 (Taylor-Hood) elements on a structured grid of rectangles: unknowns, element tables,
-sparsity, nested interpolation.
+"""Q2-Q1 (Taylor-Hood) elements on a structured grid of rectangles.
+
+Unknowns, element tables, sparsity, nested interpolation.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ GAUSS_POINTS = 3
 
 @dataclass(frozen=True, eq=False)
 class QuadGrid:
-    """`along` x `across` equal rectangles over [0, length] x [-width/2, width/2]; nodes are the
-    biquadratic ones.
+    """`along` x `across` equal rectangles over [0, length] x [-width/2, width/2].
 
     Unknowns are numbered by nested dissection, in a group of nodes the velocities first and then
     the pressures, so that a factorisation in this order stays sparse and meets no zero diagonal
@@ -43,9 +43,7 @@ class QuadGrid:
 
     @cached_property
     def _numbers(self) -> gb.Array:
-        """Unknowns u, v, p of each node, (2 along + 1, 2 across + 1, 3); -1 where it has no
-        pressure.
-        """
+        """Unknowns u, v, p of each node, (2 along + 1, 2 across + 1, 3); -1 for no pressure."""
         columns, rows = self.shape
         has_pressure = np.zeros(self.shape, dtype=bool)
         has_pressure[::2, ::2] = True
@@ -71,20 +69,16 @@ class QuadGrid:
     def coordinates(self) -> tuple[gb.Array, gb.Array]:
         """Of the nodes, along and across."""
         columns, rows = self.shape
-        return np.linspace(0.0, self.length, columns), np.linspace(
-            -0.5 * self.width, 0.5 * self.width, rows
-        )
+        half = 0.5 * self.width
+        return np.linspace(0.0, self.length, columns), np.linspace(-half, half, rows)
 
     @cached_property
     def elements(self) -> gb.Array:
-        """Unknowns of each element: u at its nine nodes, v there, p at its four vertices, (along *
-        across, 22).
-        """
+        """Unknowns of each element, (M, 22): u at its nine nodes, v there, p at four vertices."""
         i, j = (index.ravel() for index in np.indices((self.along, self.across)))
-        # (9, M, 2)
-        nodes = np.array([self.velocity[2 * i + a, 2 * j + b] for a in range(3) for b in range(3)])
-        # (4, M)
-        corners = np.array([self.pressure[i + a, j + b] for a in range(2) for b in range(2)])
+        nine, four = np.ndindex(3, 3), np.ndindex(2, 2)
+        nodes = np.array([self.velocity[2 * i + a, 2 * j + b] for a, b in nine])  # (9, M, 2)
+        corners = np.array([self.pressure[i + a, j + b] for a, b in four])  # (4, M)
         return np.ascontiguousarray(np.concatenate([nodes[:, :, 0], nodes[:, :, 1], corners]).T)
 
     @cached_property
@@ -96,16 +90,16 @@ class QuadGrid:
         """Of the Gauss points: along (along, Q) and across (across, Q)."""
         points, _weights = gauss()
         first = (np.arange(self.along)[:, None] + points) * (self.length / self.along)
-        second = (np.arange(self.across)[:, None] + points) * (
-            self.width / self.across
-        ) - 0.5 * self.width
+        step = self.width / self.across
+        second = (np.arange(self.across)[:, None] + points) * step - 0.5 * self.width
         return first, second
 
 
 @dataclass(frozen=True, eq=False)
 class ElementTables:
-    """Values and derivatives at the Gauss points of an element; the point with index Q q + r is (q
-    along, r across).
+    """Values and derivatives at the Gauss points of an element.
+
+    The point with index Q q + r is (q along, r across).
     """
 
     weight: gb.Array  # (Q^2,)
@@ -148,54 +142,40 @@ def quadratic_slope(t: gb.Array) -> gb.Array:
 
 @dataclass(frozen=True, eq=False)
 class Sparsity:
-    """The compressed-column pattern that all matrices of a grid share, and where element matrices
-    go in it.
-    """
+    """The compressed-column pattern that all matrices of a grid share, and its element entries."""
 
     indices: gb.Array  # (nnz,) rows
     indptr: gb.Array  # (size + 1,)
-    # (M, 22, 22) entry of the matrix for each entry [row, column] of an element matrix
-    place: gb.Array
+    entry: gb.Array  # (M, 22, 22) of the matrix, for each [row, column] of an element matrix
 
     @classmethod
     def of(cls, grid: QuadGrid) -> Sparsity:
         elements = grid.elements
         keys = elements[:, None, :] * grid.size + elements[:, :, None]  # (M, row, column)
-        entries, place = np.unique(keys, return_inverse=True)
+        entries, entry = np.unique(keys, return_inverse=True)
         columns, rows = np.divmod(entries, grid.size)
         indptr = np.searchsorted(columns, np.arange(grid.size + 1))
-        return cls(
-            rows.astype(np.int32),
-            indptr.astype(np.int32),
-            place.reshape(keys.shape).astype(np.int32),
-        )
+        entry = entry.reshape(keys.shape)
+        return cls(*(part.astype(np.int32) for part in (rows, indptr, entry)))
 
 
 def interpolate(coarse: QuadGrid, state: gb.Array, fine: QuadGrid) -> gb.Array:
-    """The unknowns of `fine` that describe the same velocity and pressure; exact where its elements
-    divide the coarse ones.
-    """
+    """The unknowns of `fine` for the same velocity and pressure; exact if the grids are nested."""
     result = np.empty(fine.size)
     for axis in range(2):
         values = state[coarse.velocity[:, :, axis]]
-        result[fine.velocity[:, :, axis]] = (
-            _quadratic_matrix(coarse.along, fine.shape[0])
-            @ values
-            @ _quadratic_matrix(coarse.across, fine.shape[1]).T
-        )
+        along = _quadratic_matrix(coarse.along, fine.shape[0])
+        across = _quadratic_matrix(coarse.across, fine.shape[1])
+        result[fine.velocity[:, :, axis]] = along @ values @ across.T
     pressure = state[coarse.pressure]
-    result[fine.pressure] = (
-        _linear_matrix(coarse.along, fine.along + 1)
-        @ pressure
-        @ _linear_matrix(coarse.across, fine.across + 1).T
-    )
+    along = _linear_matrix(coarse.along, fine.along + 1)
+    across = _linear_matrix(coarse.across, fine.across + 1)
+    result[fine.pressure] = along @ pressure @ across.T
     return result
 
 
 def _quadratic_matrix(elements: int, points: int) -> gb.Array:
-    """Values of a piecewise quadratic at equally spaced points, from its node values, (points, 2
-    elements + 1).
-    """
+    """Values of a piecewise quadratic at equally spaced points, (points, 2 elements + 1)."""
     element, t = _places(elements, points)
     matrix = np.zeros((points, 2 * elements + 1))
     matrix[np.arange(points)[:, None], 2 * element[:, None] + np.arange(3)] = quadratic(t)
@@ -205,14 +185,13 @@ def _quadratic_matrix(elements: int, points: int) -> gb.Array:
 def _linear_matrix(elements: int, points: int) -> gb.Array:
     element, t = _places(elements, points)
     matrix = np.zeros((points, elements + 1))
-    matrix[np.arange(points)[:, None], element[:, None] + np.arange(2)] = np.stack(
-        [1.0 - t, t], axis=1
-    )
+    columns = element[:, None] + np.arange(2)
+    matrix[np.arange(points)[:, None], columns] = np.stack([1.0 - t, t], axis=1)
     return matrix
 
 
 def _places(elements: int, points: int) -> tuple[gb.Array, gb.Array]:
-    """The element of each point and its place in it, in [0, 1]."""
-    place = np.arange(points) * elements / (points - 1)
-    element = np.minimum(place.astype(np.int64), elements - 1)
-    return element, place - element
+    """The element of each point and its position in it, in [0, 1]."""
+    position = np.arange(points) * elements / (points - 1)
+    element = np.minimum(position.astype(np.int64), elements - 1)
+    return element, position - element

@@ -1,0 +1,1 @@
+"""Domains and bodies before there is a mesh: outlines, wing sections, voids, car bodies."""

@@ -1,10 +1,13 @@
-"""A family of smooth, watertight car bodies without wheels: a rounded box that is sheared to a roof
-line and drawn in.
+"""A family of smooth, watertight car bodies without wheels.
 
-A place q of the rounded box |qx|^p + |qy|^p + |qz|^p = 1 goes to
-    x = length/2 qx,   z = floor(x) + (roof(x) - floor(x)) (qz + 1)/2,   y = width/2 qy narrowing(x, z),
-each depending on the coordinates before it: no choice of the numbers can make the body cut itself, and the map is undone
-exactly, which tells inside from outside. The nose points to -x, the ground is z = 0, the left and right sides are alike.
+A rounded box is sheared to a roof line and drawn in. A point q of the rounded box
+|qx|^p + |qy|^p + |qz|^p = 1 goes to
+    x = length/2 qx,
+    z = floor(x) + (roof(x) - floor(x)) (qz + 1)/2,
+    y = width/2 qy narrowing(x, z),
+each depending on the coordinates before it: no choice of the numbers can make the body cut itself,
+and the exact inverse of the map separates inside from outside. The nose points to -x, the ground is
+z = 0, the left and right sides are alike.
 """
 
 from __future__ import annotations
@@ -20,9 +23,7 @@ STEP = 1e-5  # m, of the central differences that give normals
 
 @dataclass(frozen=True)
 class CarShape:
-    """The numbers of one body; lengths in m, places along the car as shares of its length from the
-    nose.
-    """
+    """The numbers of one body: lengths in m, positions as shares of its length from the nose."""
 
     length: float
     width: float
@@ -30,9 +31,9 @@ class CarShape:
     ride: float  # height of the floor above the ground
     hood: float  # height of the hood, share of the way from the floor to the roof
     deck: float  # the same for the rear deck: about 0.6 for a saloon, near 1 for an estate
-    screen: float  # place of the middle of the windscreen
+    screen: float  # position of the middle of the windscreen
     screen_run: float  # length of the windscreen
-    slant: float  # place of the middle of the rear slant
+    slant: float  # position of the middle of the rear slant
     slant_run: float  # length of the rear slant
     hood_drop: float  # how much lower the hood is at the nose, m
     diffuser: float  # rise of the floor at the tail, m
@@ -64,23 +65,18 @@ TALL = (1.75, 2.1)  # m, heights of the bodies outside the family
 
 
 def draw_shape(rng: np.random.Generator, *, tall: bool = False) -> CarShape:
-    """A body with every number uniform in its range, independently; a tall one differs in its
-    height alone.
-    """
+    """A body with every number uniform in its range; a tall one differs in its height alone."""
     shares = rng.uniform(size=len(fields(CarShape)))
     ranges = {**RANGES, "height": TALL} if tall else RANGES
-    numbers = {one.name: ranges[one.name] for one in fields(CarShape)}
-    drawn = {
-        name: low + (high - low) * share
-        for (name, (low, high)), share in zip(numbers.items(), shares, strict=True)
-    }
-    return CarShape(**{name: float(value) for name, value in drawn.items()})
+    numbers = {}
+    for field, share in zip(fields(CarShape), shares, strict=True):
+        low, high = ranges[field.name]
+        numbers[field.name] = float(low + (high - low) * share)
+    return CarShape(**numbers)
 
 
 def body_points(shape: CarShape, directions: gb.Array) -> gb.Array:
-    """Places of the surface, (V, 3), in the given directions from the middle of the rounded box,
-    (V, 3).
-    """
+    """Points of the surface, (V, 3), in the given directions (V, 3) from the middle of the box."""
     p = shape.boxiness
     box = directions / np.sum(np.abs(directions) ** p, axis=1, keepdims=True) ** (1 / p)
     x = shape.length / 2 * box[:, 0]
@@ -90,9 +86,7 @@ def body_points(shape: CarShape, directions: gb.Array) -> gb.Array:
 
 
 def level(shape: CarShape, points: gb.Array) -> gb.Array:
-    """The function whose level 1 is the surface, less inside, (P,): the size of the place in the
-    rounded box.
-    """
+    """The function whose level 1 is the surface, less inside, (P,): the size in the rounded box."""
     p = shape.boxiness
     x, y, z = points.T
     low, high = _floor(shape, x), _roof(shape, x)
@@ -103,7 +97,7 @@ def level(shape: CarShape, points: gb.Array) -> gb.Array:
 
 
 def body_normals(shape: CarShape, points: gb.Array) -> gb.Array:
-    """Outward unit normals at places of the surface, (P, 3)."""
+    """Outward unit normals at points of the surface, (P, 3)."""
     slopes = [
         (level(shape, points + step) - level(shape, points - step)) / (2 * STEP)
         for step in STEP * np.eye(3)
@@ -129,15 +123,12 @@ def _roof(shape: CarShape, x: gb.Array) -> gb.Array:
 
 def _floor(shape: CarShape, x: gb.Array) -> gb.Array:
     share = x / shape.length + 0.5
-    return np.asarray(
-        shape.ride
-        + shape.chin * _rise(-share, -0.08, 0.15)
-        + shape.diffuser * _rise(share, 0.9, 0.2)
-    )
+    chin, tail = shape.chin * _rise(-share, -0.08, 0.15), shape.diffuser * _rise(share, 0.9, 0.2)
+    return np.asarray(shape.ride + chin + tail)
 
 
 def _narrowing(shape: CarShape, x: gb.Array, z: gb.Array) -> gb.Array:
-    """Width of the body relative to its greatest, by the place along it and the height."""
+    """Width of the body relative to its greatest, by the position along it and the height."""
     belt = shape.ride + shape.hood * (shape.height - shape.ride)
     above = _rise(z, (belt + shape.height) / 2, shape.height - belt)
     before = _rise(-x / shape.length, 0.42, 0.3)

@@ -1,6 +1,4 @@
-"""Outlines from GeoJSON (RFC 7946): one polygon with holes, brought to the plane and to a wanted
-size.
-"""
+"""Outlines from GeoJSON (RFC 7946): one polygon with holes, in the plane at a given size."""
 
 from __future__ import annotations
 
@@ -16,10 +14,10 @@ import gsnobench as gb
 def read_outline(
     path: str | Path, *, coordinates: Literal["degrees", "plane"], extent: float
 ) -> tuple[gb.Array, ...]:
-    """The exterior ring and the holes, (n, 2) each, moved to the origin and scaled so that the
-    longer side is `extent`.
+    """The exterior ring and the holes, (n, 2) each, with the origin at their lower corner.
 
-    Degrees are longitude and latitude, projected on the tangent plane in the middle of the polygon.
+    They are scaled so that the longer side is `extent`. Degrees are longitude and latitude,
+    projected on the tangent plane in the middle of the polygon.
     """
     try:
         document = json.loads(Path(path).expanduser().read_text(encoding="utf-8"))
@@ -61,22 +59,19 @@ def _polygon(path: str | Path, document: Any) -> list[Any]:
 def _polygons(document: Any) -> list[list[Any]]:
     if not isinstance(document, dict):
         return []
-    parts = [
-        *(document.get("features") or []),
-        *(document.get("geometries") or []),
-        document.get("geometry"),
-    ]
-    found = [polygon for part in parts for polygon in _polygons(part)]
+    features, geometries = document.get("features") or [], document.get("geometries") or []
+    parts = [*features, *geometries, document.get("geometry")]
+    polygons = [polygon for part in parts for polygon in _polygons(part)]
     if document.get("type") == "Polygon":
-        found.append(document.get("coordinates") or [])
+        polygons.append(document.get("coordinates") or [])
     if document.get("type") == "MultiPolygon":
-        found.extend(document.get("coordinates") or [])
-    return [polygon for polygon in found if polygon]
+        polygons.extend(document.get("coordinates") or [])
+    return [polygon for polygon in polygons if polygon]
 
 
 def _ring(path: str | Path, ring: Any) -> gb.Array:
     try:
-        points = np.array([[float(place[0]), float(place[1])] for place in ring])
+        points = np.array([[float(position[0]), float(position[1])] for position in ring])
     except (TypeError, ValueError, IndexError, KeyError):
         raise gb.DataError(
             f"{path}: a ring is not a list of coordinate pairs; expected [[x, y], ...]; export it "

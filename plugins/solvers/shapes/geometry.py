@@ -16,7 +16,7 @@ def signed_area(loop: gb.Array) -> float:
 
 
 def clean_loop(loop: gb.Array, *, label: str, clockwise: bool = False) -> gb.Array:
-    """A loop without repeated points, turned to the wanted orientation."""
+    """A loop without repeated points, turned to the given orientation."""
     loop = np.asarray(loop, dtype=float)
     if loop.ndim != 2 or loop.shape[1] != 2 or not np.isfinite(loop).all():
         raise gb.DataError(
@@ -37,9 +37,7 @@ def clean_loop(loop: gb.Array, *, label: str, clockwise: bool = False) -> gb.Arr
 
 
 def contains(loops: Sequence[gb.Array], points: gb.Array) -> gb.Array:
-    """Which points (m, 2) lie inside an odd number of loops: inside the outline and outside its
-    holes, (m,) bool.
-    """
+    """Which points (m, 2) lie inside an odd number of loops: in the outline, outside its holes."""
     px, py = points[:, 0], points[:, 1]
     inside = np.zeros(len(points), dtype=bool)
     for loop in loops:
@@ -47,8 +45,8 @@ def contains(loops: Sequence[gb.Array], points: gb.Array) -> gb.Array:
             if ay == by:
                 continue
             crosses = (ay > py) != (by > py)
-            where = np.flatnonzero(crosses)
-            inside[where] ^= px[where] < ax + (py[where] - ay) * ((bx - ax) / (by - ay))
+            crossing = np.flatnonzero(crosses)
+            inside[crossing] ^= px[crossing] < ax + (py[crossing] - ay) * ((bx - ax) / (by - ay))
     return inside
 
 
@@ -74,9 +72,7 @@ def distance_to_segments(
 
 
 def crossing_segments(starts: gb.Array, ends: gb.Array, *, block: int = 256) -> bool:
-    """Whether two of the segments cross, or one ends inside another; sharing an end is not
-    crossing.
-    """
+    """Whether two segments cross, or one ends inside another; sharing an end is not crossing."""
 
     def side(a: gb.Array, b: gb.Array, c: gb.Array) -> gb.Array:
         u, v = b - a, c - a
@@ -99,9 +95,7 @@ def arc_length(loop: gb.Array) -> gb.Array:
 
 
 def points_at(loop: gb.Array, length: gb.Array, s: gb.Array) -> gb.Array:
-    """Points of a loop at arc lengths s (taken modulo the perimeter), (m, 2); `length` is its
-    `arc_length`.
-    """
+    """Points of a loop at arc lengths s modulo the perimeter, (m, 2); `length` is `arc_length`."""
     closed = np.vstack([loop, loop[:1]])
     s = np.mod(s, length[-1])
     return np.stack([np.interp(s, length, closed[:, axis]) for axis in (0, 1)], axis=1)
@@ -143,8 +137,9 @@ def find_corners(loop: gb.Array, spacing: gb.Array) -> gb.Array:
 
 
 def simplify_loop(loop: gb.Array, tolerance: float) -> gb.Array:
-    """The loop without vertices that stray less than `tolerance` from the line through the ones
-    kept (Douglas-Peucker).
+    """The loop without vertices nearer than `tolerance` to the simplified one (Douglas-Peucker).
+
+    For verification.
     """
     far = int(np.argmax(np.sum((loop - loop[0]) ** 2, axis=1)))
     closed = np.vstack([loop, loop[:1]])

@@ -1,5 +1,6 @@
-"""Smooth random voids: closed curves whose radius is a squashed Gaussian field on the circle, cut
-to its first Fourier modes.
+"""Smooth random voids: closed curves whose radius is a squashed Gaussian field on the circle.
+
+The field is cut to its first Fourier modes.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ BISECTIONS = 40  # of the angle between two nodes of the curve
 
 @dataclass(frozen=True, eq=False)
 class Void:
-    """The curve centre + radius(angle) (cos, sin), radius = low + (high - low) / (1 + exp(g)), g a
-    trigonometric polynomial.
+    """The curve centre + radius(angle) (cos, sin), radius = low + (high - low) / (1 + exp(g)).
+
+    g is a trigonometric polynomial.
     """
 
     centre: gb.Array  # (2,)
@@ -47,9 +49,7 @@ class Void:
         return self.points(self.angle(points))
 
     def halfway(self, starts: gb.Array, ends: gb.Array) -> gb.Array:
-        """The points of the curve that are as far from one end of a chord as from the other, (m,
-        2); ends lie on the curve.
-        """
+        """Points of the curve as far from one end of a chord as from the other, (m, 2)."""
         first = self.angle(starts)
         span = np.mod(self.angle(ends) - first + np.pi, 2.0 * np.pi) - np.pi
         low, high = np.zeros(len(starts)), np.ones(len(starts))
@@ -63,9 +63,7 @@ class Void:
 
 @dataclass(frozen=True)
 class VoidLaw:
-    """How voids are drawn: g ~ N(0, deviation^2 (-d^2/dangle^2 + tau^2)^-1), of which the modes up
-    to `modes` are kept.
-    """
+    """How voids are drawn: g ~ N(0, deviation^2 (-d^2/dangle^2 + tau^2)^-1), cut at `modes`."""
 
     low: float = 0.2
     high: float = 0.4
@@ -74,10 +72,10 @@ class VoidLaw:
     modes: int = 5
 
     def draw(self, rng: np.random.Generator, centre: tuple[float, float] = (0.5, 0.5)) -> Void:
-        """One void; a pair of numbers a mode is drawn, so that more modes refine the same curve."""
+        """One void; two numbers per mode are drawn, so that more modes refine the same curve."""
         number = np.arange(self.modes + 1)
-        # cos(k angle) / sqrt(pi) has norm 1
-        scale = self.deviation / np.sqrt(np.pi * (number**2 + self.tau**2))
+        squared = np.pi * (number**2 + self.tau**2)  # cos(k angle) / sqrt(pi) has norm 1
+        scale = self.deviation / np.sqrt(squared)
         scale[0] /= np.sqrt(2.0)
         noise = rng.standard_normal((self.modes + 1, 2)) * scale[:, None]  # (K + 1, 2)
         return Void(np.array(centre), self.low, self.high, noise[:, 0], noise[:, 1])

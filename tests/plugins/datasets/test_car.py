@@ -118,7 +118,7 @@ def test_two_hundred_bodies_are_watertight_and_have_sound_panels():
     lattice = car.car_lattice(8)
     assert is_closed(lattice.triangles)
     # as in the surface set
-    assert (len(lattice.places) + len(lattice.mirrored), len(lattice.triangles)) == (3586, 7168)
+    assert (len(lattice.positions) + len(lattice.mirrored), len(lattice.triangles)) == (3586, 7168)
     for shape in bodies(200):
         half = car.vertices(shape, lattice)
         points = lattice.whole_vectors(half)

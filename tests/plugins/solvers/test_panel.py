@@ -25,7 +25,7 @@ from gsnobench_plugins.solvers.meshing.surface_mesh import (
     is_closed,
 )
 from gsnobench_plugins.solvers.methods.panel import make_panels, normal_matrix, source_field
-from gsnobench_plugins.solvers.methods.surface_distance import nearest_places, winding_number
+from gsnobench_plugins.solvers.methods.surface_distance import nearest_points, winding_number
 
 TRIANGLE = np.array([[[0.1, -0.2, 0.3], [1.2, 0.1, 0.2], [0.4, 0.9, 0.7]]])
 
@@ -33,7 +33,7 @@ TRIANGLE = np.array([[[0.1, -0.2, 0.3], [1.2, 0.1, 0.2], [0.4, 0.9, 0.7]]])
 def round_lattice(steps: int) -> tuple[BoxLattice, Array]:
     """A lattice of 48 steps^2 triangles and the places of its half on the unit sphere."""
     lattice = box_lattice(2 * steps, steps, 2 * steps)
-    directions = np.tan(np.pi / 4 * lattice.places)
+    directions = np.tan(np.pi / 4 * lattice.positions)
     return lattice, directions / np.linalg.norm(directions, axis=1, keepdims=True)
 
 
@@ -230,7 +230,7 @@ def test_sphere_far_from_the_ground_does_not_feel_it():
 def test_box_lattice_is_a_closed_surface_that_faces_outward(steps):
     along, across, up = steps
     lattice = box_lattice(along, across, up)
-    points = lattice.whole_vectors(lattice.places)
+    points = lattice.whole_vectors(lattice.positions)
     assert len(lattice.triangles) == 4 * (2 * along * across + 2 * across * up + along * up)
     assert len(points) == len(lattice.triangles) // 2 + 2
     assert is_closed(lattice.triangles)
@@ -244,7 +244,7 @@ def test_nearest_place_is_the_nearest_of_all_triangles():
     corners = rng.normal(size=(150, 1, 3)) + 0.3 * rng.normal(size=(150, 3, 3))
     targets = 2 * rng.normal(size=(400, 3))
     index, weights, distance = nearest(targets, corners)
-    places = nearest_places(make_panels(corners), targets)
+    places = nearest_points(make_panels(corners), targets)
     assert np.abs(np.linalg.norm(targets - places, axis=1) - distance).max() < 1e-9
     assert np.abs(places - np.einsum("pv,pvd->pd", weights, corners[index])).max() < 1e-6
 
@@ -256,7 +256,7 @@ def test_distance_and_winding_of_a_sphere():
     targets = rng.normal(size=(300, 3))
     radius = np.concatenate([rng.uniform(0.1, 0.97, 150), rng.uniform(1.01, 3.0, 150)])
     targets *= (radius / np.linalg.norm(targets, axis=1))[:, None]
-    distance = np.linalg.norm(targets - nearest_places(make_panels(corners), targets), axis=1)
+    distance = np.linalg.norm(targets - nearest_points(make_panels(corners), targets), axis=1)
     # how far the flat triangles lie inside the sphere
     assert np.abs(distance - np.abs(radius - 1)).max() < 4e-3
     winding = winding_number(corners, targets)

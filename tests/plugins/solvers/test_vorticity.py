@@ -197,7 +197,7 @@ def test_corners_of_the_hole_are_found_and_softened_alike_at_every_edge_length()
         fine = nse.refined(mesh, pieces)
         corners = reentrant_corners(fine)
         assert np.degrees([corner.angle for corner in corners]) == pytest.approx([300.0] * 3)
-        assert sorted(corner.place.round(9).tolist() for corner in corners) == sorted(
+        assert sorted(corner.position.round(9).tolist() for corner in corners) == sorted(
             hole.round(9).tolist()
         )
         coefficient = corner_coefficient(fine)
