@@ -1,8 +1,10 @@
-"""Burgers in the flower and in the pyramid: CPU seconds a sample, and the error against meshes
-refined once more.
+"""Burgers in the flower and in the pyramid: CPU-seconds per sample and errors.
 
-    OMP_NUM_THREADS=1 python benchmarks/burgers.py [--datasets burgers2d,burgers3d] [--samples 2] [--resolutions 1168]
-        [--splits test,test_ood] [--variants default,lively] [--until 0.1] [--json FILE]
+Errors are taken against meshes refined once more.
+
+    OMP_NUM_THREADS=1 python benchmarks/burgers.py [--datasets burgers2d,burgers3d]
+        [--samples 2] [--resolutions 1168] [--splits test,test_ood]
+        [--variants default,lively] [--until 0.1] [--json FILE]
 
 The reference is extrapolated from the two meshes refined once more, marched by rk4 without modes.
 Errors are relative L2 over the published nodes of all frames that are alive (norm above 1 % of the

@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def bars(samples: int) -> dict:
-    """What the bars are set on, all of the default configuration at the published number of points."""
+    """What the bars limit: the default configuration at the published number of points."""
     peak = subprocess.run(
         [sys.executable, "-c", ONE_SAMPLE.format(points=POINTS)],
         capture_output=True,
@@ -139,7 +139,7 @@ def sphere_error(steps: int = 10) -> float:
 
 
 def measure(points: int, split: Split, samples: int, finer: int) -> dict:
-    """Cost of the default configuration at one resolution and its errors against a finer panelling."""
+    """Cost of the default configuration at one resolution, and its errors against finer panels."""
     air = car.setup(car.Params(), points, gb.Cache())
     fine = replace(air, solved=car.car_lattice(finer))
     errors, seconds = [], []

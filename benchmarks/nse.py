@@ -29,7 +29,7 @@ BARS = {"error": 0.005, "cpu_s": 1.2, "nodes": 1244}  # the error is that at 5 s
 
 
 def main() -> int:
-    """Print one line a resolution and split; the exit code is 1 if the bar at 1244 nodes is missed."""
+    """Print one line per resolution and split; exit with 1 if the bar at 1244 nodes is missed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -29,7 +29,7 @@ BARS = {"error": 0.01, "cpu_s": 0.8, "nodes": 1830}
 
 
 def main() -> int:
-    """Print one line a resolution and split; the exit code is 1 if the bar at 1830 nodes is missed."""
+    """Print one line per resolution and split; exit with 1 if the bar at 1830 nodes is missed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

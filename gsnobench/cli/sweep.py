@@ -274,7 +274,8 @@ def sensitivity(
 ) -> int:
     """Error over the two central knobs of a model, each varied while the other stays.
 
-    Of gsno: k_s in 4,6,8,16,32 at k_t 8, and k_t in 4,6,8,12,16 at k_s 8. The exit code is 3 if a run failed or diverged.
+    Of gsno: k_s in 4,6,8,16,32 at k_t 8, and k_t in 4,6,8,12,16 at k_s 8. The exit code is 3 if a
+    run failed or diverged.
     """
     if not dataset:
         example = "gsnobench study sensitivity --dataset nse"

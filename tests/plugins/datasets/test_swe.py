@@ -1,4 +1,4 @@
-"""The lake dataset: accuracy and cost of the default configuration, and what a sample depends on."""
+"""The lake dataset: accuracy and cost of the default configuration, what a sample depends on."""
 
 from __future__ import annotations
 

@@ -34,10 +34,9 @@ def lake() -> np.ndarray:
     """An irregular shore with arms far narrower than the body and wiggles smaller than any mesh
     edge.
     """
-    # fmt: off
-    corners = np.array([[0, 0], [3, 0], [3, 1], [2.5, 1], [2.6, 3], [2.52, 3], [2.4, 1], [1.2, 1], [1, 2.5], [0.7, 3.5],
-                        [0.6, 3.45], [0.9, 2.4], [1, 1], [0.4, 1], [-1.5, 1.4], [-1.52, 1.3], [0, 0.6]])
-    # fmt: on
+    x = [0, 3, 3, 2.5, 2.6, 2.52, 2.4, 1.2, 1, 0.7, 0.6, 0.9, 1, 0.4, -1.5, -1.52, 0]
+    y = [0, 0, 1, 1, 3, 3, 1, 1, 2.5, 3.5, 3.45, 2.4, 1, 1, 1.4, 1.3, 0.6]
+    corners = np.stack([x, y], axis=1)
     rng = np.random.default_rng(3)
     shore = []
     for a, b in zip(corners, np.roll(corners, -1, axis=0), strict=True):
@@ -160,7 +159,7 @@ def test_orientation_and_start_of_the_outline_do_not_matter_for_validity() -> No
         (SQUARE[[0, 2, 1, 3]] + [[0, 0], [0, 0], [0, 0], [0, 0.5]], (), 100, "cross"),
         (SQUARE, (disc(1.0, 0.5, 0.2),), 200, "cross"),
         (SQUARE, (disc(3.0, 0.5, 0.2),), 200, "outside the outline"),
-        (lake(), (), 60, "ask for more nodes"),
+        (lake(), (), 60, "request more nodes"),
     ],
 )
 def test_an_impossible_wish_is_refused_in_one_line(

@@ -77,7 +77,7 @@ def test_energy_is_the_one_of_the_discrete_velocity(holed):
 
 @pytest.mark.parametrize("nu", [0.0, 1e-4, 1e-2])
 def test_random_vorticity_never_gains_enstrophy(holed, nu):
-    """The longest step is stable for any rates that the mesh allows, of the flow or of diffusion."""
+    """The longest step is stable for any rates of flow or diffusion that the mesh allows."""
     scheme = vorticity_scheme(holed)
     w = 20.0 * np.random.default_rng(0).standard_normal(holed.size)
     states = vorticity_flow(scheme, nu, np.zeros(holed.size)).march(w, np.linspace(0.0, 1.0, 6))
