@@ -1,5 +1,6 @@
-"""The airfoil's solver on its meshes: CPU seconds a chord over speed of sound, free stream, steady
-forces, error of a trajectory.
+"""The airfoil's solver on its meshes: cost, free stream, steady forces, error of a trajectory.
+
+Cost is in CPU seconds per chord over speed of sound.
 
     OMP_NUM_THREADS=1 python benchmarks/airfoil.py [--resolutions 600,1800,5233] [--refine 0]
     [--json FILE]
@@ -40,17 +41,17 @@ BARS = {"cpu_s": 5.0, "drift": 1e-12, "lift": 2e-3, "drag": 5e-3}
 
 
 def main() -> int:
-    """Print one line a resolution; the exit code is 1 if a bar at 5233 nodes is missed."""
+    """Print one line per resolution; the exit code is 1 if a bar at 5233 nodes is missed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--resolutions", default="600,1800,5233")
     parser.add_argument("--refine", type=int, default=0)
     parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
-    rows = [measure(int(nodes), bool(asked.refine)) for nodes in asked.resolutions.split(",")]
-    if asked.json:
-        asked.json.write_text(json.dumps(rows, indent=1) + "\n")
+    options = parser.parse_args()
+    rows = [measure(int(nodes), bool(options.refine)) for nodes in options.resolutions.split(",")]
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
     return int(any(is_missed(row) for row in rows if row["nodes"] == NODES))
 
 
@@ -105,31 +106,29 @@ def drift(air: airfoil.Air) -> float:
 
 def steady(air: airfoil.Air, stream: Stream) -> tuple[float, float, float]:
     """Lift, drag and largest change of entropy of the steady flow."""
-    found = steady_state(air.dual, air.is_wall, stream, sweeps=4000, residual=1e-6).primitive
-    entropy = found[:, 3] / (PRESSURE * found[:, 0] ** 1.4) - 1.0
-    made = forces(air.dual, air.is_wall, stream, found)
+    computed = steady_state(air.dual, air.is_wall, stream, sweeps=4000, residual=1e-6).primitive
+    entropy = computed[:, 3] / (PRESSURE * computed[:, 0] ** 1.4) - 1.0
+    made = forces(air.dual, air.is_wall, stream, computed)
     return round(made.lift, 5), round(made.drag, 5), round(float(np.abs(entropy).max()), 4)
 
 
 def refined_error(air: airfoil.Air) -> list[float]:
-    """Relative L2 distance of density, pressure and velocity from those on the mesh with every
-    triangle cut in four.
-    """
+    """Relative L2 distance of all fields from those on the mesh with every triangle cut in four."""
     finer, _ = refine(air.mesh)
     stream, _ = airfoil.draw(airfoil.Params(), 0, "test", 0)
     times = airfoil.frame_times(airfoil.Params().interval)
     coarse = airfoil.solve(air, stream, times)[-1]  # (N, 4)
     fine = airfoil.solve(airfoil.air_of(finer), stream, times)[-1][: air.mesh.size]
-    reference = np.array([one.reference for one in airfoil.gsnobench_dataset().fields])
+    reference = np.array([field.reference for field in airfoil.gsnobench_dataset().fields])
     return [
         round(distance(coarse[:, group], (fine - reference)[:, group], reference[group]), 4)
         for group in ([0], [1], [2, 3])
     ]
 
 
-def distance(found: Array, exact: Array, reference: Array) -> float:
-    """||found - reference - exact|| / ||exact||."""
-    return float(np.linalg.norm(found - reference - exact) / np.linalg.norm(exact))
+def distance(computed: Array, exact: Array, reference: Array) -> float:
+    """||computed - reference - exact|| / ||exact||."""
+    return float(np.linalg.norm(computed - reference - exact) / np.linalg.norm(exact))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""Eigenbases: cost of 1000 geometries, shift-invert against plain LOBPCG, and agreement of bases
-between two meshes.
+"""Eigenbases: cost of 1000 geometries, solvers compared, agreement between two meshes.
+
+The solvers are shift-invert Lanczos and plain LOBPCG.
 
     OMP_NUM_THREADS=1 python benchmarks/bases.py [--count 1000]
 
@@ -38,9 +39,7 @@ def cpu_seconds(work: Callable[[], object], repeats: int = 1) -> float:
 
 
 def plate_with_hole(nodes: int, seed: int) -> Mesh:
-    """A point cloud of the unit square around a random hole, as in hyper-elasticity; it has no
-    cells.
-    """
+    """A point cloud of the unit square around a random hole, as in hyper-elasticity."""
     random = np.random.default_rng(seed)
     side = int(np.sqrt(1.3 * nodes)) + 1
     lattice = np.stack(np.meshgrid(np.arange(side), np.arange(side)), axis=-1).reshape(-1, 2) + 0.5
@@ -73,10 +72,10 @@ def against_lobpcg() -> None:
 
 def correlations(basis: Basis, vectors: Array, carried: Array) -> str:
     weights = basis.mass[:, None] * carried
-    found = np.abs(np.sum(vectors * weights, axis=0)) / np.sqrt(
+    computed = np.abs(np.sum(vectors * weights, axis=0)) / np.sqrt(
         np.sum(carried * weights, axis=0) * (basis.mass @ vectors**2)
     )
-    return f"{found.min():.2f}/{found.mean():.2f}"
+    return f"{computed.min():.2f}/{computed.mean():.2f}"
 
 
 def agreement() -> None:

@@ -1,10 +1,8 @@
-"""Burgers in the flower and in the pyramid: CPU-seconds per sample and errors.
+"""Burgers in the flower and in the pyramid: CPU seconds per sample, error against finer meshes.
 
-Errors are taken against meshes refined once more.
-
-    OMP_NUM_THREADS=1 python benchmarks/burgers.py [--datasets burgers2d,burgers3d]
-        [--samples 2] [--resolutions 1168] [--splits test,test_ood]
-        [--variants default,lively] [--until 0.1] [--json FILE]
+    OMP_NUM_THREADS=1 python benchmarks/burgers.py [--datasets burgers2d,burgers3d] [--samples 2]
+        [--resolutions 1168] [--splits test,test_ood] [--variants default,lively] [--until 0.1]
+        [--json FILE]
 
 The reference is extrapolated from the two meshes refined once more, marched by rk4 without modes.
 Errors are relative L2 over the published nodes of all frames that are alive (norm above 1 % of the
@@ -41,8 +39,9 @@ UNTIL = {"burgers2d": {"default": 1.0, "lively": 1.0}, "burgers3d": {"default": 
 
 
 def main() -> int:
-    """Print one line a case; the exit code is 1 if a bar of a default configuration is missed on
-    the test split.
+    """Print one line per case; the exit code is 1 if a default configuration misses a bar.
+
+    Bars apply to the test split.
     """
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -55,21 +54,21 @@ def main() -> int:
     parser.add_argument(
         "--until",
         type=float,
-        help="end of the reference; burgers3d stops at 0.1 unless told, a minute a sample",
+        help="end of the reference; by default burgers3d stops at 0.1, one minute per sample",
     )
     parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     rows = [
         measure(
-            name, variant, int(nodes), split, asked.samples, asked.until or UNTIL[name][variant]
+            name, variant, int(nodes), split, options.samples, options.until or UNTIL[name][variant]
         )
-        for name in asked.datasets.split(",")
-        for variant in asked.variants.split(",")
-        for nodes in (asked.resolutions or str(BARS[name]["nodes"])).split(",")
-        for split in asked.splits.split(",")
+        for name in options.datasets.split(",")
+        for variant in options.variants.split(",")
+        for nodes in (options.resolutions or str(BARS[name]["nodes"])).split(",")
+        for split in options.splits.split(",")
     ]
-    if asked.json:
-        asked.json.write_text(json.dumps(rows, indent=1) + "\n")
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
     return int(any(row["verdict"] == "MISSED" for row in rows))
 
 

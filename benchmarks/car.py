@@ -1,5 +1,4 @@
-"""The car's potential flow: cost, memory and accuracy of the default configuration against its
-bars, in one run.
+"""The car's potential flow: cost, memory and accuracy of the defaults against their bars.
 
     OMP_NUM_THREADS=1 python benchmarks/car.py [--samples 3] [--resolutions 2000,4000,32186]
     [--finer 18] [--json FILE]
@@ -47,9 +46,7 @@ ONE_SAMPLE = (
 
 
 def main() -> int:
-    """Print one line a measurement; the exit code is 1 if a bar of the default configuration is
-    missed.
-    """
+    """Print one line per measurement; the exit code is 1 if the defaults miss a bar."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -58,20 +55,20 @@ def main() -> int:
     parser.add_argument("--splits", default="test,test_ood")
     parser.add_argument("--finer", type=int, default=18)
     parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
-    row = bars(asked.samples)
+    options = parser.parse_args()
+    row = bars(options.samples)
     rows = [
-        measure(int(points), split, asked.samples, asked.finer)
-        for points in asked.resolutions.split(",")
-        for split in asked.splits.split(",")
+        measure(int(points), split, options.samples, options.finer)
+        for points in options.resolutions.split(",")
+        for split in options.splits.split(",")
     ]
-    if asked.json:
-        asked.json.write_text(json.dumps([row, *rows], indent=1) + "\n")
+    if options.json:
+        options.json.write_text(json.dumps([row, *rows], indent=1) + "\n")
     return int(any(row[name] > bar for name, bar in BARS.items()))
 
 
 def bars(samples: int) -> dict:
-    """What the bars limit: the default configuration at the published number of points."""
+    """What the bars apply to: the defaults at the published number of points."""
     peak = subprocess.run(
         [sys.executable, "-c", ONE_SAMPLE.format(points=POINTS)],
         capture_output=True,
@@ -132,14 +129,14 @@ def sphere_error(steps: int = 10) -> float:
     lattice = box_lattice(2 * steps, steps, 2 * steps)
     directions = np.tan(math.pi / 4 * lattice.positions)
     half = directions / np.linalg.norm(directions, axis=1, keepdims=True)
-    found = pressure_coefficient(
+    computed = pressure_coefficient(
         surface_velocity(solve_flow(lattice, half, ground=False), half, half)
     )
-    return relative(found, 1 - 2.25 * (1 - half[:, 0] ** 2))
+    return relative(computed, 1 - 2.25 * (1 - half[:, 0] ** 2))
 
 
 def measure(points: int, split: Split, samples: int, finer: int) -> dict:
-    """Cost of the default configuration at one resolution, and its errors against finer panels."""
+    """Cost of the defaults at one resolution, and errors against a finer panelling."""
     air = car.setup(car.Params(), points, gb.Cache())
     fine = replace(air, solved=car.car_lattice(finer))
     errors, seconds = [], []
@@ -161,15 +158,16 @@ def measure(points: int, split: Split, samples: int, finer: int) -> dict:
 
 
 def differences(coarse: gb.Sample, fine: gb.Sample) -> list[float]:
-    """Relative L2 in pressure, in the changed velocity, and in that near the body; at the points
-    that both have.
+    """Relative L2 in pressure, in the changed velocity, and in that near the body.
+
+    Compared at the points that both have.
     """
     assert coarse.mesh is not None and fine.mesh is not None
     surface = coarse.mesh.tags["surface"]
     same = np.all(coarse.mesh.points == fine.mesh.points, axis=1) & ~surface
     near = same & (coarse.static[:, 0] < 0.2)
-    change = [one.frames[0, :, 1:] - [car.Params().speed, 0.0, 0.0] for one in (coarse, fine)]
-    pressure = [one.frames[0, surface, 0] for one in (coarse, fine)]
+    change = [sample.frames[0, :, 1:] - [car.Params().speed, 0.0, 0.0] for sample in (coarse, fine)]
+    pressure = [sample.frames[0, surface, 0] for sample in (coarse, fine)]
     return [
         relative(*pressure),
         relative(change[0][same], change[1][same]),
@@ -177,9 +175,9 @@ def differences(coarse: gb.Sample, fine: gb.Sample) -> list[float]:
     ]
 
 
-def relative(found: Array, exact: Array) -> float:
-    """||found - exact|| / ||exact||."""
-    return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+def relative(computed: Array, exact: Array) -> float:
+    """||computed - exact|| / ||exact||."""
+    return float(np.linalg.norm(computed - exact) / np.linalg.norm(exact))
 
 
 def show(row: dict) -> str:

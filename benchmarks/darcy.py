@@ -1,5 +1,6 @@
-"""Darcy generator: CPU seconds a sample and accuracy at the published nodes, for both permeability
-laws, in one run.
+"""Darcy generator: CPU seconds per sample and accuracy at the published nodes.
+
+For both permeability laws, in one run.
 
     OMP_NUM_THREADS=1 python benchmarks/darcy.py [--nodes 1184] [--samples 16] [--json FILE]
 
@@ -41,9 +42,7 @@ def reference_heads(setup: darcy.Setup, nested: NestedDiffusion, samples: int) -
 
 
 def direct_ratio(setup: darcy.Setup, repeats: int = 3) -> float:
-    """CPU time of a sparse direct solve over that of the multigrid solve, same matrix, least of
-    several.
-    """
+    """CPU time of a sparse direct solve over that of the multigrid solve, least of several."""
     form, nested = setup.nested.forms[-1], setup.nested
     coefficient = np.exp(np.sin(9 * nested.finest.points[nested.finest.cells].mean(axis=1)[:, 0]))
     direct, multigrid = [], []

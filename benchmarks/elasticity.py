@@ -1,5 +1,6 @@
-"""The cell's solver at several resolutions: CPU seconds a sample, and the error of the stress
-against a much finer solution.
+"""The cell's solver at several resolutions: CPU seconds per sample, error of the stress.
+
+The error is against a much finer solution.
 
     OMP_NUM_THREADS=1 python benchmarks/elasticity.py [--samples 3] [--resolutions 160,450,972]
     [--finer 2] [--json FILE]
@@ -28,11 +29,11 @@ from gsnobench_plugins.solvers.equations.unit_cell import mesh_cell
 from gsnobench_plugins.solvers.meshing.angles import min_angle
 
 BARS = {"inside": 0.01, "cpu_s": 4.5, "nodes": 972}
-PLACES = ("inside", "boundary", "void", "all")
+REGIONS = ("inside", "boundary", "void", "all")
 
 
 def main() -> int:
-    """Print one line a resolution and split; the exit code is 1 if a bar at 972 nodes is missed."""
+    """Print one line per resolution and split; the exit code is 1 if 972 nodes miss a bar."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -41,14 +42,14 @@ def main() -> int:
     parser.add_argument("--finer", type=int, default=2)
     parser.add_argument("--splits", default="test,test_ood")
     parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     rows = [
-        measure(int(nodes), split, asked.samples, asked.finer)
-        for nodes in asked.resolutions.split(",")
-        for split in asked.splits.split(",")
+        measure(int(nodes), split, options.samples, options.finer)
+        for nodes in options.resolutions.split(",")
+        for split in options.splits.split(",")
     ]
-    if asked.json:
-        asked.json.write_text(json.dumps(rows, indent=1) + "\n")
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
     judged = [row for row in rows if row["nodes"] == BARS["nodes"] and row["split"] == "test"]
     return int(
         any(
@@ -85,18 +86,20 @@ def measure(nodes: int, split: Split, samples: int, finer: int) -> dict:
         "cpu_s": round(min(seconds), 3),
         "min_angle": round(min(angles), 1),
         "mean": {
-            place: round(float(np.mean([error[place] for error in errors])), 5) for place in PLACES
+            region: round(float(np.mean([error[region] for error in errors])), 5)
+            for region in REGIONS
         },
         "worst": {
-            place: round(float(np.max([error[place] for error in errors])), 5) for place in PLACES
+            region: round(float(np.max([error[region] for error in errors])), 5)
+            for region in REGIONS
         },
     }
     print(show(row), file=sys.stdout, flush=True)
     return row
 
 
-def relative(mesh: gb.Mesh, found: Array, exact: Array) -> dict[str, float]:
-    """Relative L2 error over the nodes of each place."""
+def relative(mesh: gb.Mesh, computed: Array, exact: Array) -> dict[str, float]:
+    """Relative L2 error over the nodes of each region."""
     on_boundary = np.any(list(mesh.tags.values()), axis=0)
     chosen = {
         "inside": ~on_boundary,
@@ -105,15 +108,15 @@ def relative(mesh: gb.Mesh, found: Array, exact: Array) -> dict[str, float]:
         "all": np.ones(mesh.size, dtype=bool),
     }
     return {
-        place: float(np.linalg.norm((found - exact)[at]) / np.linalg.norm(exact[at]))
-        for place, at in chosen.items()
+        region: float(np.linalg.norm((computed - exact)[at]) / np.linalg.norm(exact[at]))
+        for region, at in chosen.items()
     }
 
 
 def show(row: dict) -> str:
     """One line of the table."""
     mean, worst = (
-        ", ".join(f"{place} {100 * row[name][place]:.2f}" for place in PLACES)
+        ", ".join(f"{region} {100 * row[name][region]:.2f}" for region in REGIONS)
         for name in ("mean", "worst")
     )
     return (

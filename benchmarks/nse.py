@@ -1,5 +1,4 @@
-"""The solver of the stirred ellipse at several resolutions: CPU seconds a sample, and the error of
-the vorticity.
+"""The solver of the stirred ellipse at several resolutions: CPU seconds per sample, and error.
 
     OMP_NUM_THREADS=1 python benchmarks/nse.py [--samples 3] [--resolutions 450,1244] [--finer 2]
     [--splits test] [--json FILE]
@@ -29,7 +28,7 @@ BARS = {"error": 0.005, "cpu_s": 1.2, "nodes": 1244}  # the error is that at 5 s
 
 
 def main() -> int:
-    """Print one line per resolution and split; exit with 1 if the bar at 1244 nodes is missed."""
+    """Print one line per resolution and split; the exit code is 1 if 1244 nodes miss the bar."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -38,15 +37,15 @@ def main() -> int:
     parser.add_argument("--finer", type=int, default=2)
     parser.add_argument("--splits", default="test,test_ood")
     parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         rows = [
-            measure(int(nodes), split, asked.samples, asked.finer, gb.Cache(Path(folder)))
-            for nodes in asked.resolutions.split(",")
-            for split in asked.splits.split(",")
+            measure(int(nodes), split, options.samples, options.finer, gb.Cache(Path(folder)))
+            for nodes in options.resolutions.split(",")
+            for split in options.splits.split(",")
         ]
-    if asked.json:
-        asked.json.write_text(json.dumps(rows, indent=1) + "\n")
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
     judged = [row for row in rows if row["nodes"] == BARS["nodes"] and row["split"] == "test"]
     missed = [
         row for row in judged if row["mean"][1] > BARS["error"] or row["cpu_s"] > BARS["cpu_s"]

@@ -1,5 +1,6 @@
-"""The pipe's solver at every resolution: CPU seconds a sample, and the error of the velocity
-against a much finer solution.
+"""The pipe's solver at every resolution: CPU seconds per sample, and error of the velocity.
+
+The error is against a much finer solution.
 
     OMP_NUM_THREADS=1 python benchmarks/pipe.py [--samples 4] [--resolutions 1089,4225]
     [--linear-solver superlu] [--json FILE]
@@ -28,9 +29,7 @@ BARS = {"error": 0.02, "cpu_s": 8.0, "nodes": 4225}
 
 
 def main() -> int:
-    """Print one line a resolution and split; the exit code is 1 if the bars at 4225 nodes are
-    missed.
-    """
+    """Print one line per resolution and split; the exit code is 1 if 4225 nodes miss the bars."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -39,16 +38,18 @@ def main() -> int:
     parser.add_argument("--splits", default="test,test_ood")
     parser.add_argument("--linear-solver", default="superlu", choices=("superlu", "pardiso"))
     parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     setups = {
-        nodes: pipe.setup(pipe.Params(linear_solver=asked.linear_solver), nodes, gb.Cache())
-        for nodes in map(int, asked.resolutions.split(","))
+        nodes: pipe.setup(pipe.Params(linear_solver=options.linear_solver), nodes, gb.Cache())
+        for nodes in map(int, options.resolutions.split(","))
     }
     rows = [
-        row for split in asked.splits.split(",") for row in measure(setups, split, asked.samples)
+        row
+        for split in options.splits.split(",")
+        for row in measure(setups, split, options.samples)
     ]
-    if asked.json:
-        asked.json.write_text(json.dumps(rows, indent=1) + "\n")
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
     judged = [row for row in rows if row["nodes"] == BARS["nodes"] and row["split"] == "test"]
     is_missed = [row["worst"] > BARS["error"] or row["cpu_s"] > BARS["cpu_s"] for row in judged]
     print(
@@ -66,12 +67,12 @@ def measure(setups: dict[int, pipe.Setup], split: Split, samples: int) -> list[d
     for nodes, setup in setups.items():
         velocity(setup, "valid", 0)
         began = time.process_time()
-        found = [velocity(setup, split, index) for index in range(samples)]
+        computed = [velocity(setup, split, index) for index in range(samples)]
         cpu_s = (time.process_time() - began) / samples
         stride = (fine.side - 1) // (setup.side - 1)
         errors = [
-            relative(one, other[::stride, ::stride])
-            for one, other in zip(found, exact, strict=True)
+            relative(coarse, fine[::stride, ::stride])
+            for coarse, fine in zip(computed, exact, strict=True)
         ]
         grid = setup.levels[-1].grid
         rows.append(
@@ -95,8 +96,8 @@ def velocity(setup: pipe.Setup, split: Split, index: int) -> Array:
     return sample.frames[0, :, 0].reshape(setup.side, setup.side)
 
 
-def relative(found: Array, exact: Array) -> float:
-    return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+def relative(computed: Array, exact: Array) -> float:
+    return float(np.linalg.norm(computed - exact) / np.linalg.norm(exact))
 
 
 def show(row: dict) -> str:

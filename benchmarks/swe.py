@@ -1,5 +1,6 @@
-"""The lake's solver at every resolution: CPU seconds a sample, and the error of h - base against a
-much finer solution.
+"""The lake's solver at every resolution: CPU seconds per sample, and error of h - base.
+
+The error is against a much finer solution.
 
     OMP_NUM_THREADS=1 python benchmarks/swe.py [--samples 4] [--resolutions 450,1830] [--finer 2.7]
     [--json FILE]
@@ -29,7 +30,7 @@ BARS = {"error": 0.01, "cpu_s": 0.8, "nodes": 1830}
 
 
 def main() -> int:
-    """Print one line per resolution and split; exit with 1 if the bar at 1830 nodes is missed."""
+    """Print one line per resolution and split; the exit code is 1 if 1830 nodes miss the bar."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -38,14 +39,14 @@ def main() -> int:
     parser.add_argument("--finer", type=float, default=2.7)
     parser.add_argument("--splits", default="test,test_ood")
     parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     rows = [
-        measure(int(nodes), split, asked.samples, asked.finer)
-        for nodes in asked.resolutions.split(",")
-        for split in asked.splits.split(",")
+        measure(int(nodes), split, options.samples, options.finer)
+        for nodes in options.resolutions.split(",")
+        for split in options.splits.split(",")
     ]
-    if asked.json:
-        asked.json.write_text(json.dumps(rows, indent=1) + "\n")
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
     judged = [row for row in rows if row["nodes"] == BARS["nodes"] and row["split"] == "test"]
     return int(
         any(row["mean"][0] > BARS["error"] or row["cpu_s"] > BARS["cpu_s"] for row in judged)

@@ -13,11 +13,11 @@ from gsnobench.meshes.graphs import gaussian_laplacian, knn_edges
 
 def test_every_node_has_its_nearest_neighbours() -> None:
     points = np.random.default_rng(0).random((60, 3))
-    found = {tuple(pair) for pair in knn_edges(points, 4).tolist()}
+    computed = {tuple(pair) for pair in knn_edges(points, 4).tolist()}
     distance = np.linalg.norm(points[:, None] - points[None], axis=2)
     nearest = np.argsort(distance, axis=1)[:, 1:5]
-    assert found == {(min(i, int(j)), max(i, int(j))) for i in range(60) for j in nearest[i]}
-    assert all(i < j for i, j in found)
+    assert computed == {(min(i, int(j)), max(i, int(j))) for i in range(60) for j in nearest[i]}
+    assert all(i < j for i, j in computed)
 
 
 def test_more_neighbours_than_points_is_refused() -> None:

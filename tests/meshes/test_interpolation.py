@@ -32,14 +32,14 @@ def test_interpolation_to_the_own_nodes_is_the_identity() -> None:
 def test_a_point_outside_takes_the_nearest_place_of_the_mesh() -> None:
     mesh = notched()
     points = np.random.default_rng(3).uniform(-0.3, 1.3, (200, 2))
-    found = interpolation(mesh, points) @ mesh.points
+    computed = interpolation(mesh, points) @ mesh.points
     # every side of every cell
     corners = mesh.points[triangulation(mesh)[:, [0, 1, 1, 2, 2, 0]]].reshape(-1, 2, 2)
     start, side = corners[:, 0], corners[:, 1] - corners[:, 0]
     share = np.einsum("psd,sd->ps", points[:, None] - start, side) / np.sum(side**2, axis=1)
-    places = start + np.clip(share, 0, 1)[:, :, None] * side
-    to_sides = np.linalg.norm(points[:, None] - places, axis=2).min(axis=1)
-    apart = np.linalg.norm(found - points, axis=1)
+    feet = start + np.clip(share, 0, 1)[:, :, None] * side
+    to_sides = np.linalg.norm(points[:, None] - feet, axis=2).min(axis=1)
+    apart = np.linalg.norm(computed - points, axis=1)
     inside = apart < 1e-9
     assert 20 < inside.sum() < 180
     assert np.allclose(apart[~inside], to_sides[~inside])
@@ -80,9 +80,9 @@ def test_interpolation_finds_the_nearest_cell_of_a_strongly_graded_mesh() -> Non
 def test_points_beside_a_surface_are_projected_on_it() -> None:
     mesh = sphere()
     outside = 1.3 * sphere(77).points
-    found = interpolation(mesh, outside) @ mesh.points
-    assert np.all(np.linalg.norm(found, axis=1) > 0.97)
-    assert np.all(np.sum(found * outside, axis=1) > 0.97 * 1.3)
+    computed = interpolation(mesh, outside) @ mesh.points
+    assert np.all(np.linalg.norm(computed, axis=1) > 0.97)
+    assert np.all(np.sum(computed * outside, axis=1) > 0.97 * 1.3)
 
 
 @pytest.mark.parametrize("dim", [2, 3])

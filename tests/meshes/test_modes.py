@@ -20,9 +20,7 @@ from gsnobench.meshes.topology import triangulation
 
 
 def crossed_square(side: int) -> Mesh:
-    """The unit square with every small square cut along both diagonals: it has all symmetries of
-    the square.
-    """
+    """The unit square, every small square cut along both diagonals: it has all symmetries."""
     axis = np.linspace(0, 1, side)
     corner = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
     middle = (axis[1:] + axis[:-1]) / 2
@@ -41,8 +39,9 @@ OUTLINE = np.array([[0.0, 0], [0.45, 0], [0.5, 0.4], [0.55, 0], [1, 0], [0.5, 0.
 
 
 def triangle(nodes: int, seed: int) -> Mesh:
-    """A triangle with a notch, on a jittered and turned hexagonal lattice: every seed is another
-    mesh of the same domain.
+    """A triangle with a notch, on a jittered and turned hexagonal lattice.
+
+    Every seed is another mesh of the same domain.
     """
     random, side = np.random.default_rng(seed), np.sqrt(0.45 / nodes)
     ends = zip(OUTLINE, np.roll(OUTLINE, -1, axis=0), strict=True)
@@ -80,8 +79,8 @@ def _inside(points: Array) -> Array:
     rises = (a[..., 1] > y) != (b[..., 1] > y)
     with np.errstate(divide="ignore", invalid="ignore"):
         at = a[..., 0] + (y - a[..., 1]) / (b[..., 1] - a[..., 1]) * (b[..., 0] - a[..., 0])
-    odd: Array = np.sum(rises & (at > x), axis=0) % 2 == 1
-    return odd
+    is_odd: Array = np.sum(rises & (at > x), axis=0) % 2 == 1
+    return is_odd
 
 
 def copies(mesh: Mesh, count: int) -> Mesh:
@@ -170,15 +169,15 @@ def test_lanczos_agrees_with_dense_algebra(kind: modes.Kind, dirichlet: tuple[st
 @pytest.mark.parametrize("kind", ["fem", "gaussian"])
 def test_iterative_solvers_find_the_same_modes(solver: modes.Solver, kind: modes.Kind) -> None:
     mesh = triangle(400, seed=0)
-    exact, found = (
+    exact, computed = (
         eigenbasis(mesh, 6, kind=kind, solver="lanczos"),
         eigenbasis(mesh, 6, kind=kind, solver=solver),
     )
     accuracy = modes.TOLERANCE[solver]
-    assert 0 < found.residual <= accuracy
-    assert np.allclose(found.values, exact.values, atol=accuracy * exact.values[-1])
-    assert np.abs(np.diag(exact.analysis @ found.vectors)).min() > 1 - 10 * accuracy
-    assert orthonormality(found) < 1e-9
+    assert 0 < computed.residual <= accuracy
+    assert np.allclose(computed.values, exact.values, atol=accuracy * exact.values[-1])
+    assert np.abs(np.diag(exact.analysis @ computed.vectors)).min() > 1 - 10 * accuracy
+    assert orthonormality(computed) < 1e-9
 
 
 @pytest.mark.parametrize("count", [3, 5])
@@ -262,10 +261,10 @@ def test_random_basis_is_orthonormal_and_follows_its_seed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "kept"), [(1, 1), (2, 1), (3, 3), (4, 4), (5, 4), (6, 6), (7, 6), (8, 8)]
+    ("requested", "kept"), [(1, 1), (2, 1), (3, 3), (4, 4), (5, 4), (6, 6), (7, 6), (8, 8)]
 )
-def test_a_gap_never_cuts_a_pair(asked: int, kept: int) -> None:
-    basis = eigenbasis(crossed_square(17), asked, gap=True)  # pi^2 times 0, 1 1, 2, 4 4, 5 5, 8
+def test_a_gap_never_cuts_a_pair(requested: int, kept: int) -> None:
+    basis = eigenbasis(crossed_square(17), requested, gap=True)  # pi^2 times 0, 1 1, 2, 4 4, 5 5, 8
     assert basis.vectors.shape[1] == len(basis.values) == kept
 
 
@@ -300,11 +299,11 @@ def test_a_solver_that_does_not_converge_is_an_error(monkeypatch: pytest.MonkeyP
 
 def test_many_meshes_in_two_processes_equal_one() -> None:
     meshes = [triangle(60, seed) for seed in range(3)]
-    one, two = (
+    first, second = (
         eigenbases(meshes, 4, kind="gaussian"),
         eigenbases(meshes, 4, kind="gaussian", jobs=2),
     )
-    for left, right in zip(one, two, strict=True):
+    for left, right in zip(first, second, strict=True):
         assert np.array_equal(left.vectors, right.vectors)
         assert np.array_equal(left.values, right.values)
 

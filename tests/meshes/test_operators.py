@@ -59,8 +59,8 @@ def test_a_surface_in_space_has_its_area_and_tangential_gradient() -> None:
 def test_gradient_is_exact_for_linear_functions(dim: int) -> None:
     mesh = box(5, dim, jitter=0.2)
     slope = np.arange(1.0, dim + 1)
-    found = np.stack([matrix @ (mesh.points @ slope - 3) for matrix in gradient(mesh)], axis=1)
-    assert np.allclose(found, slope)
+    computed = np.stack([matrix @ (mesh.points @ slope - 3) for matrix in gradient(mesh)], axis=1)
+    assert np.allclose(computed, slope)
 
 
 def test_gradient_weighs_cells_by_volume() -> None:

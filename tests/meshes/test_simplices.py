@@ -41,7 +41,7 @@ def test_the_nearest_simplex_is_that_of_a_dense_search(vertices: int) -> None:
     feet = np.einsum("pv,pvd->pd", weights, corners[index])
     assert np.all(weights >= 0) and np.allclose(weights.sum(axis=1), 1.0)
     assert np.allclose(np.linalg.norm(points - feet, axis=1), distance, atol=1e-12)
-    drawn = random.dirichlet(np.ones(vertices), 500)  # (500, v) places of every simplex
-    places = np.einsum("qv,mvd->mqd", drawn, corners).reshape(-1, 3)
-    to_places = np.linalg.norm(points[:, None] - places, axis=2).min(axis=1)
-    assert np.all(distance <= to_places + 1e-12)
+    drawn = random.dirichlet(np.ones(vertices), 500)  # (500, v) points of every simplex
+    inner = np.einsum("qv,mvd->mqd", drawn, corners).reshape(-1, 3)
+    to_inner = np.linalg.norm(points[:, None] - inner, axis=2).min(axis=1)
+    assert np.all(distance <= to_inner + 1e-12)

@@ -22,9 +22,9 @@ from gsnobench.meshes.topology import (
 
 def test_edges_of_two_triangles_are_their_five_sides() -> None:
     mesh = Mesh(np.array([[0.0, 0], [1, 0], [0, 1], [1, 1]]), np.array([[2, 1, 0], [3, 1, 2]]))
-    found = edges(mesh)
-    assert found.dtype == np.int64
-    assert found.tolist() == [[0, 1], [0, 2], [1, 2], [1, 3], [2, 3]]
+    computed = edges(mesh)
+    assert computed.dtype == np.int64
+    assert computed.tolist() == [[0, 1], [0, 2], [1, 2], [1, 3], [2, 3]]
 
 
 def test_tetrahedra_have_six_edges() -> None:

@@ -1,5 +1,6 @@
-"""The paper's propositions as properties of our bases on random meshes and graphs: pure linear
-algebra, no training.
+"""The paper's propositions as properties of our bases on random meshes and graphs.
+
+Pure linear algebra, no training.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def test_all_modes_and_all_frequencies_realise_any_joint_multiplier(
     basis = complete_basis(random_mesh(size, 2, seed), "gaussian")
     random = np.random.default_rng(seed + 1)
     v = random.standard_normal((size, frames))
-    kernels = random.standard_normal((size, frames))  # one temporal convolution a mode
+    kernels = random.standard_normal((size, frames))  # one temporal convolution per mode
     joint = np.fft.irfft(
         np.fft.rfft(kernels, axis=1) * np.fft.rfft(basis.analysis @ v, axis=1), n=frames, axis=1
     )
@@ -179,9 +180,9 @@ def test_the_projector_of_a_recomputed_basis_is_the_permuted_one(
 ) -> None:
     mesh = random_mesh(size, 2, seed)
     order = np.random.default_rng(seed + 1).permutation(size)
-    place = np.argsort(order)  # old node -> new node
+    new_number = np.argsort(order)  # old node -> new node
     tags = {tag: nodes[order] for tag, nodes in mesh.tags.items()}
-    moved = Mesh(mesh.points[order], place[triangulation(mesh)], tags)
+    moved = Mesh(mesh.points[order], new_number[triangulation(mesh)], tags)
     walls, k = ("wall",) if walled else (), 4
     wide = eigenbasis(mesh, k + 1, kind=kind, neighbours=5, dirichlet=walls)
     narrow = eigenbasis(moved, k, kind=kind, neighbours=5, dirichlet=walls)
@@ -203,9 +204,7 @@ def test_signs_of_the_modes_do_not_change_the_layer(seed: int, size: int, kind: 
 
 
 def test_a_rotation_inside_a_pair_does_change_the_layer_unless_its_kernels_are_equal() -> None:
-    """Differs: the paper's equivariance holds for any eigenbasis only if modes of one eigenspace
-    share their kernel.
-    """
+    """Differs: the paper's equivariance needs equal kernels for modes of one eigenspace."""
     angle = 2 * np.pi * np.arange(12) / 12
     ring = Mesh(
         np.stack([np.cos(angle), np.sin(angle)], 1),

@@ -103,7 +103,7 @@ def deform(
             factors = factors if norm <= SLOW * before or norm <= TOLERANCE * first else None
         if not norm <= TOLERANCE * first:
             raise gb.DataError(
-                f"solid: there is no equilibrium (residual {norm / first:.1e} after {ITERATIONS} "
+                f"solid: no equilibrium was found (residual {norm / first:.1e} after {ITERATIONS} "
                 "steps of Newton's method); "
                 "expected a load that the solid can bear; lower the traction"
             )

@@ -38,9 +38,9 @@ def published() -> airfoil.Air:
 
 
 def steady_forces(air: airfoil.Air, stream: Stream) -> tuple[Forces, Array]:
-    found = steady_state(air.dual, air.is_wall, stream, residual=1e-6)
-    assert found.residual < 1e-6
-    return forces(air.dual, air.is_wall, stream, found.primitive), found.primitive
+    computed = steady_state(air.dual, air.is_wall, stream, residual=1e-6)
+    assert computed.residual < 1e-6
+    return forces(air.dual, air.is_wall, stream, computed.primitive), computed.primitive
 
 
 # ---------------------------------------------------------------------------------- the declaration
@@ -48,7 +48,7 @@ def steady_forces(air: airfoil.Air, stream: Stream) -> tuple[Forces, Array]:
 
 def test_declaration_is_the_papers_problem():
     dataset = airfoil.gsnobench_dataset()
-    assert [one.name for one in dataset.fields] == [
+    assert [field.name for field in dataset.fields] == [
         "density",
         "pressure",
         "velocity_x",
@@ -73,7 +73,7 @@ def test_knobs_reach_the_task():
         dataset, "airfoil", track="smoke", knobs={"interval": 0.5, "mach_low": 0.5}
     )
     assert task.times[-1] == 5.0
-    assert [one.reference for one in task.fields] == [1.0, PRESSURE, 0.6, 0.0]
+    assert [field.reference for field in task.fields] == [1.0, PRESSURE, 0.6, 0.0]
     assert task.fixed_mesh and task.corresponds
     family = prepare.resolve(dataset, "airfoil_family", track="smoke")
     assert (family.id, family.fixed_mesh, family.corresponds) == (
@@ -104,13 +104,11 @@ def test_published_mesh_has_the_public_counts(published):
 
 
 def test_symmetric_flow_has_no_lift_and_hardly_any_drag_or_entropy(published):
-    """Mach 0.5 at 0 degrees: the exact flow has no lift, no drag and the entropy of the free stream
-    everywhere.
-    """
-    found, primitive = steady_forces(published, Stream(0.5))
-    assert abs(found.lift) < 2e-3
-    assert 0.0 <= found.drag < 0.005
-    assert found.peak == pytest.approx(
+    """Mach 0.5 at 0 degrees: the exact flow has no lift, no drag and constant entropy."""
+    computed, primitive = steady_forces(published, Stream(0.5))
+    assert abs(computed.lift) < 2e-3
+    assert 0.0 <= computed.drag < 0.005
+    assert computed.peak == pytest.approx(
         ((1.0 + 0.2 * 0.5**2) ** 3.5 - 1.0) / (0.7 * 0.5**2), abs=0.05
     )
     entropy = primitive[:, 3] / (PRESSURE * primitive[:, 0] ** 1.4) - 1.0
@@ -120,21 +118,19 @@ def test_symmetric_flow_has_no_lift_and_hardly_any_drag_or_entropy(published):
 @pytest.mark.slow
 def test_transonic_lift_is_within_the_published_range(published):
     """AGARD-AR-211, case 01: Mach 0.8 at 1.25 degrees."""
-    found, _ = steady_forces(published, Stream(0.8, 1.25))
-    assert 0.34 < found.lift < 0.37
-    assert 0.020 < found.drag < 0.026
+    computed, _ = steady_forces(published, Stream(0.8, 1.25))
+    assert 0.34 < computed.lift < 0.37
+    assert 0.020 < computed.drag < 0.026
 
 
 def test_transonic_lift_on_the_laptop_mesh_is_within_the_published_range():
-    found, _ = steady_forces(setup_of(1800).air, Stream(0.8, 1.25))
-    assert 0.34 < found.lift < 0.37
+    computed, _ = steady_forces(setup_of(1800).air, Stream(0.8, 1.25))
+    assert 0.34 < computed.lift < 0.37
 
 
 @pytest.mark.slow
 def test_trajectories_on_two_meshes_approach_each_other():
-    """The pressure force on the foil along a trajectory: 1800 nodes are nearer to 5233 than 600
-    are.
-    """
+    """The pressure force on the foil: 1800 nodes are nearer to 5233 than 600 are."""
     stream, times = Stream(0.5, 4.0), airfoil.frame_times(0.25)
     histories = []
     for nodes in (600, 1800, 5233):
@@ -157,16 +153,19 @@ def test_trajectories_on_two_meshes_approach_each_other():
 def test_first_frame_is_the_uniform_stream_and_later_ones_are_not(coarse):
     stream, _ = airfoil.draw(coarse.params, 0, "train", 3)
     frames = next(airfoil.generate(coarse, 0, "train", [3])).frames
-    wanted = stream.primitive[[0, 3, 1, 2]]
-    assert np.abs(frames[0] - wanted).max() < 1e-15
-    assert np.abs(frames[1] - wanted).max() > 0.05
+    expected = stream.primitive[[0, 3, 1, 2]]
+    assert np.abs(frames[0] - expected).max() < 1e-15
+    assert np.abs(frames[1] - expected).max() > 0.05
     assert frames[..., :2].min() > 0
 
 
 def test_streams_are_in_their_ranges_and_ood_is_faster():
     params = airfoil.Params()
     drawn = [airfoil.draw(params, 0, "train", index)[0] for index in range(400)]
-    machs, angles = np.array([one.mach for one in drawn]), np.array([one.degrees for one in drawn])
+    machs, angles = (
+        np.array([stream.mach for stream in drawn]),
+        np.array([stream.degrees for stream in drawn]),
+    )
     assert (machs.min() >= 0.3, machs.max() <= 0.7) == (True, True)
     assert np.abs(angles).max() <= 6.0
     assert (machs.mean(), angles.mean()) == (
@@ -232,13 +231,14 @@ def test_family_gives_every_sample_a_section_and_a_mesh_of_its_own():
 
 
 def test_family_and_single_section_fly_in_the_same_stream():
-    one, family = airfoil.Params(), airfoil.Params(shapes="family")
-    assert airfoil.draw(one, 0, "test", 4)[0] == airfoil.draw(family, 0, "test", 4)[0]
+    single, family = airfoil.Params(), airfoil.Params(shapes="family")
+    assert airfoil.draw(single, 0, "test", 4)[0] == airfoil.draw(family, 0, "test", 4)[0]
 
 
 def test_persistence_is_far_from_trivial(coarse):
-    """The score of repeating the last frame, on differences from the free stream: the first pairs
-    are hard, the last easier.
+    """The score of repeating the last frame, on differences from the free stream.
+
+    The first pairs are hard, the last easier.
     """
     frames = airfoil.solve(coarse.air, Stream(0.5, 3.0), airfoil.frame_times(0.25))
     density = frames[..., 0] - 1.0

@@ -1,6 +1,4 @@
-"""The two Burgers datasets: trajectories that decay as they should, errors and costs, and what a
-sample depends on.
-"""
+"""The two Burgers datasets: trajectories, errors and costs, and what a sample depends on."""
 
 from __future__ import annotations
 
@@ -61,8 +59,8 @@ def norms(frames: Array, mesh: Mesh) -> Array:
     return np.sqrt(np.einsum("n,tnc->t", node_volumes(mesh), frames**2))
 
 
-def relative(found: Array, exact: Array) -> float:
-    return math.sqrt(np.sum((found - exact) ** 2) / np.sum(exact**2))
+def relative(computed: Array, exact: Array) -> float:
+    return math.sqrt(np.sum((computed - exact) ** 2) / np.sum(exact**2))
 
 
 # --------------------------------------------------------------------------------- the trajectories
@@ -81,8 +79,9 @@ def test_the_norm_falls_at_every_frame_to_the_end(make, name):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_energy_of_lively_flows_falls_at_every_frame(make, name):
-    """On the meshes that are solved on; published nodes miss the thin layer at the wall, where the
-    first of it is lost.
+    """On the solver's meshes: published nodes miss the thin layer at the wall.
+
+    There the first energy is lost.
     """
     shared, module = make(name, variant="lively"), MODULES[name]
     for split in ("train", "test_ood"):
@@ -105,18 +104,18 @@ def test_error_against_finer_meshes_is_small(make, name, nodes, bar):
     module, times = MODULES[name], MODULES[name].TIMES[:3]
     field = module.draw_field(finer, 0, "test", 0)
     exact = solve(finer.nested, fields_on(finer, field), times, viscosity=finer.params.viscosity)
-    found = frames_of(name, shared, "test", 0)[: len(times)]
-    assert np.array_equal(found[0], exact[0])
-    assert all(relative(found[k], exact[k]) < bar for k in range(1, len(times)))
+    computed = frames_of(name, shared, "test", 0)[: len(times)]
+    assert np.array_equal(computed[0], exact[0])
+    assert all(relative(computed[k], exact[k]) < bar for k in range(1, len(times)))
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_the_end_in_modes_agrees_with_the_march(make, name):
     shared = make(name)
     marched = replace(shared, nested=replace(shared.nested, modes=None))
-    found, exact = frames_of(name, shared, "test", 1), frames_of(name, marched, "test", 1)
-    assert not np.array_equal(found, exact)  # the modes did take over
-    apart, left = norms(found - exact, shared.mesh), norms(exact, shared.mesh)
+    computed, exact = frames_of(name, shared, "test", 1), frames_of(name, marched, "test", 1)
+    assert not np.array_equal(computed, exact)  # the modes did take over
+    apart, left = norms(computed - exact, shared.mesh), norms(exact, shared.mesh)
     is_alive = left > 0.01 * left[0]
     assert (apart[is_alive] < 2e-3 * left[is_alive]).all()
     assert apart.max() < 2e-4 * left[0]
@@ -162,7 +161,7 @@ def test_declarations_are_the_papers_problems():
             51,
             1.0,
         )
-        assert [(one.name, one.vector, one.boundary) for one in dataset.fields] == [
+        assert [(field.name, field.vector, field.boundary) for field in dataset.fields] == [
             (field, "velocity", {"boundary": "dirichlet"}) for field in fields
         ]
         assert dataset.sizes["paper"] == gb.Sizes(600, 200, 200, 100, nodes)
@@ -187,18 +186,16 @@ def test_flowers_have_the_asked_nodes_and_good_angles(nodes):
 
 
 def test_initial_fields_follow_the_printed_law(make):
-    """Component variance of N(0, 625 (-Laplace + 25)^-2), averaged over the flower; independent
-    components.
-    """
+    """Components are independent, their variance that of N(0, 625 (-Laplace + 25)^-2)."""
     flower = make("burgers2d")
     shares = node_volumes(flower.basis.mesh) / node_volumes(flower.basis.mesh).sum()
     # (400, R, 2)
     drawn = np.stack([burgers2d.draw_field(flower, 0, "train", index) for index in range(400)])
-    wanted = float(
+    expected = float(
         np.sum(625.0 / (flower.basis.values + 25.0) ** 2) / node_volumes(flower.basis.mesh).sum()
     )
-    assert np.mean(drawn**2 @ np.ones(2) / 2, axis=0) @ shares == pytest.approx(wanted, rel=0.1)
-    assert abs(np.mean(drawn[:, :, 0] * drawn[:, :, 1], axis=0) @ shares) < 0.1 * wanted
+    assert np.mean(drawn**2 @ np.ones(2) / 2, axis=0) @ shares == pytest.approx(expected, rel=0.1)
+    assert abs(np.mean(drawn[:, :, 0] * drawn[:, :, 1], axis=0) @ shares) < 0.1 * expected
 
 
 def test_initial_waves_have_the_asked_magnitude_and_frequencies(make):
@@ -220,20 +217,20 @@ def test_first_frame_is_the_field_inside_and_zero_on_the_boundary(make, name):
     shared = make(name)
     rim = shared.mesh.tags["boundary"]
     field = MODULES[name].draw_field(shared, 0, "valid", 2)
-    wanted = fields_on(shared, field)[0]
+    expected = fields_on(shared, field)[0]
     frames = frames_of(name, shared, "valid", 2)
-    assert np.array_equal(frames[0, ~rim], wanted[~rim])
-    assert (frames[:, rim] == 0.0).all() and (wanted[rim] != 0.0).all()
+    assert np.array_equal(frames[0, ~rim], expected[~rim])
+    assert (frames[:, rim] == 0.0).all() and (expected[rim] != 0.0).all()
 
 
 def test_the_same_sample_on_two_meshes_is_the_same_flow(make):
     coarse, fine = make("burgers2d", variant="lively"), make("burgers2d", 800, variant="lively")
-    found = frames_of("burgers2d", fine, "test", 3)
+    computed = frames_of("burgers2d", fine, "test", 3)
     exact = frames_of("burgers2d", coarse, "test", 3)
     at_nodes = evaluation_matrix(fine.mesh, coarse.mesh.points)
     inside = ~coarse.mesh.tags["boundary"]
     for frame in (10, 50):
-        assert relative((at_nodes @ found[frame])[inside], exact[frame][inside]) < 0.05
+        assert relative((at_nodes @ computed[frame])[inside], exact[frame][inside]) < 0.05
     assert np.array_equal(
         burgers2d.draw_field(coarse, 0, "test", 3), burgers2d.draw_field(fine, 0, "test", 3)
     )
@@ -256,7 +253,8 @@ def test_seed_split_and_index_each_change_the_sample(make, name):
     drawn = [
         draw(shared, seed, split, index) for seed in (0, 1) for split in SPLITS for index in (0, 1)
     ]
-    content = {(one if name == "burgers2d" else one(shared.mesh.points)).tobytes() for one in drawn}
+    fields = drawn if name == "burgers2d" else [waves(shared.mesh.points) for waves in drawn]
+    content = {field.tobytes() for field in fields}
     assert len(content) == len(drawn)
 
 

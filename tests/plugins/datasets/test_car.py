@@ -1,6 +1,4 @@
-"""The car dataset: bodies, points and flow of the default configuration, and what a sample depends
-on.
-"""
+"""The car dataset: bodies, points and flow of the defaults, and what a sample depends on."""
 
 from __future__ import annotations
 
@@ -53,8 +51,8 @@ def shape_of(split: str, index: int) -> CarShape:
     return draw_shape(sample_rng(0, split, index), tall=split == "test_ood")
 
 
-def relative(found: Array, exact: Array) -> float:
-    return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+def relative(computed: Array, exact: Array) -> float:
+    return float(np.linalg.norm(computed - exact) / np.linalg.norm(exact))
 
 
 def mesh_of(sample: gb.Sample) -> gb.Mesh:
@@ -69,11 +67,11 @@ def test_declaration_is_the_papers_problem_and_says_potential_flow():
     dataset = car.gsnobench_dataset()
     assert (dataset.name, dataset.dim, dataset.t_in, len(dataset.times)) == ("car", 3, 0, 1)
     assert (dataset.fixed_mesh, dataset.corresponds) == (False, False)
-    assert [(one.name, one.support, one.vector) for one in dataset.fields] == [
+    assert [(field.name, field.support, field.vector) for field in dataset.fields] == [
         ("pressure", "surface", None),
         *[(f"velocity_{axis}", "not surface", "velocity") for axis in "xyz"],
     ]
-    assert [one.name for one in dataset.static] == [
+    assert [field.name for field in dataset.static] == [
         "signed_distance",
         "normal_x",
         "normal_y",
@@ -87,14 +85,14 @@ def test_declaration_is_the_papers_problem_and_says_potential_flow():
         dataset.title,
         dataset.solver,
         str(car.__doc__),
-        *(one.help for one in dataset.fields),
+        *(field.help for field in dataset.fields),
     ):
         assert "potential flow" in text.lower()
 
 
 def test_score_of_the_velocity_is_on_what_the_body_changes():
     task = prepare.resolve(car.gsnobench_dataset(), "car", track="laptop", knobs={"speed": 35.0})
-    assert [one.reference for one in task.fields] == [0.0, 35.0, 0.0, 0.0]
+    assert [field.reference for field in task.fields] == [0.0, 35.0, 0.0, 0.0]
     assert set(task.scored) == {"pressure", "velocity"}
 
 
@@ -139,9 +137,7 @@ def test_two_hundred_bodies_are_watertight_and_have_sound_panels():
 
 @pytest.mark.slow
 def test_two_hundred_bodies_are_solved():
-    """At a coarse panelling: none fails, the air is never faster than thrice the stream, drag
-    vanishes.
-    """
+    """With few panels: none fails, the air is at most thrice as fast as the stream, no drag."""
     lattice = car.car_lattice(6)
     for shape in bodies(200):
         half = car.vertices(shape, lattice)
@@ -158,10 +154,10 @@ def test_level_tells_inside_from_outside():
     for split, index in (("train", 0), ("test_ood", 1)):
         shape, lattice = shape_of(split, index), car.car_lattice(8)
         corners = lattice.whole_vectors(car.vertices(shape, lattice))[lattice.triangles]
-        places = np.random.default_rng(index).uniform([-2.7, -1.1, 0.0], [2.7, 1.1, 2.2], (1500, 3))
-        height = level(shape, places)
+        points = np.random.default_rng(index).uniform([-2.7, -1.1, 0.0], [2.7, 1.1, 2.2], (1500, 3))
+        height = level(shape, points)
         clear = np.abs(height - 1) > 0.03  # flat panels lie a little inside the smooth body
-        winding = winding_number(corners, places[clear])
+        winding = winding_number(corners, points[clear])
         assert np.abs(winding - (height[clear] < 1)).max() < 1e-6
         assert 0.1 < np.mean(height < 1) < 0.6
 
@@ -224,9 +220,9 @@ def test_distance_and_normals_are_those_of_the_body(cloud):
     assert np.abs(level(shape, away + inward) - 1).max() < 0.02
     dense = car.car_lattice(20)
     vertices = dense.whole_vectors(car.vertices(shape, dense))
-    for place, found in zip(away[:200], distance[~surface][:200], strict=True):
-        to_vertex = np.linalg.norm(vertices - place, axis=1).min()
-        assert found - 2e-3 <= to_vertex + 5e-3 and to_vertex <= np.hypot(found, 0.06) + 5e-3
+    for point, computed in zip(away[:200], distance[~surface][:200], strict=True):
+        to_vertex = np.linalg.norm(vertices - point, axis=1).min()
+        assert computed - 2e-3 <= to_vertex + 5e-3 and to_vertex <= np.hypot(computed, 0.06) + 5e-3
 
 
 def test_tetrahedra_leave_the_body_open():
@@ -280,18 +276,16 @@ def test_speed_and_density_scale_the_fields():
 
 
 def errors(resolution: int, split: str, index: int, fineness: int) -> tuple[float, float]:
-    """Of surface pressure and of the changed velocity against a finer panelling, at the same
-    points.
-    """
+    """Errors of surface pressure and of the changed velocity against a finer panelling."""
     coarse = sample_of(air_of(resolution), split, index)
     fine = sample_of(air_of(resolution, fineness=fineness), split, index)
     surface = mesh_of(coarse).tags["surface"]
     same = np.flatnonzero(np.all(mesh_of(coarse).points == mesh_of(fine).points, axis=1) & ~surface)
     assert len(same) > 300
     stream = np.array([20.0, 0.0, 0.0])
-    found, exact = (one.frames[0, same, 1:] - stream for one in (coarse, fine))
+    computed, exact = (sample.frames[0, same, 1:] - stream for sample in (coarse, fine))
     return relative(coarse.frames[0, surface, 0], fine.frames[0, surface, 0]), relative(
-        found, exact
+        computed, exact
     )
 
 
@@ -316,19 +310,21 @@ def test_same_car_at_every_resolution(cloud):
     few, many = (mesh.points[~mesh.tags["surface"]] for mesh in (small, large))
     # the points of the air are the first of the larger cloud
     assert np.array_equal(few, many[: len(few)])
-    first, second = (one.frames[0, ~mesh_of(one).tags["surface"]] for one in (laptop, cloud))
+    first, second = (
+        sample.frames[0, ~mesh_of(sample).tags["surface"]] for sample in (laptop, cloud)
+    )
     assert np.array_equal(first, second[: len(few)])
     shared = {
-        tuple(place): values
-        for place, values in zip(large.points.round(9), cloud.frames[0], strict=True)
+        tuple(point): values
+        for point, values in zip(large.points.round(9), cloud.frames[0], strict=True)
     }
-    held = [
-        (values, shared[tuple(place)])
-        for place, values in zip(small.points.round(9), laptop.frames[0], strict=True)
-        if tuple(place) in shared
+    pairs = [
+        (values, shared[tuple(point)])
+        for point, values in zip(small.points.round(9), laptop.frames[0], strict=True)
+        if tuple(point) in shared
     ]
-    assert len(held) > len(few) + 200  # every second or third vertex of the lattices
-    assert max(np.abs(one - other).max() for one, other in held) < 1e-9
+    assert len(pairs) > len(few) + 200  # every second or third vertex of the lattices
+    assert max(np.abs(here - there).max() for here, there in pairs) < 1e-9
 
 
 def test_resolutions_on_other_panels_are_the_same_car():

@@ -1,6 +1,4 @@
-"""Darcy: one field on all meshes, accurate heads that keep the maximum principle, samples
-independent of their chunk.
-"""
+"""Darcy: one field on all meshes, accurate heads, samples independent of their chunk."""
 
 from __future__ import annotations
 
@@ -32,8 +30,8 @@ def heads(setup: darcy.Setup, split: Split, count: int, seed: int = 1) -> Array:
     )
 
 
-def relative(one: Array, other: Array) -> Array:
-    return np.linalg.norm(one - other, axis=1) / np.linalg.norm(other, axis=1)
+def relative(computed: Array, exact: Array) -> Array:
+    return np.linalg.norm(computed - exact, axis=1) / np.linalg.norm(exact, axis=1)
 
 
 def test_samples_have_the_declared_shape(make: Make) -> None:

@@ -1,6 +1,4 @@
-"""The cell dataset: accuracy and cost of the default configuration, good meshes for every void, and
-what a sample depends on.
-"""
+"""The cell dataset: accuracy and cost, good meshes for every void, what a sample depends on."""
 
 from __future__ import annotations
 
@@ -41,8 +39,8 @@ def mesh_of(sample: gb.Sample) -> gb.Mesh:
     return sample.mesh
 
 
-def relative(found: Array, exact: Array) -> float:
-    return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+def relative(computed: Array, exact: Array) -> float:
+    return float(np.linalg.norm(computed - exact) / np.linalg.norm(exact))
 
 
 def is_inside(mesh: gb.Mesh) -> Array:
@@ -62,7 +60,7 @@ def test_declaration_is_the_papers_problem() -> None:
     dataset = elasticity.gsnobench_dataset()
     assert (dataset.name, dataset.dim, dataset.t_in, dataset.times) == ("elasticity", 2, 0, (0.0,))
     assert (
-        [one.name for one in dataset.fields] == ["stress"]
+        [field.name for field in dataset.fields] == ["stress"]
         and not dataset.static
         and not dataset.scalars
     )
@@ -126,10 +124,10 @@ def test_error_at_the_published_mesh_is_within_the_bar() -> None:
     sample = sample_of(cell, index=1)
     fine = replace(cell, params=replace(cell.params, refinements=2, rims=1, gradings=5))
     exact = elasticity.stress(fine, mesh_of(sample), elasticity.draw_void(cell, 0, "test", 1))
-    found, inside = sample.frames[0, :, 0], is_inside(mesh_of(sample))
+    computed, inside = sample.frames[0, :, 0], is_inside(mesh_of(sample))
     # the error falls by 4 a refinement, so the distance to the next level is 3/4 of it
-    assert relative(found[inside], exact[inside]) / 0.75 < 0.005
-    assert relative(found[~inside], exact[~inside]) / 0.75 < 0.005
+    assert relative(computed[inside], exact[inside]) / 0.75 < 0.005
+    assert relative(computed[~inside], exact[~inside]) / 0.75 < 0.005
 
 
 def test_stress_is_of_second_order_everywhere() -> None:
@@ -141,7 +139,7 @@ def test_stress_is_of_second_order_everywhere() -> None:
         for times in range(4)
     ]
     values = [elasticity.stress(level, mesh, void) for level in levels]
-    steps = [relative(one, values[-1]) for one in values[:-1]]
+    steps = [relative(stress, values[-1]) for stress in values[:-1]]
     assert np.log2(steps[0] / steps[1]) > 1.5 and np.log2(steps[1] / steps[2]) > 1.7
     assert steps[2] < 0.02
 
@@ -153,10 +151,10 @@ def test_stress_at_a_clamped_corner_is_the_same_on_every_mesh() -> None:
     for resolution, gradings in ((120, 3), (250, 3), (250, 5)):
         cell = cell_of(resolution, gradings=gradings)
         for kept, knobs in ((values, {}), (raw, {"corner_radius": 0.0})):
-            one = sample_of(replace(cell, params=replace(cell.params, **knobs)))
-            corner = mesh_of(one).tags["bottom"] & mesh_of(one).tags["sides"]
+            sample = sample_of(replace(cell, params=replace(cell.params, **knobs)))
+            corner = mesh_of(sample).tags["bottom"] & mesh_of(sample).tags["sides"]
             assert corner.sum() == 2
-            kept.append(one.frames[0, corner, 0].max())
+            kept.append(sample.frames[0, corner, 0].max())
     assert np.ptp(values) / values[0] < 0.003
     assert raw[2] > 1.5 * raw[1] > 2.0 * values[1]
 
@@ -169,13 +167,15 @@ def test_mirrored_void_has_the_mirrored_stress() -> None:
     flip = np.array([-1.0, 1.0])
     points = mesh.points * flip + [1.0, 0.0]
     seen = gb.Mesh(points, cells_of(mesh)[:, ::-1].copy(), mesh.tags)
-    one, other = elasticity.stress(cell, mesh, void), elasticity.stress(cell, seen, mirrored(void))
-    assert np.abs(other - one).max() <= 1e-6 * one.max()
+    plain = elasticity.stress(cell, mesh, void)
+    turned = elasticity.stress(cell, seen, mirrored(void))
+    assert np.abs(turned - plain).max() <= 1e-6 * plain.max()
 
 
 def test_symmetric_void_has_a_symmetric_stress() -> None:
-    """On a mesh that is not symmetric, to the accuracy of the solver; (x, y) and (1 - x, y) are
-    compared by interpolation.
+    """On a mesh that is not symmetric, to the accuracy of the solver, by interpolation.
+
+    The stresses at (x, y) and (1 - x, y) are compared.
     """
     cell = cell_of(450)
     void = elasticity.draw_void(cell, 0, "test", 0)
@@ -210,19 +210,17 @@ def test_traction_of_the_default_is_linear_and_that_of_stretched_is_not() -> Non
 
 
 def check_geometry(void: Void, nodes: int) -> tuple[float, float]:
-    """Smallest angles of the published mesh and of the one refined once, whose nodes lie on the
-    void where they should.
-    """
+    """Smallest angles of the published and of the refined mesh, whose rim lies on the void."""
     mesh = mesh_cell(void, nodes)
     fine = refine_cell(mesh, void, times=1, rims=1)
     assert mesh.size == nodes and np.array_equal(fine.points[:nodes], mesh.points)
-    for one in (mesh, fine):
-        at = one.points[one.tags["void"]]
+    for level in (mesh, fine):
+        at = level.points[level.tags["void"]]
         assert (
             np.abs(np.linalg.norm(at - void.centre, axis=1) - void.radius(void.angle(at))).max()
             < 1e-12
         )
-        assert (cell_measures(one.points, cells_of(one)) > 0).all()
+        assert (cell_measures(level.points, cells_of(level)) > 0).all()
     corner = (mesh.points[:, 0] % 1.0 == 0.0) & (mesh.points[:, 1] % 1.0 == 0.0)
     assert corner.sum() == 4
     # raises if a bent cell is folded
@@ -264,9 +262,7 @@ def test_two_hundred_draws_are_solved(split: Split, first: int) -> None:
 
 
 def test_radii_follow_the_law() -> None:
-    """g has the stated variance; the radius stays between its limits; more modes refine the same
-    void.
-    """
+    """g has the stated variance, radii stay in their limits, more modes refine the same void."""
     angle = np.linspace(0.0, 2 * np.pi, 64, endpoint=False)
     voids = [VoidLaw().draw(sample_rng(0, "train", index)) for index in range(2000)]
     radius = np.stack([void.radius(angle) for void in voids])

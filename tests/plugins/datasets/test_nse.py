@@ -1,6 +1,4 @@
-"""Navier-Stokes in the ellipse: cost and error of the default configuration, and what a sample
-depends on.
-"""
+"""Navier-Stokes in the ellipse: cost and error of the defaults, what a sample depends on."""
 
 from __future__ import annotations
 
@@ -39,8 +37,8 @@ def frames(setup: nse.Setup, split: Split, index: int) -> Array:
     return next(nse.generate(setup, 0, split, [index])).frames[:, :, 0]
 
 
-def relative(found: Array, exact: Array, weights: Array | float = 1.0) -> float:
-    return float(np.sqrt(np.sum(weights * (found - exact) ** 2) / np.sum(weights * exact**2)))
+def relative(computed: Array, exact: Array, weights: Array | float = 1.0) -> float:
+    return float(np.sqrt(np.sum(weights * (computed - exact) ** 2) / np.sum(weights * exact**2)))
 
 
 # ---------------------------------------------------------------------------------- the declaration
@@ -50,7 +48,7 @@ def test_declaration_is_the_papers_problem():
     dataset = nse.gsnobench_dataset()
     assert (dataset.name, dataset.dim, dataset.t_in, len(dataset.times)) == ("nse", 2, 5, 51)
     assert dataset.times[0] == 0.0 and dataset.times[-1] == 10.0
-    assert [one.name for one in dataset.fields] == ["vorticity"]
+    assert [field.name for field in dataset.fields] == ["vorticity"]
     assert dataset.sizes["paper"] == gb.Sizes(600, 200, 200, 100, 1244)
     assert dataset.resolutions == (450, 972, 1244, 1903)
     assert nse.Params().nu == 1e-3
@@ -118,9 +116,9 @@ def test_first_frame_is_the_drawn_field(make):
     assert np.allclose(frames(setup, "train", 3)[0], at_nodes, rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize(("wanted", "expected"), [(0.0, 0.0179), (1.0, 1.0), (0.3, 0.3)])
-def test_initial_vorticity_has_the_asked_deviation(make, wanted, expected):
-    setup = make(**QUICK, vorticity_std=wanted)
+@pytest.mark.parametrize(("deviation", "expected"), [(0.0, 0.0179), (1.0, 1.0), (0.3, 0.3)])
+def test_initial_vorticity_has_the_given_deviation(make, deviation, expected):
+    setup = make(**QUICK, vorticity_std=deviation)
     share = node_volumes(setup.basis.mesh)
     share = share / share.sum()
     for split in ("train", "test_ood"):
@@ -145,8 +143,8 @@ def test_same_sample_on_two_meshes_is_the_same_flow(make):
         *_, state = setup.flow.march(setup.at_points @ drawn, nse.frame_times(2.0))
         mesh = nse.refined(setup.mesh, setup.params.pieces)
         # the solver numbers the nodes in its own order
-        place = cKDTree(setup.points).query(mesh.points)[1]
-        ends.append((mesh, state[place]))
+        number = cKDTree(setup.points).query(mesh.points)[1]
+        ends.append((mesh, state[number]))
     (mesh, value), (finer, exact) = ends
     assert 1e-6 < relative(evaluation_matrix(mesh, finer.points) @ value, exact) < 0.003
 
@@ -181,7 +179,7 @@ def test_another_process_and_a_cached_setup_give_the_same_bytes(make, tmp_path):
         "sample = next(nse.generate(setup, 0, 'train', [5]));"
         "print(hashlib.sha256(sample.frames.tobytes()).hexdigest())"
     )
-    found = [
+    computed = [
         subprocess.run(
             [sys.executable, "-c", program, str(tmp_path)],
             capture_output=True,
@@ -191,7 +189,7 @@ def test_another_process_and_a_cached_setup_give_the_same_bytes(make, tmp_path):
         for _ in range(2)  # the second reads what the first wrote
     ]
     here = next(nse.generate(make(**QUICK), 0, "train", [5])).frames
-    assert set(found) == {hashlib.sha256(here.tobytes()).hexdigest()}
+    assert set(computed) == {hashlib.sha256(here.tobytes()).hexdigest()}
     assert len(list(Path(tmp_path).rglob("*.safetensors"))) == 2
 
 

@@ -1,6 +1,4 @@
-"""The pipe dataset: geometry, accuracy of the default configuration, convergence, what a sample
-depends on.
-"""
+"""The pipe dataset: geometry, accuracy, convergence, what a sample depends on."""
 
 from __future__ import annotations
 
@@ -34,8 +32,8 @@ def velocity(setup: pipe.Setup, split: Split, index: int) -> Array:
     return sample_of(setup, split, index).frames[0, :, 0].reshape(setup.side, setup.side)
 
 
-def relative(found: Array, exact: Array) -> float:
-    return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+def relative(computed: Array, exact: Array) -> float:
+    return float(np.linalg.norm(computed - exact) / np.linalg.norm(exact))
 
 
 def cell_areas(mesh: gb.Mesh) -> Array:
@@ -48,7 +46,7 @@ def cell_areas(mesh: gb.Mesh) -> Array:
 
 def test_declaration_is_the_papers_problem():
     dataset = pipe.gsnobench_dataset()
-    assert [one.name for one in dataset.fields] == ["velocity_x"] and dataset.fields[
+    assert [field.name for field in dataset.fields] == ["velocity_x"] and dataset.fields[
         0
     ].boundary == {"wall": "dirichlet"}
     assert (dataset.t_in, dataset.times, dataset.static, dataset.scalars) == (0, (0.0,), (), ())
@@ -205,9 +203,9 @@ def test_a_sample_does_not_depend_on_its_chunk(small):
 
 def test_seeds_splits_and_indices_give_different_pipes():
     x = np.linspace(0.0, pipe.LENGTH, 9)
-    places = [(seed, split, index) for seed in (0, 1) for split in SPLITS for index in range(5)]
-    lines = {pipe.draw_centreline(pipe.Params(), *place)(x).tobytes() for place in places}
-    assert len(lines) == len(places)
+    keys = [(seed, split, index) for seed in (0, 1) for split in SPLITS for index in range(5)]
+    lines = {pipe.draw_centreline(pipe.Params(), *key)(x).tobytes() for key in keys}
+    assert len(lines) == len(keys)
 
 
 def test_a_viscosity_without_a_steady_flow_is_one_line_that_names_the_sample():

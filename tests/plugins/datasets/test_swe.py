@@ -1,4 +1,4 @@
-"""The lake dataset: accuracy and cost of the default configuration, what a sample depends on."""
+"""The lake dataset: accuracy and cost of the defaults, and what a sample depends on."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def heights(lake: swe.Lake, split: str, index: int) -> Array:
     return next(swe.generate(lake, 0, split, [index])).frames[:, :, 0] - lake.params.base
 
 
-def relative(found: Array, exact: Array) -> float:
-    return math.sqrt(np.sum((found - exact) ** 2) / np.sum(exact**2))
+def relative(computed: Array, exact: Array) -> float:
+    return math.sqrt(np.sum((computed - exact) ** 2) / np.sum(exact**2))
 
 
 # ---------------------------------------------------------------------------------- the declaration
@@ -45,7 +45,9 @@ def test_declaration_is_the_papers_problem():
     dataset = swe.gsnobench_dataset()
     assert (dataset.name, dataset.dim, dataset.t_in, len(dataset.times)) == ("swe", 2, 5, 51)
     assert dataset.times[0] == 0.0 and dataset.times[-1] == 30.0
-    assert [(one.name, one.unit, one.reference) for one in dataset.fields] == [("height", "m", 5.0)]
+    assert [(field.name, field.unit, field.reference) for field in dataset.fields] == [
+        ("height", "m", 5.0)
+    ]
     assert dataset.sizes["paper"] == gb.Sizes(600, 200, 200, 100, 1830)
     assert set(dataset.resolutions) >= {450, 1000, 1830, 3663}
     defaults = swe.Params()
@@ -87,9 +89,7 @@ def _cross(a: Array, b: Array, c: Array, d: Array) -> bool:
 
 
 def test_error_and_cost_at_the_published_mesh_are_within_the_bars():
-    """1 % of h - base at t = 10 s against edges of half the length, at 0.8 CPU-seconds for the 30 s
-    of a sample.
-    """
+    """1 % of h - base at t = 10 s against half the edge length, at 0.8 CPU seconds per sample."""
     lake = lake_of(1830)
     short = replace(lake, params=replace(lake.params, duration=10.0))
     fine = lake_of(1830, duration=10.0, pieces=2 * lake.pieces)
@@ -140,8 +140,8 @@ def test_lake_at_rest_and_mass_on_the_real_mesh():
 def test_first_frame_is_the_bump_itself():
     lake = lake_of(450, **QUICK)
     centre = swe.draw_centre(lake.loops, sample_rng(0, "train", 3))
-    wanted = np.exp(-np.sum((lake.mesh.points - centre) ** 2, axis=1) / 800)
-    assert np.abs(heights(lake, "train", 3)[0] - wanted).max() < 1e-14
+    expected = np.exp(-np.sum((lake.mesh.points - centre) ** 2, axis=1) / 800)
+    assert np.abs(heights(lake, "train", 3)[0] - expected).max() < 1e-14
 
 
 def test_centres_are_uniform_in_the_lake():
@@ -162,9 +162,9 @@ def test_same_sample_on_two_meshes_is_the_same_wave():
     apart = np.linalg.norm(coarse.mesh.points[:, None] - fine.mesh.points[None], axis=-1)
     here, there = np.nonzero(apart < 1e-9)
     assert len(here) > 20  # most corners of the outline are nodes of both
-    found = [heights(coarse, "test", 1)[:, here], heights(fine, "test", 1)[:, there]]
-    assert relative(found[0][1:], found[1][1:]) < 0.02
-    assert not np.array_equal(found[0][1:], found[1][1:])  # solved twice, not interpolated
+    computed = [heights(coarse, "test", 1)[:, here], heights(fine, "test", 1)[:, there]]
+    assert relative(computed[0][1:], computed[1][1:]) < 0.02
+    assert not np.array_equal(computed[0][1:], computed[1][1:])  # solved twice, not interpolated
 
 
 def test_sample_does_not_depend_on_its_neighbours_in_the_chunk():

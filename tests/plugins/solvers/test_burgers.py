@@ -25,8 +25,8 @@ from gsnobench_plugins.solvers.meshing.red_refinement import refine, refine_tetr
 from gsnobench_plugins.solvers.methods.integrate import rk4
 
 
-def relative(found: Array, exact: Array) -> float:
-    return math.sqrt(np.sum((found - exact) ** 2) / np.sum(exact**2))
+def relative(computed: Array, exact: Array) -> float:
+    return math.sqrt(np.sum((computed - exact) ** 2) / np.sum(exact**2))
 
 
 def box(parts: int, dim: int) -> Mesh:
@@ -53,18 +53,16 @@ def box(parts: int, dim: int) -> Mesh:
 def test_gradients_of_linear_fields_are_exact():
     for mesh, slope in ((box(5, 2), [0.3, -1.7]), (mesh_pyramid(150), [0.3, -1.7, 2.1])):
         field = mesh.points @ slope + 0.4
-        found = (
+        computed = (
             np.stack([matrix @ field for matrix in gradient_matrices(mesh)], axis=1)
             / node_volumes(mesh)[:, None]
         )
-        assert np.abs(found - slope).max() < 1e-12
+        assert np.abs(computed - slope).max() < 1e-12
 
 
 @pytest.mark.parametrize("dim", [2, 3])
 def test_energy_changes_exactly_as_the_equation_says(dim):
-    """dE/dt = integral of |u|^2 div u / 2 - nu |grad u|^2, with the same quadrature, for a rough
-    field.
-    """
+    """dE/dt = integral of |u|^2 div u / 2 - nu |grad u|^2, same quadrature, for a rough field."""
     mesh = box(7, 2) if dim == 2 else mesh_pyramid(300)
     flow = make_flow(mesh)
     state = np.random.default_rng(1).standard_normal((len(flow.free), dim))
@@ -93,20 +91,18 @@ def test_steep_fronts_lose_energy_and_resolved_flow_never_meets_the_brake():
         * (nodes[:, 2] * np.prod(1.0 - np.abs(2.0 * nodes[:, :2] - 1.0), axis=1))[:, None]
         * np.ones(3)
     )
-    found = {}
+    computed = {}
     for name, state in (("rough", rough), ("smooth", smooth)):
         plain, braked = np.empty_like(state), np.empty_like(state)
         burgers_rhs(flow, 0.1, steep=0.0)(state, plain)
         burgers_rhs(flow, 0.1)(state, braked)
-        found[name] = plain - braked
-    assert np.sum(flow.mass[:, None] * rough * found["rough"]) > 0.1 * energy(flow, rough)
-    assert np.array_equal(found["smooth"], np.zeros_like(smooth))
+        computed[name] = plain - braked
+    assert np.sum(flow.mass[:, None] * rough * computed["rough"]) > 0.1 * energy(flow, rough)
+    assert np.array_equal(computed["smooth"], np.zeros_like(smooth))
 
 
 def test_steps_are_stable_up_to_the_measured_limit():
-    """Random fields fall at the step in use and blow up at a few percent more than the limit of
-    rk4.
-    """
+    """Random fields decay at the step in use and blow up a little above the limit of rk4."""
     flow = make_flow(refine_tetrahedra(mesh_pyramid(150)))
     start = 1e-6 * np.random.default_rng(0).standard_normal((len(flow.free), 3))
     for factor, is_stable in ((1.0, True), (1.12, False)):
@@ -130,9 +126,7 @@ def wave(points: Array, dim: int) -> tuple[Array, Array]:
 def manufactured(
     mesh: Mesh, viscosity: float, until: float, step: float, *, steep: float = STEEP
 ) -> tuple[Array, Array, Flow]:
-    """Found and exact states for u = cos(2 t) s(x) (1, -0.6, 0.8), forced by the source that makes
-    it a solution.
-    """
+    """Solved and exact states for u = cos(2 t) s(x) (1, -0.6, 0.8), forced by its source."""
     flow, dim = make_flow(mesh), mesh.dim
     direction = np.array([1.0, -0.6, 0.8])[:dim]
     s, gradient = wave(mesh.points[flow.free], dim)
@@ -166,9 +160,7 @@ def test_manufactured_solution_converges_to_second_order(dim, parts, bar):
 
 
 def time_errors(viscosity: float, steep: float) -> Array:
-    """Differences between runs with 2, 4 and 8 times the steps that stability asks for, over the
-    norm of the last, (2,).
-    """
+    """Differences between runs with 2, 4 and 8 times the steps of stability, relative, (2,)."""
     mesh = box(6, 2)
     longest = make_flow(mesh).step(viscosity, 1.5)
     runs = [
@@ -185,9 +177,7 @@ def test_time_steps_converge_to_fourth_order(viscosity, steep):
 
 
 def test_the_brake_costs_order_in_time_but_no_accuracy_that_counts():
-    """It sets in with a kink, so that steps converge more slowly where it acts; their error is
-    small all the same.
-    """
+    """It sets in with a kink, so that steps converge more slowly; their error stays small."""
     errors = time_errors(0.02, STEEP)
     assert math.log2(errors[0] / errors[1]) < 3.8 and errors[0] < 1e-5
 
@@ -195,9 +185,7 @@ def test_the_brake_costs_order_in_time_but_no_accuracy_that_counts():
 @pytest.mark.parametrize(("dim", "parts", "bar"), [(2, 10, 2e-3), (3, 6, 1e-2)])
 @pytest.mark.parametrize("with_modes", [False, True])
 def test_eigenmodes_decay_as_the_heat_equation_says(dim, parts, bar, with_modes):
-    """A field too weak for advection: e^(-nu lambda t) with lambda = d pi^2, of the remaining
-    value, in both marches.
-    """
+    """A field too weak for advection decays as e^(-nu lambda t), lambda = d pi^2, both ways."""
     viscosity, times = 0.1, np.linspace(0.0, 1.0, 6).tolist()
     nested = nest(
         box(parts, dim),

@@ -1,5 +1,6 @@
-"""The Euler solver and its parts, against exact answers: fluxes, free stream, vortex, shock,
-vacuum, walls, symmetry.
+"""The Euler solver and its parts against exact solutions.
+
+Fluxes, free stream, vortex, shock, vacuum, walls, symmetry.
 """
 
 from __future__ import annotations
@@ -86,14 +87,12 @@ def test_conserved_and_primitive_variables_are_inverse():
 def test_free_stream_drifts_by_no_more_than_rounding(foil):
     _, dual, is_wall = foil
     stream = Stream(0.7, 5.0)
-    found = last(dual, np.zeros_like(is_wall), stream, uniform(dual, stream), 2.5)
-    assert np.abs(found - stream.primitive).max() < 1e-12
+    computed = last(dual, np.zeros_like(is_wall), stream, uniform(dual, stream), 2.5)
+    assert np.abs(computed - stream.primitive).max() < 1e-12
 
 
 def test_flux_of_a_smooth_state_is_the_exact_one(square):
-    """Density, velocity and pressure linear in space: the rate of mass is -div(rho v) to second
-    order, inside.
-    """
+    """For linear density, velocity and pressure the rate of mass is -div(rho v), second order."""
     mesh, _ = square
     errors = []
     for _ in range(2):
@@ -116,8 +115,8 @@ def test_stationary_contact_is_kept_exactly(square):
     mesh, dual = square
     primitive = np.tile([1.0, 0.0, 0.0, PRESSURE], (mesh.size, 1))
     primitive[mesh.points[:, 0] > 0.6, 0] = 0.2
-    found = last(dual, np.ones(len(dual.wall), dtype=bool), STILL, primitive, 0.5)
-    assert np.abs(found - primitive).max() < 1e-13
+    computed = last(dual, np.ones(len(dual.wall), dtype=bool), STILL, primitive, 0.5)
+    assert np.abs(computed - primitive).max() < 1e-13
 
 
 def test_mass_and_energy_in_a_closed_box_are_kept(square):
@@ -157,7 +156,7 @@ def test_isentropic_vortex_is_carried_with_second_order():
             mesh, _ = refine(mesh)
         dual = dual_mesh(mesh.points, mesh.cells)
         start = np.array([0.45, 0.5])
-        found = last(
+        computed = last(
             dual,
             np.zeros(len(dual.wall), dtype=bool),
             stream,
@@ -165,7 +164,7 @@ def test_isentropic_vortex_is_carried_with_second_order():
             time,
         )
         exact = vortex(mesh.points, start + time * stream.primitive[1:3], stream)
-        misses = dual.volume @ (found - exact) ** 2
+        misses = dual.volume @ (computed - exact) ** 2
         errors.append(
             math.sqrt(misses.sum() / (dual.volume @ (exact - stream.primitive) ** 2).sum())
         )
@@ -184,15 +183,15 @@ def test_shock_runs_with_the_speed_of_rankine_and_hugoniot():
     is_wall = np.ones(len(dual.wall), dtype=bool)
     # the gas of the right side would rush in there
     is_wall[(points[dual.wall][:, :, 0] == 0.0).all(axis=1)] = False
-    found = last(dual, is_wall, STILL, primitive, 0.2)
+    computed = last(dual, is_wall, STILL, primitive, 0.2)
     line = points[:, 1] == points[:, 1].max() / 2
-    x, rho = points[line, 0], found[line, 0]
+    x, rho = points[line, 0], computed[line, 0]
     assert abs(x[rho > 0.5 * (1.0 + dense)].max() - (0.2 + 0.2 * mach)) < 2.5 / columns
     # behind the shock, ahead of the rarefaction from the open end
     plateau = (x > 0.43) & (x < 0.48)
-    assert np.abs(found[line][plateau] - behind).max() < 0.02
+    assert np.abs(computed[line][plateau] - behind).max() < 0.02
     assert rho.max() < 1.02 * dense
-    assert np.abs(found[x.size :, 2]).max() < 0.05
+    assert np.abs(computed[x.size :, 2]).max() < 0.05
 
 
 def test_near_vacuum_keeps_density_and_pressure_positive():
@@ -201,16 +200,14 @@ def test_near_vacuum_keeps_density_and_pressure_positive():
     primitive = np.tile([1.0, 0.0, 0.0, PRESSURE], (len(points), 1))
     primitive[:, 1] = np.where(points[:, 0] < 0.5, -2.0, 2.0)
     is_wall = np.abs(dual.wall_normal[:, 1]) > 0
-    found = last(dual, is_wall, STILL, primitive, 0.1)
-    assert np.isfinite(found).all()
-    assert found[:, [0, 3]].min() > 0
-    assert found[:, 0].min() < 0.1
+    computed = last(dual, is_wall, STILL, primitive, 0.1)
+    assert np.isfinite(computed).all()
+    assert computed[:, [0, 3]].min() > 0
+    assert computed[:, 0].min() < 0.1
 
 
 def test_step_is_stable_with_a_margin(square):
-    """In nearly still air noise decays at the step that is used, in every cell at once, and blows
-    up at 1.6 times it.
-    """
+    """In nearly still air noise decays at the step in use and blows up at 1.6 times it."""
     mesh, dual = square
     stream = Stream(0.05)
     rhs, rates = euler_rhs(dual, np.zeros(len(dual.wall), dtype=bool), stream), euler_rates(dual)
@@ -255,10 +252,10 @@ def test_mirrored_mesh_and_angle_give_the_mirrored_flow(foil):
     mirrored = dual_mesh(mesh.points * flip, mesh.cells[:, ::-1])
     walls = mesh.tags["foil"][mirrored.wall].all(axis=1)
     up, down = Stream(0.6, 4.0), Stream(0.6, -4.0)
-    found = last(mirrored, walls, down, uniform(mirrored, down), 0.5)
-    wanted = last(dual, is_wall, up, uniform(dual, up), 0.5)
-    assert np.abs(found * [1, 1, -1, 1] - wanted).max() < 1e-9
-    assert np.abs(wanted - up.primitive).max() > 0.1
+    computed = last(mirrored, walls, down, uniform(mirrored, down), 0.5)
+    expected = last(dual, is_wall, up, uniform(dual, up), 0.5)
+    assert np.abs(computed * [1, 1, -1, 1] - expected).max() < 1e-9
+    assert np.abs(expected - up.primitive).max() > 0.1
 
 
 def test_steady_state_stays_when_it_evolves(foil):

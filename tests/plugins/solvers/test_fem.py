@@ -1,6 +1,4 @@
-"""Finite elements: exact on linear functions, second order, symmetric positive definite; multigrid
-equals the direct solve.
-"""
+"""Finite elements: exact on linear functions, second order; multigrid equals the direct solve."""
 
 from __future__ import annotations
 
@@ -32,9 +30,7 @@ def triangles() -> Mesh:
 
 @pytest.fixture(scope="module")
 def tetrahedra() -> Mesh:
-    """A cube of 4^3 cubes, each cut into the six tetrahedra along its main diagonal, inner nodes
-    shaken.
-    """
+    """A cube of 4^3 cubes, each cut into six tetrahedra along its diagonal, inner nodes shaken."""
     axis = np.linspace(0, 1, 5)
     grid = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
     number = np.arange(125).reshape(5, 5, 5)

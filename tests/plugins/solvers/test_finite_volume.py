@@ -1,5 +1,6 @@
-"""The shallow-water solver and its parts: dual mesh, subdivision, integrator, fluxes and walls,
-against exact answers.
+"""The shallow-water solver and its parts against exact solutions.
+
+Dual mesh, subdivision, integrator, fluxes and walls.
 """
 
 from __future__ import annotations
@@ -30,9 +31,7 @@ SPEED = math.sqrt(WATER.gravity * WATER.depth)
 def rectangle(
     columns: int, rows: int, width: float, height: float, shake: float = 0.0
 ) -> tuple[Array, Array]:
-    """A triangulated rectangle, mirror-symmetric in both axes for even counts; inner nodes shaken
-    by a share of the edge.
-    """
+    """A triangulated rectangle, mirror-symmetric for even counts; inner nodes may be shaken."""
     x, y = np.meshgrid(
         np.linspace(0, width, columns + 1), np.linspace(0, height, rows + 1), indexing="ij"
     )
@@ -77,8 +76,8 @@ def bump(
     return state
 
 
-def error(volume: Array, found: Array, exact: Array) -> float:
-    return math.sqrt(np.sum(volume * (found - exact) ** 2) / np.sum(volume * exact**2))
+def error(volume: Array, computed: Array, exact: Array) -> float:
+    return math.sqrt(np.sum(volume * (computed - exact) ** 2) / np.sum(volume * exact**2))
 
 
 # ----------------------------------------------------------------------------------------- geometry
@@ -145,8 +144,10 @@ def test_compact_order_is_a_permutation_that_brings_neighbours_together(lake):
     edge = cell_edges(cells)
     order = compact_order(edge, len(points))
     assert np.array_equal(np.sort(order), np.arange(len(points)))
-    place = np.argsort(order)
-    assert np.abs(np.diff(place[edge], axis=1)).max() < 0.1 * np.abs(np.diff(edge, axis=1)).max()
+    new_number = np.argsort(order)
+    assert (
+        np.abs(np.diff(new_number[edge], axis=1)).max() < 0.1 * np.abs(np.diff(edge, axis=1)).max()
+    )
 
 
 # --------------------------------------------------------------------------------------------- time
@@ -161,9 +162,9 @@ def test_integrators_have_their_order_and_meet_the_times(method, order, bar):
     times = [0.0, 0.31, 0.5]
     errors = []
     for step in (0.05, 0.025):
-        found = [state.copy() for state in method(rhs, np.array([0.0, 1.0, 1.0]), times, step)]
+        computed = [state.copy() for state in method(rhs, np.array([0.0, 1.0, 1.0]), times, step)]
         exact = [[math.sin(t), math.cos(t), 1 / (1 - t)] for t in times]
-        errors.append(np.abs(np.array(found) - exact).max())
+        errors.append(np.abs(np.array(computed) - exact).max())
     assert math.log2(errors[0] / errors[1]) > order
     assert errors[1] < bar
 
@@ -242,9 +243,7 @@ def test_mass_is_conserved_to_round_off_and_energy_never_grows(lake):
 
 @pytest.mark.parametrize(("shake", "bar"), [(0.0, 8e-4), (0.15, 1.2e-3)])
 def test_small_standing_wave_has_the_exact_frequency(shake, bar):
-    """cos(pi x) cos(pi y) cos(w t) with w = pi sqrt(2 g H) solves the small-amplitude equations
-    between four walls.
-    """
+    """cos(pi x) cos(pi y) cos(w t), w = pi sqrt(2 g H), solves the linear equations in a square."""
     errors = []
     for rows in (24, 48):
         points, cells = rectangle(2 * rows, rows, 2.0, 1.0, shake)
@@ -261,9 +260,7 @@ def test_small_standing_wave_has_the_exact_frequency(shake, bar):
 
 
 def test_nonlinear_simple_wave_steepens_as_the_characteristics_say():
-    """u = 2 (c - c0) running to the right: c is constant along dx/dt = 3 c - 2 c0, an exact
-    solution before it breaks.
-    """
+    """u = 2 (c - c0) running right: c is constant along dx/dt = 3 c - 2 c0 until it breaks."""
 
     def exact(x: Array, time: float) -> Array:
         c = np.full(len(x), SPEED)
@@ -281,8 +278,8 @@ def test_nonlinear_simple_wave_steepens_as_the_characteristics_say():
         height, flow = c**2 / WATER.gravity, 2 * (c - SPEED)
         state = np.stack([height - WATER.depth, height * flow, np.zeros(len(c))], axis=1)
         last = run(points, dual, state, [0.0, end])[-1]
-        wanted = exact(points[:, 0], end) ** 2 / WATER.gravity - WATER.depth
-        errors.append(error(dual.volume, last[:, 0], wanted))
+        expected = exact(points[:, 0], end) ** 2 / WATER.gravity - WATER.depth
+        errors.append(error(dual.volume, last[:, 0], expected))
     assert math.log2(errors[0] / errors[1]) > 1.8
     assert errors[1] < 2e-3
 
@@ -303,10 +300,10 @@ def test_wall_reflects_like_a_mirror_image():
     half_points, half_cells = rectangle(40, 40, 40.0, 40.0)
     half = bump(half_points, (25.0, 20.0), sigma=8.0) + bump(half_points, (55.0, 20.0), sigma=8.0)
     last = run(points, dual_mesh(points, cells), whole, [0.0, 5.0])[-1][: len(half_points)]
-    found = run(half_points, dual_mesh(half_points, half_cells), half, [0.0, 5.0])[-1]
-    assert error(np.ones(len(found)), found[:, 0], last[:, 0]) < 5e-3
+    computed = run(half_points, dual_mesh(half_points, half_cells), half, [0.0, 5.0])[-1]
+    assert error(np.ones(len(computed)), computed[:, 0], last[:, 0]) < 5e-3
     on_wall = half_points[:, 0] == 40.0
-    assert np.abs(found[on_wall, 1]).max() < 0.02 * np.abs(found[:, 1]).max()
+    assert np.abs(computed[on_wall, 1]).max() < 0.02 * np.abs(computed[:, 1]).max()
 
 
 def test_depth_stays_positive_for_a_bump_of_the_highest_kind(lake):

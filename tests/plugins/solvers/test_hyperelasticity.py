@@ -1,6 +1,4 @@
-"""Rivlin-Saunders solids on Taylor-Hood elements: exact states, balance of forces and volume,
-orders of convergence.
-"""
+"""Rivlin-Saunders solids on Taylor-Hood elements: exact states, balances, convergence."""
 
 from __future__ import annotations
 
@@ -39,10 +37,10 @@ def square(nodes: int) -> TaylorHood:
     return TaylorHood.of(mesh.points, cells_of(mesh))
 
 
-def where(space: TaylorHood, held: Array, axis: int) -> Array:
+def unknowns(space: TaylorHood, is_chosen: Array, axis: int) -> Array:
     """Unknowns of one component at the chosen nodes."""
     chosen = np.zeros(space.dofs, dtype=bool)
-    chosen[2 * np.flatnonzero(held) + axis] = True
+    chosen[2 * np.flatnonzero(is_chosen) + axis] = True
     return chosen
 
 
@@ -58,11 +56,15 @@ def top_load(space: TaylorHood, traction: float) -> Array:
 def test_uniaxial_plane_strain_stretch_is_exact(stretch: float) -> None:
     """A block that slides on two sides: P = 2 (C1 + C2) (l - l^-3)."""
     space = square(60)
-    is_fixed = where(space, space.nodes[:, 0] == 0.0, 0) | where(space, space.nodes[:, 1] == 0.0, 1)
-    found = deform(space, RUBBER, top_load(space, RUBBER.shear * (stretch - stretch**-3)), is_fixed)
-    wanted = space.nodes * [1.0 / stretch - 1.0, stretch - 1.0]
-    assert np.abs(found.displacement - wanted).max() <= 1e-9
-    gradient = found.stretch(space)
+    is_fixed = unknowns(space, space.nodes[:, 0] == 0.0, 0) | unknowns(
+        space, space.nodes[:, 1] == 0.0, 1
+    )
+    computed = deform(
+        space, RUBBER, top_load(space, RUBBER.shear * (stretch - stretch**-3)), is_fixed
+    )
+    expected = space.nodes * [1.0 / stretch - 1.0, stretch - 1.0]
+    assert np.abs(computed.displacement - expected).max() <= 1e-9
+    gradient = computed.stretch(space)
     # sxx = 0 fixes the pressure, hence syy and szz of 2 C1 B - 2 C2 B^-1 - p
     pressure = 2 * RUBBER.c1 * stretch**-2 - 2 * RUBBER.c2 * stretch**2
     yy = 2 * RUBBER.c1 * stretch**2 - 2 * RUBBER.c2 * stretch**-2 - pressure
@@ -78,11 +80,11 @@ def test_any_affine_map_that_keeps_areas_passes_the_patch_test() -> None:
     on_rim = ((space.nodes == 0.0) | (space.nodes == 1.0)).any(axis=1)
     values = np.zeros(space.dofs)
     values[: 2 * len(space.nodes)] = (space.nodes @ (shear - np.eye(2)).T).ravel()
-    is_fixed = where(space, on_rim, 0) | where(space, on_rim, 1)
+    is_fixed = unknowns(space, on_rim, 0) | unknowns(space, on_rim, 1)
     is_fixed[-1] = True  # the pressure is known up to a constant
-    found = deform(space, RUBBER, np.zeros(space.dofs), is_fixed, values)
-    assert np.abs(found.stretch(space) - shear).max() <= 1e-9
-    assert np.abs(found.pressure).max() <= 1e-9 * RUBBER.shear
+    computed = deform(space, RUBBER, np.zeros(space.dofs), is_fixed, values)
+    assert np.abs(computed.stretch(space) - shear).max() <= 1e-9
+    assert np.abs(computed.pressure).max() <= 1e-9 * RUBBER.shear
 
 
 def test_rotations_cost_no_stress_at_all() -> None:
@@ -100,9 +102,9 @@ def test_deviator_is_that_of_the_three_dimensional_law() -> None:
     whole[:2, :2] = gradient @ gradient.T
     cauchy = 2 * RUBBER.c1 * whole - 2 * RUBBER.c2 * np.linalg.inv(whole)
     cauchy -= np.trace(cauchy) / 3 * np.eye(3)
-    found = RUBBER.deviator(gradient)
-    assert found == pytest.approx([cauchy[0, 0], cauchy[1, 1], cauchy[0, 1]])
-    assert von_mises(found) == pytest.approx(np.sqrt(1.5 * np.sum(cauchy**2)))
+    computed = RUBBER.deviator(gradient)
+    assert computed == pytest.approx([cauchy[0, 0], cauchy[1, 1], cauchy[0, 1]])
+    assert von_mises(computed) == pytest.approx(np.sqrt(1.5 * np.sum(cauchy**2)))
 
 
 # ------------------------------------------------------------------------ balance, volume, symmetry
@@ -115,27 +117,29 @@ def pulled(request: pytest.FixtureRequest) -> tuple:
     space = bent_space(mesh_cell(void, 250), void)
     clamped = space.nodes[:, 1] == 0.0
     load = top_load(space, request.param)
-    found = deform(space, RUBBER, load, where(space, clamped, 0) | where(space, clamped, 1))
-    return space, found, load, clamped, request.param
+    computed = deform(
+        space, RUBBER, load, unknowns(space, clamped, 0) | unknowns(space, clamped, 1)
+    )
+    return space, computed, load, clamped, request.param
 
 
 def test_reaction_at_the_clamp_balances_the_traction(pulled: tuple) -> None:
-    space, found, load, clamped, traction = pulled
+    space, computed, load, clamped, traction = pulled
     n = len(space.nodes)
-    forces = internal_forces(space, RUBBER, found)[: 2 * n].reshape(n, 2)
+    forces = internal_forces(space, RUBBER, computed)[: 2 * n].reshape(n, 2)
     reaction = forces[clamped].sum(axis=0)
     assert reaction == pytest.approx([0.0, -traction], abs=1e-9 * traction)
     assert np.abs(forces[~clamped] - load[: 2 * n].reshape(n, 2)[~clamped]).max() <= 1e-9 * traction
-    places = space.nodes + found.displacement  # moments balance in the deformed cell
-    moment = np.sum(places[:, 0] * forces[:, 1] - places[:, 1] * forces[:, 0])
+    positions = space.nodes + computed.displacement  # moments balance in the deformed cell
+    moment = np.sum(positions[:, 0] * forces[:, 1] - positions[:, 1] * forces[:, 0])
     assert abs(moment) <= 1e-9 * traction
 
 
 def test_volume_is_kept_in_the_weak_sense(pulled: tuple) -> None:
-    space, found, _load, _clamped, _traction = pulled
-    growth = np.linalg.det(found.stretch(space)) - 1.0
+    space, computed, _load, _clamped, _traction = pulled
+    growth = np.linalg.det(computed.stretch(space)) - 1.0
     tested = space.linear_load(growth[..., None])[:, 0]
-    strain = np.abs(found.stretch(space) - np.eye(2)).max()
+    strain = np.abs(computed.stretch(space) - np.eye(2)).max()
     assert np.abs(tested).max() <= 1e-12 * strain
     area = space.weights.sum()
     assert abs(np.sum(space.weights * growth)) <= 1e-12 * strain * area
@@ -144,9 +148,9 @@ def test_volume_is_kept_in_the_weak_sense(pulled: tuple) -> None:
 
 
 def test_the_default_load_is_linear_and_needs_one_factorisation(pulled: tuple) -> None:
-    _space, found, _load, _clamped, traction = pulled
-    assert (found.factorisations == 1) == (traction == 100.0)
-    assert found.iterations <= (6 if traction == 100.0 else 40)
+    _space, computed, _load, _clamped, traction = pulled
+    assert (computed.factorisations == 1) == (traction == 100.0)
+    assert computed.iterations <= (6 if traction == 100.0 else 40)
 
 
 def test_a_load_beyond_bearing_is_one_line() -> None:
@@ -157,7 +161,7 @@ def test_a_load_beyond_bearing_is_one_line() -> None:
             space,
             RUBBER,
             top_load(space, -0.9 * RUBBER.shear),
-            where(space, clamped, 0) | where(space, clamped, 1),
+            unknowns(space, clamped, 0) | unknowns(space, clamped, 1),
         )
     assert "\n" not in str(caught.value)
 
@@ -194,20 +198,18 @@ def test_recovered_stress_is_of_second_order_up_to_the_boundary() -> None:
         space = bent_space(refine_cell(coarse, DISC, times=times), DISC)
         x, y = space.nodes.T
         values = np.stack([np.sin(3 * x) * np.cos(2 * y), np.zeros(len(x))], axis=1)
-        found = recover(space, space.gradient(values)[:, :, 0])[: coarse.size]  # (200, 2)
+        computed = recover(space, space.gradient(values)[:, :, 0])[: coarse.size]  # (200, 2)
         x, y = coarse.points.T
         exact = np.stack(
             [3 * np.cos(3 * x) * np.cos(2 * y), -2 * np.sin(3 * x) * np.sin(2 * y)], axis=1
         )
-        worst.append(np.abs(found - exact).max())
+        worst.append(np.abs(computed - exact).max())
     assert worst[2] < 2e-3
     assert np.log2(worst[0] / worst[1]) > 1.8 and np.log2(worst[1] / worst[2]) > 1.8
 
 
 def manufactured(space: TaylorHood) -> tuple[float, float]:
-    """Errors of displacement and stress for the curl of a stream function, at small strain, with
-    its body force.
-    """
+    """Errors of displacement and stress for the curl of a stream function, at small strain."""
     size = 1e-4
 
     def exact(points: Array) -> Array:
@@ -216,8 +218,8 @@ def manufactured(space: TaylorHood) -> tuple[float, float]:
             [np.sin(x) ** 2 * np.sin(2 * y), -np.sin(2 * x) * np.sin(y) ** 2], axis=-1
         )
 
-    places = np.einsum("qa,mai->mqi", quadratic_shapes(QUADRATURE), space.nodes[space.cells])
-    x, y = np.pi * places[..., 0], np.pi * places[..., 1]
+    positions = np.einsum("qa,mai->mqi", quadratic_shapes(QUADRATURE), space.nodes[space.cells])
+    x, y = np.pi * positions[..., 0], np.pi * positions[..., 1]
     # -shear Laplace u, the pressure at rest being zero
     force = (
         size
@@ -230,21 +232,21 @@ def manufactured(space: TaylorHood) -> tuple[float, float]:
     )
     load = np.bincount(space.cell_dofs()[:, :12].ravel(), local.ravel(), space.dofs)
     on_rim = ((space.nodes == 0.0) | (space.nodes == 1.0)).any(axis=1)
-    is_fixed = where(space, on_rim, 0) | where(space, on_rim, 1)
+    is_fixed = unknowns(space, on_rim, 0) | unknowns(space, on_rim, 1)
     is_fixed[-1] = True
-    found = deform(space, RUBBER, load, is_fixed)
+    computed = deform(space, RUBBER, load, is_fixed)
     step = 1e-5
     slopes = [
-        (exact(places + step * axis) - exact(places - step * axis)) / (2 * step)
+        (exact(positions + step * axis) - exact(positions - step * axis)) / (2 * step)
         for axis in np.eye(2)
     ]
     gradient = np.stack(slopes, axis=-1)
-    apart = space.gradient(found.displacement) - gradient
+    apart = space.gradient(computed.displacement) - gradient
     energy = np.sqrt(
         np.sum(space.weights[..., None, None] * apart**2)
         / np.sum(space.weights[..., None, None] * gradient**2)
     )
-    rest = found.displacement - exact(space.nodes)
+    rest = computed.displacement - exact(space.nodes)
     return float(np.linalg.norm(rest) / np.linalg.norm(exact(space.nodes))), float(energy)
 
 
@@ -258,9 +260,9 @@ def test_manufactured_solution_converges_to_third_and_second_order() -> None:
 
 def test_mean_near_a_point_weighs_by_distance() -> None:
     space = square(400)
-    places = np.einsum("qa,mai->mqi", quadratic_shapes(QUADRATURE), space.nodes[space.cells])
+    positions = np.einsum("qa,mai->mqi", quadratic_shapes(QUADRATURE), space.nodes[space.cells])
     # int r (1 - r^2/R^2) r dr / int (1 - r^2/R^2) r dr = 8 R / 15
-    distance = np.linalg.norm(places, axis=2)
+    distance = np.linalg.norm(positions, axis=2)
     assert mean_near(space, distance, np.zeros(2), 0.4) == pytest.approx(8 * 0.4 / 15, rel=2e-3)
     with pytest.raises(gb.DataError, match="no cell lies within"):
         mean_near(space, distance, np.array([3.0, 3.0]), 0.1)

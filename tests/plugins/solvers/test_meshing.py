@@ -31,12 +31,10 @@ def disc(x: float, y: float, radius: float) -> np.ndarray:
 
 
 def lake() -> np.ndarray:
-    """An irregular shore with arms far narrower than the body and wiggles smaller than any mesh
-    edge.
-    """
-    x = [0, 3, 3, 2.5, 2.6, 2.52, 2.4, 1.2, 1, 0.7, 0.6, 0.9, 1, 0.4, -1.5, -1.52, 0]
-    y = [0, 0, 1, 1, 3, 3, 1, 1, 2.5, 3.5, 3.45, 2.4, 1, 1, 1.4, 1.3, 0.6]
-    corners = np.stack([x, y], axis=1)
+    """A shore with arms far narrower than the body and wiggles smaller than any mesh edge."""
+    east = [[0, 0], [3, 0], [3, 1], [2.5, 1], [2.6, 3], [2.52, 3], [2.4, 1], [1.2, 1], [1, 2.5]]
+    north = [[0.7, 3.5], [0.6, 3.45], [0.9, 2.4], [1, 1], [0.4, 1]]
+    corners = np.array([*east, *north, [-1.5, 1.4], [-1.52, 1.3], [0, 0.6]])
     rng = np.random.default_rng(3)
     shore = []
     for a, b in zip(corners, np.roll(corners, -1, axis=0), strict=True):
@@ -100,9 +98,9 @@ def test_the_boundary_tag_is_exactly_the_rim(meshed: tuple[Mesh, int, int]) -> N
 
 
 def test_holes_have_their_own_tags() -> None:
-    one = mesh_polygon(SQUARE, (disc(0.5, 0.5, 0.2),), nodes=200)
-    assert set(one.tags) == {"boundary", "outer", "hole"}
-    away = np.linalg.norm(one.points[one.tags["hole"]] - 0.5, axis=1)
+    single = mesh_polygon(SQUARE, (disc(0.5, 0.5, 0.2),), nodes=200)
+    assert set(single.tags) == {"boundary", "outer", "hole"}
+    away = np.linalg.norm(single.points[single.tags["hole"]] - 0.5, axis=1)
     assert np.allclose(away, 0.2, atol=1e-4)
     two = mesh_polygon(SQUARE, (disc(0.3, 0.3, 0.12), disc(0.7, 0.6, 0.2)), nodes=300)
     assert set(two.tags) == {"boundary", "outer", "hole_0", "hole_1"}
@@ -152,7 +150,7 @@ def test_orientation_and_start_of_the_outline_do_not_matter_for_validity() -> No
 
 
 @pytest.mark.parametrize(
-    ("outer", "holes", "nodes", "said"),
+    ("outer", "holes", "nodes", "message"),
     [
         (SQUARE[:2], (), 100, "enclose no area"),
         (np.zeros((4, 3)), (), 100, "not a loop"),
@@ -163,9 +161,9 @@ def test_orientation_and_start_of_the_outline_do_not_matter_for_validity() -> No
     ],
 )
 def test_an_impossible_wish_is_refused_in_one_line(
-    outer: np.ndarray, holes: tuple, nodes: int, said: str
+    outer: np.ndarray, holes: tuple, nodes: int, message: str
 ) -> None:
-    with pytest.raises(DataError, match=said) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         mesh_polygon(outer, holes, nodes=nodes)
     assert "\n" not in str(caught.value)
 

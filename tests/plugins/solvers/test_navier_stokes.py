@@ -1,6 +1,4 @@
-"""The pipe's solver: exact and manufactured solutions, conservation, Newton's method, continuation
-and its linear algebra.
-"""
+"""The pipe's solver: exact and manufactured solutions, conservation, Newton, linear algebra."""
 
 from __future__ import annotations
 
@@ -45,10 +43,12 @@ def test_a_straight_pipe_has_poiseuille_flow_to_rounding():
     exact = parabola(grid)
     draw = np.random.default_rng(0).normal(scale=0.01, size=grid.size)
     start = exact + np.where(space.fixed, 0.0, draw)
-    found = newton(ChannelFlow.of(space, np.zeros_like, viscosity), start, SUPERLU, tolerance=1e-15)
-    assert found is not None
-    assert np.abs(found - exact)[grid.velocity].max() <= 1e-12
-    pressure = found[grid.pressure]
+    computed = newton(
+        ChannelFlow.of(space, np.zeros_like, viscosity), start, SUPERLU, tolerance=1e-15
+    )
+    assert computed is not None
+    assert np.abs(computed - exact)[grid.velocity].max() <= 1e-12
+    pressure = computed[grid.pressure]
     drop = pressure[0] - pressure[-1]
     assert np.abs(drop - 8.0 * viscosity * length).max() <= 1e-12
     assert (
@@ -100,9 +100,9 @@ def manufactured_errors(elements: int, viscosity: float) -> tuple[float, float]:
     values = np.zeros(grid.size)
     values[grid.velocity] = np.stack([exact["u"], exact["v"]], axis=2)
     flow = replace(ChannelFlow.of(space, centre_slope, viscosity), force=force)
-    found = newton(flow, np.where(space.fixed, values, 0.9 * values), SUPERLU)
-    assert found is not None
-    tables, local = grid.tables, found[grid.elements]  # (M, 22)
+    computed = newton(flow, np.where(space.fixed, values, 0.9 * values), SUPERLU)
+    assert computed is not None
+    tables, local = grid.tables, computed[grid.elements]  # (M, 22)
     u, v, p = (
         local[:, :9] @ tables.value.T,
         local[:, 9:18] @ tables.value.T,
@@ -125,11 +125,11 @@ def test_velocity_is_third_and_pressure_second_order_on_a_curved_channel():
 def solved_bend(along: int, across: int, tolerance: float = TOLERANCE) -> tuple[ChannelFlow, Array]:
     space = space_of(along, across, 4.0)
     flow = ChannelFlow.of(space, centre_slope, 0.02)
-    found = continued(
+    computed = continued(
         flow.at_viscosity, parabola(space.grid), flow.viscosity, SUPERLU, tolerance=tolerance
     )
-    assert found is not None
-    return flow, found
+    assert computed is not None
+    return flow, computed
 
 
 def fluxes(grid: QuadGrid, state: Array) -> Array:
@@ -156,10 +156,10 @@ def test_a_mirrored_channel_has_the_mirrored_flow():
     flow, state = solved_bend(32, 8)
     grid = flow.space.grid
     mirrored = ChannelFlow.of(flow.space, lambda x: -centre_slope(x), flow.viscosity)
-    found = continued(mirrored.at_viscosity, parabola(grid), flow.viscosity, SUPERLU)
-    assert found is not None
-    assert np.abs(found[grid.velocity[:, ::-1, 0]] - state[grid.velocity[:, :, 0]]).max() < 1e-7
-    assert np.abs(found[grid.velocity[:, ::-1, 1]] + state[grid.velocity[:, :, 1]]).max() < 1e-7
+    computed = continued(mirrored.at_viscosity, parabola(grid), flow.viscosity, SUPERLU)
+    assert computed is not None
+    assert np.abs(computed[grid.velocity[:, ::-1, 0]] - state[grid.velocity[:, :, 0]]).max() < 1e-7
+    assert np.abs(computed[grid.velocity[:, ::-1, 1]] + state[grid.velocity[:, :, 1]]).max() < 1e-7
 
 
 # -------------------------------------------------------------------------- Newton and continuation
@@ -199,15 +199,15 @@ def test_continuation_reaches_a_flow_that_newton_alone_does_not():
     steep = ChannelFlow.of(space, lambda x: 3.0 * centre_slope(x), 0.005)
     start = parabola(space.grid)
     assert newton(steep, start, SUPERLU) is None
-    found = continued(steep.at_viscosity, start, 0.005, SUPERLU)
-    assert found is not None and np.linalg.norm(steep.residual(found)) <= TOLERANCE
+    computed = continued(steep.at_viscosity, start, 0.005, SUPERLU)
+    assert computed is not None and np.linalg.norm(steep.residual(computed)) <= TOLERANCE
 
 
 def test_a_march_in_time_comes_to_the_same_flow():
     flow, state = solved_bend(32, 8)
-    found = march(flow, parabola(flow.space.grid), SUPERLU)
-    assert found is not None and np.linalg.norm(flow.residual(found)) <= TOLERANCE
-    assert np.abs(found - state)[flow.space.grid.velocity].max() < 1e-7
+    computed = march(flow, parabola(flow.space.grid), SUPERLU)
+    assert computed is not None and np.linalg.norm(flow.residual(computed)) <= TOLERANCE
+    assert np.abs(computed - state)[flow.space.grid.velocity].max() < 1e-7
 
 
 def test_a_singular_matrix_has_no_solution():
@@ -236,10 +236,10 @@ def test_continuation_without_a_solution_ends_with_none():
 def test_a_finer_grid_holds_the_same_flow_exactly():
     coarse, fine = QuadGrid(4, 2, LENGTH, 1.0), QuadGrid(8, 8, LENGTH, 1.0)
     state = np.random.default_rng(2).normal(size=coarse.size)
-    found = interpolate(coarse, state, fine)
-    assert np.allclose(found[fine.velocity[::2, ::4]], state[coarse.velocity], atol=1e-14)
-    assert np.allclose(found[fine.pressure[::2, ::4]], state[coarse.pressure], atol=1e-14)
-    assert np.allclose(moments(coarse, state), moments(fine, found), rtol=1e-12)
+    computed = interpolate(coarse, state, fine)
+    assert np.allclose(computed[fine.velocity[::2, ::4]], state[coarse.velocity], atol=1e-14)
+    assert np.allclose(computed[fine.pressure[::2, ::4]], state[coarse.pressure], atol=1e-14)
+    assert np.allclose(moments(coarse, state), moments(fine, computed), rtol=1e-12)
 
 
 def moments(grid: QuadGrid, state: Array) -> list[float]:

@@ -1,6 +1,4 @@
-"""Source panels: exact integrals, images, convergence to known potential flows, and where a place
-is relative to a body.
-"""
+"""Source panels: exact integrals, images, known potential flows, and distances from a body."""
 
 from __future__ import annotations
 
@@ -31,22 +29,22 @@ TRIANGLE = np.array([[[0.1, -0.2, 0.3], [1.2, 0.1, 0.2], [0.4, 0.9, 0.7]]])
 
 
 def round_lattice(steps: int) -> tuple[BoxLattice, Array]:
-    """A lattice of 48 steps^2 triangles and the places of its half on the unit sphere."""
+    """A lattice of 48 steps^2 triangles and the points of its half on the unit sphere."""
     lattice = box_lattice(2 * steps, steps, 2 * steps)
     directions = np.tan(np.pi / 4 * lattice.positions)
     return lattice, directions / np.linalg.norm(directions, axis=1, keepdims=True)
 
 
-def relative(found: Array, exact: Array) -> float:
-    return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+def relative(computed: Array, exact: Array) -> float:
+    return float(np.linalg.norm(computed - exact) / np.linalg.norm(exact))
 
 
 def quadrature(triangle: Array, pieces: int) -> tuple[Array, float]:
     """Centres of pieces^2 equal parts of a triangle and the area of each."""
     a, b, c = triangle
-    places = [(3 * i + 1, 3 * j + 1) for i in range(pieces) for j in range(pieces - i)]
-    places += [(3 * i + 2, 3 * j + 2) for i in range(pieces - 1) for j in range(pieces - 1 - i)]
-    shares = np.array(places) / (3 * pieces)
+    inner = [(3 * i + 1, 3 * j + 1) for i in range(pieces) for j in range(pieces - i)]
+    inner += [(3 * i + 2, 3 * j + 2) for i in range(pieces - 1) for j in range(pieces - 1 - i)]
+    shares = np.array(inner) / (3 * pieces)
     area = float(np.linalg.norm(np.cross(b - a, c - a))) / 2
     return a + shares[:, :1] * (b - a) + shares[:, 1:] * (c - a), area / pieces**2
 
@@ -55,10 +53,10 @@ def quadrature(triangle: Array, pieces: int) -> tuple[Array, float]:
 
 
 def test_panel_near_by_is_the_integral_over_it():
-    places, area = quadrature(TRIANGLE[0], 400)
+    points, area = quadrature(TRIANGLE[0], 400)
     targets = np.array([[0.5, 0.3, 0.9], [1.5, 1.0, 0.3], [-0.4, 0.2, -0.3], [2.0, -1.0, 0.5]])
     potential, velocity = source_field(make_panels(TRIANGLE), np.ones(1), targets)
-    apart = targets[:, None] - places
+    apart = targets[:, None] - points
     distance = np.linalg.norm(apart, axis=2)
     assert np.abs(potential + np.sum(area / (4 * np.pi * distance), axis=1)).max() < 1e-6
     assert (
@@ -104,10 +102,11 @@ def test_blocks_of_panels_stand_for_their_panels():
     potential, velocity = source_field(panels, density, targets)
     exact_potential, exact_velocity = np.zeros(200), np.zeros((200, 3))
     order = [
-        int(np.argmin(np.linalg.norm(panels.centres - one.mean(axis=0), axis=1))) for one in corners
+        int(np.argmin(np.linalg.norm(panels.centres - triangle.mean(axis=0), axis=1)))
+        for triangle in corners
     ]
-    for one, place in zip(corners, order, strict=True):
-        near = make_panels(one[None])
+    for triangle, number in zip(corners, order, strict=True):
+        near = make_panels(triangle[None])
         wide = type(near)(
             **{
                 **vars(near),
@@ -115,7 +114,7 @@ def test_blocks_of_panels_stand_for_their_panels():
                 "blocks": np.array([[*near.centres[0], 1e9, 1e9]]),
             }
         )
-        phi, v = source_field(wide, density[[place]], targets)
+        phi, v = source_field(wide, density[[number]], targets)
         exact_potential += phi
         exact_velocity += v
     assert relative(potential, exact_potential) < 1e-4
@@ -127,15 +126,15 @@ def test_images_are_the_mirrored_panels():
     half = half * 0.5 + [0.3, 0.8, 0.9]
     corners = half[lattice.half]
     targets = np.array([[1.5, 0.2, 0.4], [-0.6, 1.2, 2.0], [0.3, -1.4, 0.1]])
-    found = source_field(make_panels(corners, ("y", "z")), np.ones(len(corners)), targets)
+    computed = source_field(make_panels(corners, ("y", "z")), np.ones(len(corners)), targets)
     exact = [np.zeros(3), np.zeros((3, 3))]
     for signs in ([1, 1, 1], [1, -1, 1], [1, 1, -1], [1, -1, -1]):
         mirrored = corners * signs if np.prod(signs) > 0 else (corners * signs)[:, ::-1]
         potential, velocity = source_field(make_panels(mirrored), np.ones(len(corners)), targets)
         exact[0] += potential
         exact[1] += velocity
-    assert np.abs(found[0] - exact[0]).max() < 1e-4  # blocks differ
-    assert np.abs(found[1] - exact[1]).max() < 1e-4
+    assert np.abs(computed[0] - exact[0]).max() < 1e-4  # blocks differ
+    assert np.abs(computed[1] - exact[1]).max() < 1e-4
 
 
 def test_flux_of_every_panel_and_its_images_leaves_the_body_once():
@@ -152,9 +151,7 @@ def test_flux_of_every_panel_and_its_images_leaves_the_body_once():
 
 
 def sphere_errors(steps: int) -> tuple[float, float, float]:
-    """Of the pressure coefficient at the vertices, of the changed velocity outside, and the largest
-    of the pressure.
-    """
+    """Errors of pressure at the vertices and of velocity outside, and the largest of pressure."""
     lattice, half = round_lattice(steps)
     flow = solve_flow(lattice, half, ground=False)
     pressure = pressure_coefficient(surface_velocity(flow, half, half))
@@ -165,8 +162,12 @@ def sphere_errors(steps: int) -> tuple[float, float, float]:
     change = 0.5 * (
         np.array([1.0, 0.0, 0.0]) / distance**3 - 3 * targets[:, :1] * targets / distance**5
     )
-    found = volume_velocity(flow, targets) - [1.0, 0.0, 0.0]
-    return relative(pressure, exact), relative(found, change), float(np.abs(pressure - exact).max())
+    computed = volume_velocity(flow, targets) - [1.0, 0.0, 0.0]
+    return (
+        relative(pressure, exact),
+        relative(computed, change),
+        float(np.abs(pressure - exact).max()),
+    )
 
 
 def test_sphere_is_within_the_bars_and_of_second_order():
@@ -177,9 +178,7 @@ def test_sphere_is_within_the_bars_and_of_second_order():
 
 
 def test_spheroid_has_the_velocity_of_the_closed_form():
-    """Along an ellipsoid the velocity is (1 + k) times the tangential part of the stream, k its
-    added mass.
-    """
+    """On an ellipsoid the velocity is (1 + k) times the tangential stream, k its added mass."""
     lattice, sphere = round_lattice(10)
     half = sphere * [2.0, 1.0, 1.0]
     normals = half / np.array([4.0, 1.0, 1.0])
@@ -188,12 +187,12 @@ def test_spheroid_has_the_velocity_of_the_closed_form():
     alpha = 2 * (1 - eccentricity**2) / eccentricity**3 * (math.atanh(eccentricity) - eccentricity)
     exact = 2 / (2 - alpha) * (np.array([1.0, 0.0, 0.0]) - normals[:, :1] * normals)
     flow = solve_flow(lattice, half, ground=False)
-    found = surface_velocity(flow, half, normals)
+    computed = surface_velocity(flow, half, normals)
     # Lamb, Hydrodynamics, section 114: k = 0.209
     assert 2 / (2 - alpha) == pytest.approx(1.210, abs=1e-3)
-    assert relative(found, exact) < 3e-3
+    assert relative(computed, exact) < 3e-3
     forces = force_coefficients(
-        flow.vertices, lattice.triangles, lattice.whole(pressure_coefficient(found))
+        flow.vertices, lattice.triangles, lattice.whole(pressure_coefficient(computed))
     )
     assert np.abs(forces).max() < 2e-3
 
@@ -244,9 +243,9 @@ def test_nearest_place_is_the_nearest_of_all_triangles():
     corners = rng.normal(size=(150, 1, 3)) + 0.3 * rng.normal(size=(150, 3, 3))
     targets = 2 * rng.normal(size=(400, 3))
     index, weights, distance = nearest(targets, corners)
-    places = nearest_points(make_panels(corners), targets)
-    assert np.abs(np.linalg.norm(targets - places, axis=1) - distance).max() < 1e-9
-    assert np.abs(places - np.einsum("pv,pvd->pd", weights, corners[index])).max() < 1e-6
+    nearest_on = nearest_points(make_panels(corners), targets)
+    assert np.abs(np.linalg.norm(targets - nearest_on, axis=1) - distance).max() < 1e-9
+    assert np.abs(nearest_on - np.einsum("pv,pvd->pd", weights, corners[index])).max() < 1e-6
 
 
 def test_distance_and_winding_of_a_sphere():

@@ -1,6 +1,4 @@
-"""Random fields: the law is the stated one, by two routes, and a draw depends on (seed, split,
-index) alone.
-"""
+"""Random fields: the stated law by two routes; a draw depends on (seed, split, index) alone."""
 
 from __future__ import annotations
 

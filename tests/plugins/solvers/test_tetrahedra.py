@@ -1,6 +1,4 @@
-"""Tetrahedral meshes of the pyramid: exact counts, no slivers, no gaps; nested refinement that
-keeps shape and volume.
-"""
+"""Tetrahedral meshes of the pyramid: exact counts, no slivers, no gaps; nested refinement."""
 
 from __future__ import annotations
 
@@ -50,9 +48,7 @@ def test_flat_tetrahedra_have_angles_of_zero():
 
 
 def test_a_sliver_is_lifted_and_no_cell_turned_over():
-    """An interior node pressed against a side of its cage is moved back until all cells around it
-    are well shaped.
-    """
+    """A node pressed against a side of its cage moves back until all cells are well shaped."""
     cage = np.concatenate([np.eye(3), -np.eye(3)])
     near = np.array([[0.32, 0.32, 0.32]])  # the side x + y + z = 1 passes at 1/3
     points = np.concatenate([cage, near])

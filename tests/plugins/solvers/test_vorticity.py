@@ -1,6 +1,4 @@
-"""The vorticity solver and its corners: conservation to round-off, exact solutions with their
-orders, rates that set the step.
-"""
+"""The vorticity solver and its corners: conservation to round-off, exact solutions, rates."""
 
 from __future__ import annotations
 
@@ -39,8 +37,8 @@ def holed() -> gb.Mesh:
     return refine(holed_ellipse(450))[0]
 
 
-def relative(found: Array, exact: Array, weights: Array | float = 1.0) -> float:
-    return float(np.sqrt(np.sum(weights * (found - exact) ** 2) / np.sum(weights * exact**2)))
+def relative(computed: Array, exact: Array, weights: Array | float = 1.0) -> float:
+    return float(np.sqrt(np.sum(weights * (computed - exact) ** 2) / np.sum(weights * exact**2)))
 
 
 def nested(outline: Array, nodes: int) -> list[gb.Mesh]:
@@ -64,9 +62,7 @@ def test_advection_keeps_total_vorticity_energy_and_enstrophy_to_round_off(holed
 
 
 def test_energy_is_the_one_of_the_discrete_velocity(holed):
-    """The kept energy w . psi is that of the stiffness in which psi is found, and its velocity is
-    tangent to both loops.
-    """
+    """The energy w . psi is that of the stiffness; the velocity is tangent to both loops."""
     scheme = vorticity_scheme(holed)
     w = np.random.default_rng(0).standard_normal(holed.size)
     psi = scheme.stream_function(w)
@@ -77,7 +73,7 @@ def test_energy_is_the_one_of_the_discrete_velocity(holed):
 
 @pytest.mark.parametrize("nu", [0.0, 1e-4, 1e-2])
 def test_random_vorticity_never_gains_enstrophy(holed, nu):
-    """The longest step is stable for any rates of flow or diffusion that the mesh allows."""
+    """The longest step is stable for all rates that the mesh allows, of flow or diffusion."""
     scheme = vorticity_scheme(holed)
     w = 20.0 * np.random.default_rng(0).standard_normal(holed.size)
     states = vorticity_flow(scheme, nu, np.zeros(holed.size)).march(w, np.linspace(0.0, 1.0, 6))
@@ -100,9 +96,7 @@ def test_small_eigenmode_decays_at_its_own_rate():
 
 
 def test_pattern_in_solid_rotation_turns_and_fades_as_it_should_to_second_order():
-    """w = 1 + e J2(k r) cos 2(t - T/2) exp(-nu k^2 T) on a disk, exact for small e: flow,
-    advection, diffusion at once.
-    """
+    """w = 1 + e J2(k r) cos 2(t - T/2) exp(-nu k^2 T) on a disk is exact for small e."""
     turns = 2 * np.pi * np.arange(400) / 400
     circle = np.stack([np.cos(turns), np.sin(turns)], axis=1)
     k, nu, duration, weak = float(scipy.special.jnp_zeros(2, 1)[0]), 1e-2, 3.0, 1e-6
@@ -122,9 +116,7 @@ def test_pattern_in_solid_rotation_turns_and_fades_as_it_should_to_second_order(
 
 
 def test_manufactured_flow_stays_put_to_second_order():
-    """psi = S a(x) b(y) with a and b such that psi = 0 and dw/dn = 0 on the square; the source
-    balances all other terms.
-    """
+    """psi = S a(x) b(y) with psi = 0 and dw/dn = 0 on the square; the source balances the rest."""
     x = Polynomial([0.0, 1.0])
     a = x**2 * (1 - x) ** 2 * (1 + 2 * x * (1 - x))
     b = a + 8 * x**5 * (1 - x) ** 4
@@ -159,9 +151,7 @@ def test_stream_function_is_second_order_on_smooth_data():
 
 
 def notched_problem(points: Array) -> tuple[Array, Array]:
-    """psi = (1 - x^2)(1 - y^2) r^(2/3) sin(2 t/3), t from the lower side of the corner, and w =
-    -Laplace psi.
-    """
+    """psi = (1 - x^2)(1 - y^2) r^(2/3) sin(2 t/3), t from the lower side; w = -Laplace psi."""
     x, y = points.T
     radius = np.maximum(np.hypot(x, y), 1e-100)
     turn = np.mod(np.arctan2(y, x) + 0.75 * np.pi, 2 * np.pi) - 0.25 * np.pi
