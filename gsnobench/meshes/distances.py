@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial import KDTree
+import scipy  # scipy.spatial is loaded on first use: it takes a tenth of a second
 
 from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError, did_you_mean
@@ -18,7 +18,7 @@ def boundary_distance(mesh: Mesh, tag: str) -> Array:
             f"boundary_distance: no node has the tag {tag!r}; {did_you_mean(tag, mesh.tags)}"
         )
     tagged = np.asarray(mesh.tags[tag], dtype=bool)
-    distance, _ = KDTree(mesh.points[tagged]).query(mesh.points)
+    distance, _ = scipy.spatial.KDTree(mesh.points[tagged]).query(mesh.points)
     if mesh.cells is None:
         return distance
     facets = boundary_facets(mesh)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy  # scipy.spatial is loaded on first use: it takes a tenth of a second
 from scipy.sparse import coo_array, csr_array
-from scipy.spatial import KDTree
 
 from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError, ParamError
@@ -19,7 +19,8 @@ def knn_edges(points: Array, k: int) -> Array:
             f"knn_edges: {k} neighbours of {len(points)} points; expected 1..{len(points) - 1}; "
             "lower k"
         )
-    _, closest = KDTree(points).query(points, k + 1)  # (N, k+1), the point itself comes first
+    tree = scipy.spatial.KDTree(points)
+    _, closest = tree.query(points, k + 1)  # (N, k+1), the point itself comes first
     starts = np.repeat(np.arange(len(points)), k)
     return topology.unique_pairs(np.stack([starts, closest[:, 1:].ravel()], axis=1))
 

@@ -8,8 +8,8 @@ made with it, and its roundings and its choice outside the mesh are part of thei
 from __future__ import annotations
 
 import numpy as np
+import scipy  # scipy.spatial is loaded on first use: it takes a tenth of a second
 from scipy.sparse import coo_array, csr_array
-from scipy.spatial import cKDTree
 
 from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError
@@ -52,7 +52,7 @@ def locate(mesh: Mesh, points: Array) -> tuple[Array, Array]:
     """
     cells = cells_of(mesh)
     gradients, _ = basis_gradients(mesh.points, cells)
-    tree = cKDTree(mesh.points[cells].mean(axis=1))
+    tree = scipy.spatial.cKDTree(mesh.points[cells].mean(axis=1))
     best = np.full(len(points), -np.inf)
     chosen = np.zeros(len(points), dtype=np.int64)
     open_points = np.arange(len(points))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.spatial import KDTree
+import scipy  # scipy.spatial is loaded on first use: it takes a tenth of a second
 
 from gsnobench.data import Array
 
@@ -81,7 +81,7 @@ def _containing(points: Array, corners: Array, centres: Array) -> tuple[Array, A
     if vertices <= dim:  # a surface or a line contains no point of space for certain
         return index, weights
     tried = min(4 * dim, len(corners))
-    _, near = KDTree(centres).query(points, np.arange(1, tried + 1))  # (P, tried)
+    _, near = scipy.spatial.KDTree(centres).query(points, np.arange(1, tried + 1))  # (P, tried)
     around = _barycentric(np.repeat(points, tried, axis=0), corners[near.ravel()])
     around = around.reshape(-1, tried, vertices)
     least = around.min(axis=2)
@@ -98,7 +98,7 @@ def _candidates(points: Array, corners: Array, centres: Array) -> tuple[Array, A
     A simplex is kept if it may be as near as the nearest corner of all. Simplices are searched by
     size class, so that a few large ones do not widen the search among the small.
     """
-    bound, _ = KDTree(corners.reshape(-1, corners.shape[2])).query(points)
+    bound, _ = scipy.spatial.KDTree(corners.reshape(-1, corners.shape[2])).query(points)
     bound = bound * (1 + INSIDE)
     squared = np.max(np.sum((corners - centres[:, None]) ** 2, axis=2), axis=1)
     radii = np.sqrt(squared) * (1 + INSIDE)
@@ -106,7 +106,8 @@ def _candidates(points: Array, corners: Array, centres: Array) -> tuple[Array, A
     which, candidates = [], []
     for size in np.unique(classes):
         members = np.flatnonzero(classes == size)
-        balls = KDTree(centres[members]).query_ball_point(points, bound + radii[members].max())
+        tree = scipy.spatial.KDTree(centres[members])
+        balls = tree.query_ball_point(points, bound + radii[members].max())
         which.append(np.repeat(np.arange(len(points)), [len(ball) for ball in balls]))
         near = np.concatenate([np.asarray(ball, dtype=np.int64) for ball in balls])
         candidates.append(members[near])

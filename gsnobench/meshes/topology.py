@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-from scipy.spatial import Delaunay, QhullError
+import scipy  # scipy.spatial is loaded on first use: it takes a tenth of a second
 
 from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError
@@ -129,8 +129,8 @@ def _single(sides: Array) -> Array:
 
 def _delaunay(points: Array) -> Array:
     try:
-        cells = Delaunay(points).simplices.astype(np.int64)
-    except (QhullError, ValueError) as error:
+        cells = scipy.spatial.Delaunay(points).simplices.astype(np.int64)
+    except (scipy.spatial.QhullError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise DataError(
             f"mesh: {points.shape} points have no Delaunay cells ({reason}); give cells, or more "
