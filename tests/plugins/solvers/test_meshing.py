@@ -157,7 +157,7 @@ def test_orientation_and_start_of_the_outline_do_not_matter_for_validity() -> No
         (SQUARE[[0, 2, 1, 3]] + [[0, 0], [0, 0], [0, 0], [0, 0.5]], (), 100, "cross"),
         (SQUARE, (disc(1.0, 0.5, 0.2),), 200, "cross"),
         (SQUARE, (disc(3.0, 0.5, 0.2),), 200, "outside the outline"),
-        (lake(), (), 60, "ask for more nodes"),
+        (lake(), (), 60, "request more nodes"),
     ],
 )
 def test_an_impossible_wish_is_refused_in_one_line(

@@ -114,7 +114,7 @@ def test_gaps_and_turned_cells_are_noticed(small):
 
 
 def test_impossible_pyramids_are_one_line():
-    with pytest.raises(gb.DataError, match="ask for more nodes") as caught:
+    with pytest.raises(gb.DataError, match="request more nodes") as caught:
         mesh_pyramid(12)
     assert "\n" not in str(caught.value)
     with pytest.raises(gb.DataError, match="lower `angle`"):
