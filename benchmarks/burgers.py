@@ -151,7 +151,7 @@ def show(row: dict[str, Any]) -> str:
         f"{row['dataset']:16s} {row['nodes']:5d} nodes, {row['split']:8s} solved on "
         f"{row['solved']:6d}, "
         f"reference {row['reference']:6d} to t = {row['until']:g}: setup {row['setup_s']:5.2f} s, "
-        f"{row['cpu_s']:6.3f} CPU-s a sample; error {100 * row['error']:.3f} %, worst frame "
+        f"{row['cpu_s']:6.3f} CPU-s per sample; error {100 * row['error']:.3f} %, worst frame "
         f"{100 * row['worst']:.3f} %; "
         f"{row['left']:.3g} of the norm left at the end {row['verdict']}"
     )

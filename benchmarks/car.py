@@ -117,11 +117,8 @@ def isolated_drag(air: car.Air, index: int) -> float:
     half = car.vertices(shape, published)
     flow = solve_flow(air.solved, car.vertices(shape, air.solved), ground=False)
     pressure = pressure_coefficient(surface_velocity(flow, half, body_normals(shape, half)))
-    return float(
-        force_coefficients(
-            published.whole_vectors(half), published.triangles, published.whole(pressure)
-        )[0]
-    )
+    body, pressures = published.whole_vectors(half), published.whole(pressure)
+    return float(force_coefficients(body, published.triangles, pressures)[0])
 
 
 def sphere_error(steps: int = 10) -> float:
@@ -187,7 +184,7 @@ def show(row: dict) -> str:
     )
     return (
         f"{row['points']:5d} points, {row['split']:8s} {row['panels']:6d} panels: "
-        f"{row['cpu_s']:5.2f} CPU-s a sample; "
+        f"{row['cpu_s']:5.2f} CPU-s per sample; "
         f"error in % of pressure, velocity, velocity near the body: mean {mean}, worst {worst}"
     )
 

@@ -121,7 +121,7 @@ def show(row: dict) -> str:
     )
     return (
         f"{row['nodes']:5d} nodes, {row['split']:8s} {row['unknowns']:6d} unknowns: "
-        f"{row['cpu_s']:6.3f} CPU-s a sample, "
+        f"{row['cpu_s']:6.3f} CPU-s per sample, "
         f"smallest angle {row['min_angle']:.1f}; error in %: mean {mean}; worst {worst}"
     )
 

@@ -54,7 +54,7 @@ def main() -> int:
         verdict = "MISSED" if row in missed else "ok"
         print(
             f"bars at {BARS['nodes']} nodes: {100 * BARS['error']:g} % at 5 s and {BARS['cpu_s']} "
-            f"CPU-s a sample: {verdict}"
+            f"CPU-s per sample: {verdict}"
         )
     return int(bool(missed))
 
@@ -108,7 +108,7 @@ def show(row: dict) -> str:
     return (
         f"{row['nodes']:5d} nodes, {row['split']:8s} solved on {row['solved']:5d}, reference "
         f"{row['reference']:6d}: "
-        f"setup {row['setup_s']:5.2f} s, {row['cpu_s']:6.3f} CPU-s a sample; "
+        f"setup {row['setup_s']:5.2f} s, {row['cpu_s']:6.3f} CPU-s per sample; "
         f"error in % at {', '.join(f'{moment:g}' for moment in MOMENTS)} s: mean {mean}, worst "
         f"{worst}"
     )

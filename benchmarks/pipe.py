@@ -106,7 +106,7 @@ def show(row: dict) -> str:
     return (
         f"{row['nodes']:6d} nodes, {row['split']:8s} solved with {along} x {across} elements "
         f"({row['unknowns']} unknowns): "
-        f"{row['cpu_s']:.3f} CPU-s a sample; error {100 * row['mean']:.3f} % (mean), "
+        f"{row['cpu_s']:.3f} CPU-s per sample; error {100 * row['mean']:.3f} % (mean), "
         f"{100 * row['worst']:.3f} % (worst)"
     )
 

@@ -102,7 +102,7 @@ def show(row: dict) -> str:
     return (
         f"{row['nodes']:5d} nodes, {row['split']:8s} solved on {row['solved']:6d}, reference "
         f"{row['reference']:7d}: "
-        f"setup {row['setup_s']:5.2f} s, {row['cpu_s']:6.3f} CPU-s a sample; "
+        f"setup {row['setup_s']:5.2f} s, {row['cpu_s']:6.3f} CPU-s per sample; "
         f"error in % at {', '.join(f'{moment:g}' for moment in MOMENTS)} s: mean {mean}, worst "
         f"{worst}"
     )

@@ -1,6 +1,7 @@
 """Steady Euler flow by symmetric Gauss-Seidel sweeps over the cells, and its forces.
 
-The method is LU-SGS (Yoon and Jameson 1988).
+For verification: no dataset uses it, but its forces are known from the literature. The method is
+LU-SGS (Yoon and Jameson 1988).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _compiled = njit(cache=True, error_model="numpy", fastmath={"contract"})
 
 @dataclass(frozen=True, eq=False)
 class Steady:
-    """A steady state and how far it is from being one."""
+    """A nearly steady state and its residual."""
 
     primitive: gb.Array  # (N, 4)
     residual: float  # largest change of density in a unit of time over the fastest rate of its cell
@@ -38,7 +39,7 @@ class Steady:
 def steady_state(
     dual: DualMesh, is_wall: gb.Array, stream: Stream, *, sweeps: int = 2000, residual: float = 1e-8
 ) -> Steady:
-    """Sweep from the free stream until the residual is met or the sweeps are used up."""
+    """Sweep from the free stream until the residual is reached or the sweeps are used up."""
     rhs, rates = euler_rhs(dual, is_wall, stream), euler_rates(dual)
     state = np.tile(conserved(stream.primitive), (dual.volume.size, 1))
     change, rate = np.empty_like(state), np.empty_like(state)

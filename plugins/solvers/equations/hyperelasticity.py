@@ -18,7 +18,7 @@ from gsnobench_plugins.solvers.methods.taylor_hood import QUADRATURE, TaylorHood
 
 TOLERANCE = 1e-11  # of the residual, relative to the first one of an increment
 ITERATIONS = 40  # in an increment
-SLOW = 0.05  # a step that leaves more of the residual asks for a new factorisation
+SLOW = 0.05  # a step that leaves more of the residual needs a new factorisation
 LARGEST_INCREMENT = 0.02  # of the load, in units of the shear modulus
 # share of a pressure mass in the factorised matrix, which makes it factorisable in any order
 QUASI_DEFINITE = 1e-8

@@ -11,7 +11,7 @@ import pytest
 
 import gsnobench as gb
 from gsnobench.data import Array
-from gsnobench.datasets import tasks as prepare
+from gsnobench.datasets import tasks
 from gsnobench.meshes.topology import boundary_loops
 from gsnobench_plugins.datasets import airfoil
 from gsnobench_plugins.solvers.equations.euler import PRESSURE, Stream
@@ -48,12 +48,8 @@ def steady_forces(air: airfoil.Air, stream: Stream) -> tuple[Forces, Array]:
 
 def test_declaration_is_the_papers_problem():
     dataset = airfoil.gsnobench_dataset()
-    assert [field.name for field in dataset.fields] == [
-        "density",
-        "pressure",
-        "velocity_x",
-        "velocity_y",
-    ]
+    names = ["density", "pressure", "velocity_x", "velocity_y"]
+    assert [field.name for field in dataset.fields] == names
     assert (dataset.t_in, len(dataset.times), dataset.starts) == (1, 11, tuple(range(10)))
     sizes = dataset.sizes["paper"]
     assert (10 * sizes.train, 10 * sizes.valid, 10 * sizes.test, sizes.resolution) == (
@@ -62,20 +58,20 @@ def test_declaration_is_the_papers_problem():
         1_000,
         5233,
     )
-    task = prepare.resolve(dataset, "airfoil", track="paper")
+    task = tasks.resolve(dataset, "airfoil", track="paper")
     assert (task.id, task.t_out, len(task.starts)) == ("airfoil@1-1", 1, 10)
     assert task.scored == {"density": (0,), "pressure": (1,), "velocity": (2, 3)}
 
 
 def test_knobs_reach_the_task():
     dataset = airfoil.gsnobench_dataset()
-    task = prepare.resolve(
+    task = tasks.resolve(
         dataset, "airfoil", track="smoke", knobs={"interval": 0.5, "mach_low": 0.5}
     )
     assert task.times[-1] == 5.0
     assert [field.reference for field in task.fields] == [1.0, PRESSURE, 0.6, 0.0]
     assert task.fixed_mesh and task.corresponds
-    family = prepare.resolve(dataset, "airfoil_family", track="smoke")
+    family = tasks.resolve(dataset, "airfoil_family", track="smoke")
     assert (family.id, family.fixed_mesh, family.corresponds) == (
         "airfoil_family@1-1",
         False,
@@ -191,9 +187,8 @@ def test_sample_does_not_depend_on_its_neighbours_in_the_chunk(coarse):
 def test_seed_split_and_index_each_change_the_sample():
     params = airfoil.Params()
     drawn = [(0, "train", 0), (1, "train", 0), (0, "test", 0), (0, "train", 1)]
-    assert len(
-        {airfoil.draw(params, seed, split, index)[0] for seed, split, index in drawn}
-    ) == len(drawn)
+    streams = {airfoil.draw(params, seed, split, index)[0] for seed, split, index in drawn}
+    assert len(streams) == len(drawn)
 
 
 def test_another_process_and_a_cached_setup_give_the_same_bytes(coarse, tmp_path):

@@ -12,7 +12,7 @@ import pytest
 
 import gsnobench as gb
 from gsnobench.data import Array
-from gsnobench.datasets import tasks as prepare
+from gsnobench.datasets import tasks
 from gsnobench.meshes.simplices import cell_measures
 from gsnobench_plugins.datasets import car
 from gsnobench_plugins.solvers.equations.potential_flow import (
@@ -71,15 +71,10 @@ def test_declaration_is_the_papers_problem_and_says_potential_flow():
         ("pressure", "surface", None),
         *[(f"velocity_{axis}", "not surface", "velocity") for axis in "xyz"],
     ]
-    assert [field.name for field in dataset.static] == [
-        "signed_distance",
-        "normal_x",
-        "normal_y",
-        "normal_z",
-    ]
-    assert (
-        dataset.sizes["paper"] == dataset.sizes["workstation"] == gb.Sizes(500, 56, 111, 56, 32186)
-    )
+    names = ["signed_distance", "normal_x", "normal_y", "normal_z"]
+    assert [field.name for field in dataset.static] == names
+    full = gb.Sizes(train=500, valid=56, test=111, test_ood=56, resolution=32186)
+    assert dataset.sizes["paper"] == dataset.sizes["workstation"] == full
     assert dataset.sizes["laptop"].train >= 80
     for text in (
         dataset.title,
@@ -91,7 +86,7 @@ def test_declaration_is_the_papers_problem_and_says_potential_flow():
 
 
 def test_score_of_the_velocity_is_on_what_the_body_changes():
-    task = prepare.resolve(car.gsnobench_dataset(), "car", track="laptop", knobs={"speed": 35.0})
+    task = tasks.resolve(car.gsnobench_dataset(), "car", track="laptop", knobs={"speed": 35.0})
     assert [field.reference for field in task.fields] == [0.0, 35.0, 0.0, 0.0]
     assert set(task.scored) == {"pressure", "velocity"}
 
@@ -122,9 +117,8 @@ def test_two_hundred_bodies_are_watertight_and_have_sound_panels():
         points = lattice.whole_vectors(half)
         assert np.abs(level(shape, points) - 1).max() < 1e-12
         assert 3.5 < enclosed_volume(points, lattice.triangles) < 14.0  # m^3
-        assert np.isclose(points[:, 0].min(), -shape.length / 2) and np.isclose(
-            points[:, 0].max(), shape.length / 2
-        )
+        assert np.isclose(points[:, 0].min(), -shape.length / 2)
+        assert np.isclose(points[:, 0].max(), shape.length / 2)
         assert points[:, 2].min() > 0.9 * shape.ride and points[:, 2].max() < shape.height + 1e-9
         angles = triangle_angles(points, lattice.triangles)
         assert angles.min() > 7.0 and angles.max() < 145.0  # degrees
@@ -330,9 +324,8 @@ def test_same_car_at_every_resolution(cloud):
 def test_resolutions_on_other_panels_are_the_same_car():
     smoke, laptop = sample_of(air_of(2000), "train", 2), sample_of(air_of(4000), "train", 2)
     surface = mesh_of(smoke).tags["surface"][:898]
-    assert surface.all() and np.array_equal(
-        mesh_of(smoke).points[:898], mesh_of(laptop).points[:898]
-    )
+    assert surface.all()
+    assert np.array_equal(mesh_of(smoke).points[:898], mesh_of(laptop).points[:898])
     # solved twice
     assert 1e-4 < relative(smoke.frames[0, :898, 0], laptop.frames[0, :898, 0]) < 0.08
 
@@ -364,8 +357,5 @@ def test_seed_split_and_index_each_change_the_body_and_the_points():
     meshes = [
         mesh_of(next(car.generate(air, seed, split, [index]))) for seed, split, index in drawn
     ]
-    assert (
-        len({mesh.points[:226].tobytes() for mesh in meshes})
-        == len({mesh.points[226:].tobytes() for mesh in meshes})
-        == 4
-    )
+    for part in (slice(226), slice(226, None)):
+        assert len({mesh.points[part].tobytes() for mesh in meshes}) == 4

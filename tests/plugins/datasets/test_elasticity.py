@@ -12,7 +12,7 @@ import pytest
 
 import gsnobench as gb
 from gsnobench.data import Array, Split
-from gsnobench.datasets import tasks as prepare
+from gsnobench.datasets import tasks
 from gsnobench.meshes.interpolation import evaluation_matrix
 from gsnobench.meshes.simplices import cell_measures
 from gsnobench.meshes.topology import cells_of
@@ -59,17 +59,12 @@ def mirrored(void: Void) -> Void:
 def test_declaration_is_the_papers_problem() -> None:
     dataset = elasticity.gsnobench_dataset()
     assert (dataset.name, dataset.dim, dataset.t_in, dataset.times) == ("elasticity", 2, 0, (0.0,))
-    assert (
-        [field.name for field in dataset.fields] == ["stress"]
-        and not dataset.static
-        and not dataset.scalars
-    )
+    assert [field.name for field in dataset.fields] == ["stress"]
+    assert not dataset.static
+    assert not dataset.scalars
     assert not dataset.fixed_mesh and not dataset.corresponds
-    assert (
-        dataset.sizes["paper"].train,
-        dataset.sizes["paper"].test,
-        dataset.sizes["paper"].resolution,
-    ) == (1000, 200, 972)
+    full = dataset.sizes["paper"]
+    assert (full.train, full.test, full.resolution) == (1000, 200, 972)
     assert {sizes.resolution for sizes in dataset.sizes.values()} <= set(dataset.resolutions)
     defaults = elasticity.Params()
     assert (defaults.c1, defaults.c2, defaults.traction) == (1.863e5, 9.79e3, 100.0)
@@ -79,11 +74,9 @@ def test_samples_have_the_declared_shape_and_their_own_mesh() -> None:
     cell = cell_of(120)
     first, second = elasticity.generate(cell, 0, "train", [0, 1])
     for sample in (first, second):
-        assert (
-            sample.frames.shape == (1, 120, 1)
-            and sample.static.shape == (120, 0)
-            and sample.scalars.shape == (0,)
-        )
+        assert sample.frames.shape == (1, 120, 1)
+        assert sample.static.shape == (120, 0)
+        assert sample.scalars.shape == (0,)
         assert mesh_of(sample).size == 120
         assert set(mesh_of(sample).tags) == set(elasticity.gsnobench_dataset().tags)
         assert (sample.frames > 0).all()
@@ -92,9 +85,9 @@ def test_samples_have_the_declared_shape_and_their_own_mesh() -> None:
 
 
 def test_variant_radii_gives_the_radii_of_the_void() -> None:
-    task = prepare.resolve(elasticity.gsnobench_dataset(), "elasticity_radii", track="smoke")
+    task = tasks.resolve(elasticity.gsnobench_dataset(), "elasticity_radii", track="smoke")
     assert len(task.scalars) == 42 and task.in_channels == 44
-    assert not prepare.resolve(elasticity.gsnobench_dataset(), "elasticity", track="smoke").scalars
+    assert not tasks.resolve(elasticity.gsnobench_dataset(), "elasticity", track="smoke").scalars
     cell = cell_of(120, inputs="radii")
     given = sample_of(cell).scalars
     assert given.shape == (42,) and given[0] == pytest.approx(given[-1])
@@ -183,9 +176,8 @@ def test_symmetric_void_has_a_symmetric_stress() -> None:
     void = replace(
         void, cosines=np.where(even, void.cosines, 0.0), sines=np.where(even, 0.0, void.sines)
     )
-    assert mirrored(void).cosines == pytest.approx(void.cosines) and mirrored(
-        void
-    ).sines == pytest.approx(void.sines)
+    assert mirrored(void).cosines == pytest.approx(void.cosines)
+    assert mirrored(void).sines == pytest.approx(void.sines)
     mesh = mesh_cell(void, 450)
     fine = refine_cell(mesh, void, times=1)
     space = bent_space(fine, void)
@@ -216,10 +208,8 @@ def check_geometry(void: Void, nodes: int) -> tuple[float, float]:
     assert mesh.size == nodes and np.array_equal(fine.points[:nodes], mesh.points)
     for level in (mesh, fine):
         at = level.points[level.tags["void"]]
-        assert (
-            np.abs(np.linalg.norm(at - void.centre, axis=1) - void.radius(void.angle(at))).max()
-            < 1e-12
-        )
+        distance = np.linalg.norm(at - void.centre, axis=1)
+        assert np.abs(distance - void.radius(void.angle(at))).max() < 1e-12
         assert (cell_measures(level.points, cells_of(level)) > 0).all()
     corner = (mesh.points[:, 0] % 1.0 == 0.0) & (mesh.points[:, 1] % 1.0 == 0.0)
     assert corner.sum() == 4
@@ -273,9 +263,8 @@ def test_radii_follow_the_law() -> None:
     assert field.std() == pytest.approx(np.sqrt(variance), rel=0.03)
     assert abs(field.mean()) < 0.05
     rough = VoidLaw(modes=8).draw(sample_rng(0, "train", 0))
-    assert np.array_equal(rough.cosines[:6], voids[0].cosines) and np.array_equal(
-        rough.sines[:6], voids[0].sines
-    )
+    assert np.array_equal(rough.cosines[:6], voids[0].cosines)
+    assert np.array_equal(rough.sines[:6], voids[0].sines)
 
 
 def test_halfway_is_on_the_curve_and_as_far_from_both_ends() -> None:
@@ -289,9 +278,8 @@ def test_halfway_is_on_the_curve_and_as_far_from_both_ends() -> None:
     assert np.linalg.norm(middle - ends[:-1], axis=1) == pytest.approx(
         np.linalg.norm(middle - ends[1:], axis=1), abs=1e-9
     )
-    assert (
-        np.linalg.norm(middle - ends[1:], axis=1) < np.linalg.norm(ends[1:] - ends[:-1], axis=1)
-    ).all()
+    to_end = np.linalg.norm(middle - ends[1:], axis=1)
+    assert (to_end < np.linalg.norm(ends[1:] - ends[:-1], axis=1)).all()
 
 
 def test_ood_voids_are_larger() -> None:
@@ -336,9 +324,8 @@ def test_seed_split_and_index_each_change_the_sample() -> None:
         (0, "test", 0),
         (0, "train", 1),
     ]
-    assert len(
-        {mesh_of(sample_of(cell, split, index, seed)).key for seed, split, index in drawn}
-    ) == len(drawn)
+    keys = {mesh_of(sample_of(cell, split, index, seed)).key for seed, split, index in drawn}
+    assert len(keys) == len(drawn)
 
 
 def test_another_process_gives_the_same_bytes() -> None:
@@ -351,6 +338,5 @@ def test_another_process_gives_the_same_bytes() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout.strip()
     here = sample_of(cell_of(120), "train", 5)
-    assert (
-        there == hashlib.sha256(here.frames.tobytes() + mesh_of(here).points.tobytes()).hexdigest()
-    )
+    content = here.frames.tobytes() + mesh_of(here).points.tobytes()
+    assert there == hashlib.sha256(content).hexdigest()

@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 
 import gsnobench as gb
 from gsnobench.data import SPLITS, Array, Split
-from gsnobench.datasets import tasks as prepare
+from gsnobench.datasets import tasks
 from gsnobench.meshes.interpolation import evaluation_matrix
 from gsnobench.meshes.operators import node_volumes
 from gsnobench_plugins.datasets import nse
@@ -49,7 +49,9 @@ def test_declaration_is_the_papers_problem():
     assert (dataset.name, dataset.dim, dataset.t_in, len(dataset.times)) == ("nse", 2, 5, 51)
     assert dataset.times[0] == 0.0 and dataset.times[-1] == 10.0
     assert [field.name for field in dataset.fields] == ["vorticity"]
-    assert dataset.sizes["paper"] == gb.Sizes(600, 200, 200, 100, 1244)
+    assert dataset.sizes["paper"] == gb.Sizes(
+        train=600, valid=200, test=200, test_ood=100, resolution=1244
+    )
     assert dataset.resolutions == (450, 972, 1244, 1903)
     assert nse.Params().nu == 1e-3
     points = np.array([[0.3, 0.6]])
@@ -60,14 +62,11 @@ def test_declaration_is_the_papers_problem():
 
 def test_printed_law_is_a_variant_and_knobs_of_time_reach_the_task():
     dataset = nse.gsnobench_dataset()
-    assert prepare.resolve(dataset, "nse_printed", track="laptop").data["vorticity_std"] == 0.0
-    assert (
-        prepare.resolve(dataset, "nse", track="laptop", knobs={"vorticity_std": 0.0}).id
-        == "nse_printed@5-46"
-    )
-    assert (
-        prepare.resolve(dataset, "nse", track="laptop", knobs={"duration": 20.0}).times[-1] == 20.0
-    )
+    assert tasks.resolve(dataset, "nse_printed", track="laptop").data["vorticity_std"] == 0.0
+    printed = tasks.resolve(dataset, "nse", track="laptop", knobs={"vorticity_std": 0.0})
+    assert printed.id == "nse_printed@5-46"
+    longer = tasks.resolve(dataset, "nse", track="laptop", knobs={"duration": 20.0})
+    assert longer.times[-1] == 20.0
 
 
 @pytest.mark.parametrize("nodes", [450, 972, 1244])

@@ -16,7 +16,7 @@ import pytest
 
 import gsnobench as gb
 from gsnobench.data import Array
-from gsnobench.datasets import tasks as prepare
+from gsnobench.datasets import tasks
 from gsnobench_plugins.datasets import swe
 from gsnobench_plugins.solvers.methods.random_fields import sample_rng
 from gsnobench_plugins.solvers.shapes.geojson import read_outline
@@ -45,10 +45,11 @@ def test_declaration_is_the_papers_problem():
     dataset = swe.gsnobench_dataset()
     assert (dataset.name, dataset.dim, dataset.t_in, len(dataset.times)) == ("swe", 2, 5, 51)
     assert dataset.times[0] == 0.0 and dataset.times[-1] == 30.0
-    assert [(field.name, field.unit, field.reference) for field in dataset.fields] == [
-        ("height", "m", 5.0)
-    ]
-    assert dataset.sizes["paper"] == gb.Sizes(600, 200, 200, 100, 1830)
+    (field,) = dataset.fields
+    assert (field.name, field.unit, field.reference) == ("height", "m", 5.0)
+    assert dataset.sizes["paper"] == gb.Sizes(
+        train=600, valid=200, test=200, test_ood=100, resolution=1830
+    )
     assert set(dataset.resolutions) >= {450, 1000, 1830, 3663}
     defaults = swe.Params()
     assert (defaults.gravity, defaults.base, defaults.amplitude, defaults.sigma) == (
@@ -60,11 +61,11 @@ def test_declaration_is_the_papers_problem():
 
 
 def test_knobs_of_time_and_depth_reach_the_task():
-    task = prepare.resolve(
+    task = tasks.resolve(
         swe.gsnobench_dataset(), "swe", track="laptop", knobs={"duration": 10.0, "base": 8.0}
     )
     assert (task.id, task.times[-1], task.fields[0].reference) == ("swe@5-46", 10.0, 8.0)
-    assert prepare.resolve(swe.gsnobench_dataset(), "swe", track="laptop").times[-1] == 30.0
+    assert tasks.resolve(swe.gsnobench_dataset(), "swe", track="laptop").times[-1] == 30.0
 
 
 def test_outline_is_a_simple_polygon_of_the_stated_size():
@@ -211,12 +212,8 @@ def test_ood_bump_is_higher_and_narrower():
     lake = lake_of(450, **QUICK)
     first = heights(lake, "test_ood", 0)[0]
     centre = swe.draw_centre(lake.loops, sample_rng(0, "test_ood", 0))
-    assert (
-        np.abs(
-            first - 1.5 * np.exp(-np.sum((lake.mesh.points - centre) ** 2, axis=1) / (2 * 15.0**2))
-        ).max()
-        < 1e-14
-    )
+    squared = np.sum((lake.mesh.points - centre) ** 2, axis=1)
+    assert np.abs(first - 1.5 * np.exp(-squared / (2 * 15.0**2))).max() < 1e-14
 
 
 def test_too_high_a_bump_is_refused():

@@ -145,9 +145,8 @@ def test_compact_order_is_a_permutation_that_brings_neighbours_together(lake):
     order = compact_order(edge, len(points))
     assert np.array_equal(np.sort(order), np.arange(len(points)))
     new_number = np.argsort(order)
-    assert (
-        np.abs(np.diff(new_number[edge], axis=1)).max() < 0.1 * np.abs(np.diff(edge, axis=1)).max()
-    )
+    after, before = (np.abs(np.diff(ends, axis=1)).max() for ends in (new_number[edge], edge))
+    assert after < 0.1 * before
 
 
 # --------------------------------------------------------------------------------------------- time

@@ -59,12 +59,8 @@ def test_panel_near_by_is_the_integral_over_it():
     apart = targets[:, None] - points
     distance = np.linalg.norm(apart, axis=2)
     assert np.abs(potential + np.sum(area / (4 * np.pi * distance), axis=1)).max() < 1e-6
-    assert (
-        np.abs(
-            velocity - np.sum(area * apart / (4 * np.pi * distance[..., None] ** 3), axis=1)
-        ).max()
-        < 3e-6
-    )
+    expected = np.sum(area * apart / (4 * np.pi * distance[..., None] ** 3), axis=1)
+    assert np.abs(velocity - expected).max() < 3e-6
 
 
 def test_normal_velocity_jumps_by_one_and_air_leaves_along_the_plane():

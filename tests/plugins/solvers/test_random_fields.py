@@ -88,9 +88,8 @@ def test_random_numbers_depend_on_seed_split_and_index_alone() -> None:
 def test_the_basis_comes_back_from_disk_unchanged(mesh: Mesh, tmp_path: Path) -> None:
     first = cached_eigenbasis(mesh, 12, Cache(tmp_path))
     again = cached_eigenbasis(mesh, 12, Cache(tmp_path))
-    assert np.array_equal(first.vectors, again.vectors) and np.array_equal(
-        first.values, again.values
-    )
+    assert np.array_equal(first.vectors, again.vectors)
+    assert np.array_equal(first.values, again.values)
     assert len(list(tmp_path.rglob("*.safetensors"))) == 1
 
 
