@@ -147,7 +147,8 @@ def _left_over(home: Path) -> list[Path]:
     oldest = time.time() - STALE_S
     parts = [path for path in home.rglob(".*.part") if is_old(path)]
     locks = [path for path in home.rglob("*.lock") if is_old(path) and not is_locked(path)]
-    trials = [folder for folder in Home(home).run_folders() if is_old(folder.trial)]
+    folders = [RunFolder(path) for path in Home(home).runs.glob("*")]
+    trials = [folder for folder in folders if is_old(folder.trial)]
     checkpoints = [
         folder.checkpoint
         for folder in trials

@@ -14,8 +14,9 @@ from fake_run import SPEC, finish, folder_of, train
 
 from gsnobench.cli import doctor
 from gsnobench.files import lock
-from gsnobench.tracking import observer as tracking
+from gsnobench.tracking import mirror
 from gsnobench.tracking.address import Address
+from gsnobench.tracking.observer import WAIT_VARIABLE
 
 
 def age(path: Path) -> Path:
@@ -52,7 +53,7 @@ def test_a_store_that_does_not_answer_is_a_problem_and_not_an_error(
 def test_cut_runs_and_unmirrored_spools_are_found_and_replayed(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(tracking.WAIT_VARIABLE, "0")
+    monkeypatch.setenv(WAIT_VARIABLE, "0")
     done, cut = SPEC, replace(SPEC, seed=1)
     address = Address.of(home)
     assert address is not None
@@ -67,7 +68,7 @@ def test_cut_runs_and_unmirrored_spools_are_found_and_replayed(
     assert facts["interrupted"] == [cut.short]
     with lock(home / "runs" / f".{cut.short}.lock"):
         assert doctor.report(home)["interrupted"] == [], "a run that is going on is not interrupted"
-    assert tracking.replay(home)["points"] == 2 * 3 + 4
+    assert mirror.replay(home)["points"] == 2 * 3 + 4
     assert doctor.report(home)["unmirrored"] == []
     removed = doctor.remove_left_over(home)["removed"]
     assert f"spool/{done.short}.jsonl" in removed

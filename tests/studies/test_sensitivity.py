@@ -87,6 +87,6 @@ def test_the_sentence_names_a_shape_only_beyond_the_scatter_of_seeds(
 def test_a_model_without_two_central_knobs_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = f"study sensitivity --model mean --home {tmp_path}"
+    words = f"study sensitivity --model mean --dataset darcy --home {tmp_path}"
     line = the_mistake(call_here(capsys, *words.split()))
     assert "mean declares 0 central numbers" in line
