@@ -9,6 +9,7 @@ import numpy as np
 import problems
 import pytest
 import torch
+from random_data import relative
 from torch import Tensor
 from torch.nn import functional
 
@@ -399,10 +400,6 @@ def test_nothing_is_made_on_a_default_device(task: gb.Task, preset: str) -> None
     module, batch = make(task, *meshes, **{**MODEL.presets[preset].model, "width": 16, "layers": 1})
     y = module.to("meta")(placed(batch, "meta"))
     assert y.device.type == "meta" and y.shape == (3, task.t_out, 60, 1)
-
-
-def relative(p: Tensor, u: Tensor) -> Tensor:
-    return ((p - u).flatten(1).norm(dim=1) / u.flatten(1).norm(dim=1)).mean()
 
 
 def trained(module: Amg, loader: Loader, steps: int) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from problems import square, steady
+from random_data import all_of
 
 import gsnobench as gb
 from gsnobench.files import Cache
@@ -77,13 +78,6 @@ def load(data: gb.Samples, params: deeponet.Params, train: gb.Samples | None = N
         device="cpu",
         impose_boundary=False,
     )
-
-
-def all_of(loader: Loader) -> gb.Batch:
-    count = len(loader)
-    return loader.batch(
-        torch.arange(count), torch.zeros(count, dtype=torch.long), loader.task.t_out
-    )[0]
 
 
 def make(

@@ -12,6 +12,7 @@ import pytest
 import torch
 from kept_modes import kept_of
 from problems import square, steady
+from random_data import all_of, relative, samples
 from torch import Tensor
 from torch.nn import functional
 
@@ -44,26 +45,6 @@ SMALL = {
 }
 
 
-def samples(meshes: tuple[gb.Mesh, ...], count: int, shape: Mapping[str, Any]) -> gb.Samples:
-    """Random numbers: the rules below hold for any."""
-    nodes = max(mesh.size for mesh in meshes)
-    task = gb.Task(
-        "t",
-        "t",
-        **{"fields": (gb.Field("u"),), "dim": meshes[0].dim, "tags": ("boundary",), **shape},
-    )
-    draw = np.random.default_rng(0)
-    return gb.Samples(
-        task=task,
-        meshes=meshes,
-        frames=draw.standard_normal(
-            (count, task.t_in + task.t_out, nodes, len(task.fields))
-        ).astype(np.float32),
-        static=draw.standard_normal((count, nodes, len(task.static))).astype(np.float32),
-        scalars=draw.standard_normal((count, len(task.scalars))).astype(np.float32),
-    )
-
-
 def load(data: gb.Samples, params: geofno.Params, train: gb.Samples | None = None) -> Loader:
     return Loader(
         data,
@@ -76,13 +57,6 @@ def load(data: gb.Samples, params: geofno.Params, train: gb.Samples | None = Non
         device="cpu",
         impose_boundary=False,
     )
-
-
-def all_of(loader: Loader) -> gb.Batch:
-    count = len(loader)
-    return loader.batch(
-        torch.arange(count), torch.zeros(count, dtype=torch.long), loader.task.t_out
-    )[0]
 
 
 def build(task: gb.Task, **knobs: Any) -> geofno.GeoFno:
@@ -387,10 +361,6 @@ def test_nothing_is_made_on_a_default_device(shape: Mapping[str, Any], preset: s
 
 
 # ----------------------------------------------------------------------------------------- learning
-
-
-def relative(p: Tensor, u: Tensor) -> Tensor:
-    return ((p - u).flatten(1).norm(dim=1) / u.flatten(1).norm(dim=1)).mean()
 
 
 def trained(module: geofno.GeoFno, loader: Loader, steps: int) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 import problems
 import pytest
 import torch
+from random_data import nodes_picked, random_batch
 from torch import Tensor
 from torch.nn import functional
 
@@ -36,26 +37,6 @@ def make_task(
     )
 
 
-def random_batch(
-    task: gb.Task, size: int = 3, nodes: int = 20, dtype: torch.dtype = torch.float32
-) -> gb.Batch:
-    draw = torch.Generator().manual_seed(0)
-
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=draw, dtype=dtype)
-
-    return gb.Batch(
-        task=task,
-        window=normal(size, task.t_in, nodes, len(task.fields)),
-        static=normal(size, nodes, len(task.static)),
-        scalars=normal(size, len(task.scalars)),
-        points=normal(1 if task.fixed_mesh else size, nodes, task.dim),
-        tags=torch.zeros(1, nodes, 0, dtype=torch.bool),
-        mask=None,
-        geometry={},
-    )
-
-
 def make(task: gb.Task, **knobs: Any) -> Gnot:
     torch.manual_seed(0)
     return Gnot(task, Params.make(SMALL, knobs))
@@ -66,15 +47,6 @@ def count(task: gb.Task, preset: str = "paper", **knobs: Any) -> int:
         parameter.numel()
         for parameter in Gnot(task, Params.make(MODEL.presets[preset].model, knobs)).parameters()
     )
-
-
-def nodes_picked(batch: gb.Batch, order: Tensor) -> gb.Batch:
-    picked = {
-        "window": batch.window[:, :, order],
-        "static": batch.static[:, order],
-        "points": batch.points[:, order],
-    }
-    return replace(batch, **picked, tags=batch.tags[:, order])
 
 
 # ------------------------------------------------------------------------------------------- counts

@@ -10,6 +10,7 @@ import numpy as np
 import problems
 import pytest
 import torch
+from random_data import all_of, relative, samples
 from torch import Tensor
 from torch.nn import functional
 
@@ -46,25 +47,6 @@ def make_task(dim: int = 2, static: int = 1, **changes: Any) -> gb.Task:
     )
 
 
-def samples(meshes: tuple[gb.Mesh, ...], count: int, shape: Mapping[str, Any]) -> gb.Samples:
-    nodes = max(mesh.size for mesh in meshes)
-    task = gb.Task(
-        "t",
-        "t",
-        **{"fields": (gb.Field("u"),), "dim": meshes[0].dim, "tags": ("boundary",), **shape},
-    )
-    draw = np.random.default_rng(0)
-    return gb.Samples(
-        task=task,
-        meshes=meshes,
-        frames=draw.standard_normal(
-            (count, task.t_in + task.t_out, nodes, len(task.fields))
-        ).astype(np.float32),
-        static=draw.standard_normal((count, nodes, len(task.static))).astype(np.float32),
-        scalars=draw.standard_normal((count, len(task.scalars))).astype(np.float32),
-    )
-
-
 def load(
     data: gb.Samples, params: Params, train: gb.Samples | None = None, preset: str = "official"
 ) -> Loader:
@@ -80,13 +62,6 @@ def load(
         device="cpu",
         impose_boundary=False,
     )
-
-
-def all_of(loader: Loader) -> gb.Batch:
-    count = len(loader)
-    return loader.batch(
-        torch.arange(count), torch.zeros(count, dtype=torch.long), loader.task.t_out
-    )[0]
 
 
 def build_module(task: gb.Task, **knobs: Any) -> Mgkn:
@@ -400,10 +375,6 @@ def test_bfloat16_trains_too() -> None:
 
 
 # ----------------------------------------------------------------------------------------- learning
-
-
-def relative(p: Tensor, u: Tensor) -> Tensor:
-    return ((p - u).flatten(1).norm(dim=1) / u.flatten(1).norm(dim=1)).mean()
 
 
 def trained(data: gb.Samples, params: Params, steps: int) -> tuple[Mgkn, float]:

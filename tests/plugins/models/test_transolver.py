@@ -9,6 +9,7 @@ import numpy as np
 import problems
 import pytest
 import torch
+from random_data import nodes_picked, random_batch
 from torch import Tensor
 
 import gsnobench as gb
@@ -30,26 +31,6 @@ def make_task(dim: int = 2, static: int = 1, fields: int = 1, **changes: Any) ->
     return gb.Task("t", "t", outputs, dim=dim, static=inputs, **changes)
 
 
-def random_batch(
-    task: gb.Task, size: int = 3, nodes: int = 20, dtype: torch.dtype = torch.float32
-) -> gb.Batch:
-    draw = torch.Generator().manual_seed(0)
-
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=draw, dtype=dtype)
-
-    return gb.Batch(
-        task=task,
-        window=normal(size, task.t_in, nodes, len(task.fields)),
-        static=normal(size, nodes, len(task.static)),
-        scalars=normal(size, len(task.scalars)),
-        points=normal(1 if task.fixed_mesh else size, nodes, task.dim),
-        tags=torch.zeros(1, nodes, 0, dtype=torch.bool),
-        mask=None,
-        geometry={},
-    )
-
-
 def attention(order: str, width: int = 16, heads: int = 4, slices: int = 5) -> PhysicsAttention:
     """With weights of order 1, so that no term of the formula is too small to be seen."""
     torch.manual_seed(1)
@@ -64,15 +45,6 @@ def attention(order: str, width: int = 16, heads: int = 4, slices: int = 5) -> P
 def count(task: gb.Task, preset: str = "paper", **knobs: Any) -> int:
     module = Transolver(task, Params.make(MODEL.presets[preset].model, knobs))
     return sum(parameter.numel() for parameter in module.parameters())
-
-
-def nodes_picked(batch: gb.Batch, order: Tensor) -> gb.Batch:
-    picked = {
-        "window": batch.window[:, :, order],
-        "static": batch.static[:, order],
-        "points": batch.points[:, order],
-    }
-    return replace(batch, **picked, tags=batch.tags[:, order])
 
 
 # ------------------------------------------------------------------------------------------- counts
