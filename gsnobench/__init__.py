@@ -30,6 +30,8 @@ _NAMES = {  # module -> its public names; the block below says the same to type 
         "Part",
         "Phase",
         "Preset",
+        "MINMAX",
+        "UNSCALED",
         "Sample",
         "Sizes",
         "Summary",
@@ -59,6 +61,8 @@ if TYPE_CHECKING:
     from gsnobench.data import Samples as Samples
     from gsnobench.data import Split as Split
     from gsnobench.data import Task as Task
+    from gsnobench.declare import MINMAX as MINMAX
+    from gsnobench.declare import UNSCALED as UNSCALED
     from gsnobench.declare import Capability as Capability
     from gsnobench.declare import Dataset as Dataset
     from gsnobench.declare import Executor as Executor

@@ -140,16 +140,20 @@ Geometry = dict[str, Part]  # what a model precomputes on a mesh
 Summary = dict[str, Array]  # what a model remembers of the training split
 
 
+def _scale_all(scaling: Scaling) -> dict[str, Value]:
+    return {f"scale_{part}": scaling for part in ("window", "static", "outputs", "points")}
+
+
+MINMAX: Mapping[str, Value] = _scale_all("minmax")  # training knobs: everything to [0, 1]
+UNSCALED: Mapping[str, Value] = _scale_all("none")  # training knobs: everything as it is
+
+
 @dataclass(frozen=True)
 class Preset:
-    """A named configuration of a model: its knobs, its training, its normalisation."""
+    """A named configuration of a model: its knobs, and those of its training and scaling."""
 
     model: Mapping[str, Value] = field(default_factory=dict)  # knobs of the model
     train: Mapping[str, Value] = field(default_factory=dict)  # knobs of the training loop
-    inputs: Scaling = "zscore"  # window, static, scalars: per channel, from the training split
-    outputs: Scaling = "zscore"
-    points: Scaling = "box"
-    impose_boundary: bool = True  # known Dirichlet values are set after decoding, in loss and score
     is_default: bool = False  # used where no preset is named; the first preset if none is marked
     is_paper: bool = False  # the paper's protocol: used where a track counts epochs
     is_ours: bool = False  # tuned by the benchmark; `bench` runs the paper's preset beside it
@@ -221,6 +225,8 @@ class Model:
     horizon: Callable[[Task, Any], Horizon] = lambda task, params: Horizon(task.t_in, task.t_out)
     # task -> preset -> dotted knobs
     settings: Mapping[str, Mapping[str, Mapping[str, Value]]] = field(default_factory=dict)
+    # track -> task -> preset -> phase -> steps: counts that a plugin ships, see docs/submit.md
+    steps: Mapping[str, Mapping[str, Mapping[str, Mapping[str, int]]]] = field(default_factory=dict)
     published: Mapping[str, float] = field(default_factory=dict)  # task -> headline in `cites`
     is_floor: bool = False
     revision: int = 1

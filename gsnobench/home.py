@@ -127,6 +127,11 @@ class Home:
     def results(self) -> Path:
         return self.root / "results"
 
+    @property
+    def steps(self) -> Path:
+        """Numbers of steps that were counted on this machine, in the form of registry.toml."""
+        return self.root / "steps.toml"
+
     def run_folder(self, key: str) -> RunFolder:
         """The folder of a run by its key, whether it exists or not."""
         return RunFolder(self.runs / key[:12])

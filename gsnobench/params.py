@@ -181,6 +181,14 @@ class Params:
         """All values by name, in declared order."""
         return {knob.name: getattr(self, knob.name) for knob in self.knobs()}
 
+    def at_default(self) -> list[str]:
+        """Names of the knobs that have their declared default."""
+        return [
+            knob.name
+            for knob in self.knobs()
+            if getattr(self, knob.name) == knob.check(knob.default, knob.name)
+        ]
+
     def geometry_dict(self) -> dict[str, Value]:
         """The values that change what a model precomputes on a mesh."""
         return {knob.name: getattr(self, knob.name) for knob in self.knobs() if knob.geometry}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +13,11 @@ from typing import Any, Literal, get_args
 from gsnobench.errors import DataError
 from gsnobench.files import digest, write_text
 
-SCHEMA = 1
+SCHEMA = 2
 FEATURES = "+features"  # end of a preset's name where the model is offered computed inputs
 Status = Literal["done", "diverged", "declined", "failed", "pruned"]
+# registry.toml, the plugin, a calibration of this home, or the track's own rule
+StepsFrom = Literal["registry", "plugin", "home", "track"]
 
 
 @dataclass(frozen=True)
@@ -34,15 +36,42 @@ class RunSpec:
     revision: int
     model_params: Mapping[str, Any]
     train_params: Mapping[str, Any]
-    scaling: Mapping[str, Any]  # inputs, outputs, points, impose_boundary
     steps: Mapping[str, int]  # phase -> optimiser steps; 0 for a closed-form phase
     seed: int
     source: str = ""  # content hash of a user's own file; empty for a dataset plugin
+    # dotted knobs (model.k_s, train.lr, data.psi) that have their declared default
+    defaults: Sequence[str] = ()
+    origin: str = ""  # who chose other settings than the preset's: "tuned, 12 trials"; or a person
 
     @cached_property
     def key(self) -> str:
-        """Hash of the spec: equal specs have equal keys on every machine."""
-        return digest(self.to_dict())
+        """Hash of the spec without knobs at their default: equal runs have equal keys everywhere.
+
+        A new knob whose default is the old behaviour thus changes no key.
+        """
+        defaults = frozenset(self.defaults)
+        body = self.to_dict()
+        del body["defaults"], body["origin"]
+        for section, entry in KNOBS.items():
+            values = body[entry]
+            body[entry] = {
+                name: value for name, value in values.items() if f"{section}.{name}" not in defaults
+            }
+        return digest(body)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything that was chosen for the row, as dotted names; the data belong to the board."""
+        sections = {
+            "model": self.model_params,
+            "train": self.train_params,
+            "steps": self.trained_steps,
+        }
+        return {
+            f"{section}.{name}": value
+            for section, values in sections.items()
+            for name, value in values.items()
+        }
 
     @property
     def short(self) -> str:
@@ -69,7 +98,7 @@ class RunSpec:
         return {
             name: dict(value) if isinstance(value, Mapping) else value
             for name, value in values.items()
-        }
+        } | {"defaults": sorted(self.defaults)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunSpec:
@@ -79,7 +108,7 @@ class RunSpec:
             raise DataError(
                 f"spec: entries {wrong} are unknown or missing; was it written by another version?"
             )
-        return cls(**values)
+        return cls(**{**values, "defaults": tuple(values["defaults"])})
 
     @classmethod
     def from_json(cls, text: str) -> RunSpec:
@@ -88,6 +117,8 @@ class RunSpec:
 
 
 SPEC_ENTRIES = tuple(entry.name for entry in fields(RunSpec))
+# section of the command line -> entry of a spec that holds its knobs
+KNOBS = {"model": "model_params", "train": "train_params", "data": "data"}
 
 
 @dataclass(frozen=True)
@@ -99,8 +130,8 @@ class RunResult:
     reason: str = ""
     # split -> field -> metric
     scores: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
-    # field -> metric -> one value per test sample
-    samples: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
+    # test and test_ood -> field -> metric -> one value per sample
+    samples: Mapping[str, Mapping[str, Mapping[str, list[float]]]] = field(default_factory=dict)
     # field -> quantile -> one value per frame
     frames: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
     curve: list[Mapping[str, Any]] = field(default_factory=list)
@@ -109,6 +140,10 @@ class RunResult:
     environment: Mapping[str, Any] = field(default_factory=dict)
     # field -> "truth" or "error" -> one value per band of modes
     bands: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
+    # dotted settings that differ from the preset at the committed steps; none: the row itself
+    changed: Mapping[str, Any] = field(default_factory=dict)
+    steps_from: StepsFrom = "track"  # who counted the steps that the preset is committed to
+    code: Mapping[str, str] = field(default_factory=dict)  # digests of the plugins' source
 
     @property
     def headline(self) -> float:
@@ -118,27 +153,31 @@ class RunResult:
 
     def to_json(self) -> str:
         """One JSON document; not-a-number is written as null, since JSON has no NaN."""
-        body = {"schema": SCHEMA, "key": self.spec.key, **asdict(self)}
-        return json.dumps(plain(body), indent=None, separators=(",", ":"), allow_nan=False) + "\n"
+        body = plain({"schema": SCHEMA, "key": self.spec.key, **asdict(self)})
+        body["spec"] = plain(self.spec.to_dict())
+        text = json.dumps({**body, "digest": digest(body)}, separators=(",", ":"), allow_nan=False)
+        return text + "\n"
 
     @classmethod
     def from_json(cls, text: str, label: str = "result") -> RunResult:
-        """Read back and validate: schema, status, key."""
+        """Read back and validate: schema, digest, status, key."""
         try:
             body = json.loads(text)
-            schema, key = body.pop("schema"), body.pop("key")
+            schema = body["schema"]
         except (ValueError, KeyError, AttributeError, TypeError) as error:
             raise DataError(
                 f"{label}: not a gsnobench result ({error}); expected the JSON that `run` writes"
             ) from error
         if schema != SCHEMA:
-            raise DataError(
-                f"{label}: schema {schema!r} is not {SCHEMA}; use the version that wrote it"
-            )
-        known = {entry.name for entry in fields(cls)}
-        wrong = ", ".join(sorted(known.symmetric_difference({"bands", *body})))  # bands came later
+            raise DataError(f"{label}: schema {schema!r} is not {SCHEMA}; {_remedy(schema)}")
+        known = {"schema", "key", "digest", *(entry.name for entry in fields(cls))}
+        wrong = ", ".join(sorted(known.symmetric_difference(body)))
         if wrong:
             raise DataError(f"{label}: entries {wrong} are unknown or missing; was it edited?")
+        if body.pop("digest") != digest(body):
+            raise DataError(f"{label}: its digest does not match; the file was edited or damaged")
+        del body["schema"]
+        key = body.pop("key")
         result = cls(**{**body, "spec": RunSpec.from_dict(body["spec"])})
         if result.status not in get_args(Status):
             statuses = ", ".join(get_args(Status))
@@ -150,6 +189,11 @@ class RunResult:
                 f"{label}: the key does not match the spec; the file was edited or damaged"
             )
         return result
+
+    @property
+    def is_row(self) -> bool:
+        """Whether this is the unmodified preset at its committed steps."""
+        return not self.changed
 
     def save(self, path: Path) -> None:
         """Write the JSON atomically."""
@@ -163,6 +207,12 @@ class RunResult:
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"{path}: cannot be read ({error}); expected a result JSON") from error
         return cls.from_json(text, label=str(path))
+
+
+def _remedy(schema: object) -> str:
+    if isinstance(schema, int) and schema < SCHEMA:
+        return "`gsnobench migrate FOLDER` brings old results to it"
+    return "use the version that wrote it"
 
 
 def evidence_path(root: Path, spec: RunSpec) -> Path:

@@ -12,6 +12,7 @@ from typing import Any
 
 from gsnobench.errors import DataError, ParamError, did_you_mean
 from gsnobench.files import write_text
+from gsnobench.home import Home
 from gsnobench.records import FEATURES
 
 
@@ -36,6 +37,8 @@ class Registry:
     floors: tuple[str, ...] = ()  # models that every run is compared with
     reference_row: str = ""  # the row that run times on the boards are relative to
     checked_model: str = ""  # the model that `doctor --gpu` runs
+    # as `steps`, but counted on this home's machine: pairs that neither registry nor plugin has
+    home_steps: Mapping[str, Any] = field(default_factory=dict)
 
     def track(self, name: str) -> Track:
         """A track by name."""
@@ -45,14 +48,22 @@ class Registry:
 
     def calibrated(self, track: str, task: str, row: str) -> dict[str, int] | None:
         """Committed steps per phase of a pair; None if it was never calibrated."""
-        counts = self.steps.get(track, {}).get(task, {}).get(row)
-        if counts is None:
-            return None
-        return {str(phase): int(count) for phase, count in counts.items()}
+        return _counts(self.steps, track, task, row)
+
+    def counted_at_home(self, track: str, task: str, row: str) -> dict[str, int] | None:
+        """Steps per phase that this home counted for a pair; None if it did not."""
+        return _counts(self.home_steps, track, task, row)
 
     def settings(self, task: str, row: str) -> dict[str, Any]:
         """Settings of a pair, as dotted knobs."""
         return dict(self.pairs.get(task, {}).get(row, {}))
+
+
+def _counts(steps: Mapping[str, Any], track: str, task: str, row: str) -> dict[str, int] | None:
+    counts = steps.get(track, {}).get(task, {}).get(row)
+    if counts is None:
+        return None
+    return {str(phase): int(count) for phase, count in counts.items()}
 
 
 def registry_path() -> Path:
@@ -67,15 +78,13 @@ def registry_path() -> Path:
     )
 
 
-def read_registry(path: Path | None = None) -> Registry:
-    """Read and check the registry."""
+def read_registry(path: Path | None = None, *, home: Home | None = None) -> Registry:
+    """Read and check the registry, with the step counts of a home if one is given."""
     path = path or registry_path()
-    try:
-        body = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise DataError(
-            f"{path}: not a readable TOML file ({error}); restore it from the repository"
-        ) from error
+    body = _read_toml(path, "restore it from the repository")
+    counted: dict[str, Any] = {}
+    if home is not None and home.steps.exists():
+        counted = _read_toml(home.steps, "remove it: its counts are then measured again")
     steps, pairs = body.get("steps", {}), body.get("pair", {})
     _refuse_rows_with_features(path, (*steps.values(), pairs))
     return Registry(
@@ -85,7 +94,15 @@ def read_registry(path: Path | None = None) -> Registry:
         floors=tuple(body.get("floors", ())),
         reference_row=body.get("reference_row", ""),
         checked_model=body.get("checked_model", ""),
+        home_steps=counted.get("steps", {}),
     )
+
+
+def _read_toml(path: Path, remedy: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DataError(f"{path}: not a readable TOML file ({error}); {remedy}") from error
 
 
 def _refuse_rows_with_features(path: Path, tables: Iterable[Mapping[str, Any]]) -> None:
@@ -98,17 +115,14 @@ def _refuse_rows_with_features(path: Path, tables: Iterable[Mapping[str, Any]]) 
         )
 
 
-def write_steps(
-    track: str, task: str, row: str, steps: Mapping[str, int], path: Path | None = None
-) -> None:
+def write_steps(track: str, task: str, row: str, steps: Mapping[str, int], path: Path) -> None:
     """Write calibrated step counts: one line is replaced or added, every other byte stays."""
-    path = path or registry_path()
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
     header = f'[steps.{track}."{task}"]'
     counts = ", ".join(f"{phase} = {count}" for phase, count in steps.items())
     line = f'"{row}" = {{ {counts} }}'
     if header not in text:
-        text = f"{text.rstrip()}\n\n{header}\n{line}\n"
+        text = f"{text.rstrip()}\n\n{header}\n{line}\n".lstrip()
     else:
         before, after = text.split(header, 1)
         body, *rest = re.split(r"(?m)^(?=\[)", after, maxsplit=1)

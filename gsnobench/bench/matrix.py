@@ -212,7 +212,7 @@ def need(cell: Cell, home: Home) -> Need:
     earlier = [costs for costs in earlier if "train_cpu_s" in costs]
     if not earlier:
         budget = read_registry().track(cell.spec.track).train_cpu_s
-        is_budgeted = cell.plan.is_calibrated and budget and any(cell.spec.steps.values())
+        is_budgeted = cell.plan.is_counted and budget and any(cell.spec.steps.values())
         return Need(budget if is_budgeted else None, None)
     spent = [
         costs["prepare_s"] + costs["train_cpu_s"] + costs["validate_cpu_s"] for costs in earlier

@@ -22,7 +22,7 @@ from gsnobench.records import RunResult, RunSpec, Status, evidence_path
 MANY = 3000  # files that are worth the start of further processes
 # kinds of the entries of a spec that boards rely on
 WHOLE = ("version", "resolution", "data_seed", "revision", "seed")
-TABLES = ("sizes", "data", "model_params", "train_params", "scaling", "steps")
+TABLES = ("sizes", "data", "model_params", "train_params", "steps")
 WORDS = ("task", "track", "model", "preset", "source")
 
 

@@ -16,7 +16,7 @@ from torch import nn
 from gsnobench.batch import Batch
 from gsnobench.check.toy_tasks import ToyTask
 from gsnobench.data import Array, Mesh, Samples, Task
-from gsnobench.declare import Geometry, Horizon, Model, Part, Phase, Preset, Summary
+from gsnobench.declare import Geometry, Horizon, Model, Part, Phase, Summary
 from gsnobench.files import Cache
 from gsnobench.training.fit import Job, fit_view
 from gsnobench.training.geometry import compute_geometry
@@ -32,9 +32,9 @@ class ModelOnTask:
     """One model with one preset on one toy task."""
 
     model: Model
-    preset: Preset
     toy: ToyTask
     params: Any
+    train: TrainParams
     horizon: Horizon
     task: Task  # narrowed to the horizon
     summary: Summary
@@ -57,7 +57,8 @@ class ModelOnTask:
             normaliser=self.normaliser,
             geometries=geometries,
             device="cpu",
-            impose_boundary=self.preset.impose_boundary,
+            impose_boundary=self.train.impose_boundary,
+            predicts_change=self.train.predict == "change",
         )
 
     def batch(
@@ -88,7 +89,7 @@ class ModelOnTask:
             steps={phase.name: steps for phase in self.phases()},
             horizon=self.horizon,
             frames=self.toy.task.t_out,
-            params=TrainParams.make(self.preset.train, {"batch": 4}, label="train"),
+            params=self.train,
             seed=0,
             folder=folder,
         )
@@ -127,16 +128,17 @@ def set_up(model: Model, preset_name: str, toy: ToyTask, cache: Cache) -> ModelO
     """Everything that comes before the module is built."""
     preset = model.presets[preset_name]
     params = model.params.make(preset.model, label=f"{model.name}@{preset_name}")
+    train = TrainParams.make(preset.train, {"batch": 4}, label="train")
     horizon = model.horizon(toy.task, params)
     return ModelOnTask(
         model=model,
-        preset=preset,
         toy=toy,
         params=params,
+        train=train,
         horizon=horizon,
         task=toy.task.narrowed(horizon.window, horizon.steps),
         summary=model.summary(toy.train, params) if model.summary is not None else {},
-        normaliser=fit_normaliser(toy.train, preset),
+        normaliser=fit_normaliser(toy.train, train, horizon),
         cache=cache,
     )
 

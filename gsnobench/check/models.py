@@ -189,7 +189,7 @@ def _loss(subject: ModelOnTask, job: Job, phase: Phase) -> torch.Tensor:
     indices, steps, train = torch.tensor(BATCH), subject.horizon.steps, job.train
     batch, target = train.batch(indices, torch.zeros_like(indices), steps)
     if phase.loss is not None:
-        return phase.loss(job.module, batch, train.normaliser.output.encode(target), 0.5)
+        return phase.loss(job.module, batch, train.encode_target(target, batch), 0.5)
     prediction = rollout(job.module, train, batch, indices, steps)
     support = train.scored_nodes(indices).support
     return relative_l2(prediction, target, support, subject.task).mean()

@@ -73,12 +73,6 @@ def _settings_of(model: Model, name: str) -> dict[str, Any]:
     preset = model.presets[name]
     settings: dict[str, Any] = {f"model.{knob}": value for knob, value in preset.model.items()}
     settings |= {f"train.{knob}": value for knob, value in preset.train.items()}
-    settings |= {
-        "scaling of inputs": preset.inputs,
-        "scaling of outputs": preset.outputs,
-        "scaling of points": preset.points,
-        "known boundary values": "imposed" if preset.impose_boundary else "predicted",
-    }
     return settings
 
 

@@ -122,7 +122,7 @@ def _step(trial: ModelOnTask, samples: Samples, size: int) -> TrainingStep:
     loader: Loader = trial.loader(samples)
     chosen = torch.arange(size)
     batch, target = loader.batch(chosen, torch.zeros_like(chosen), trial.horizon.steps)
-    return TrainingStep(trial.build(seed=0), batch, loader.normaliser.output.encode(target))
+    return TrainingStep(trial.build(seed=0), batch, loader.encode_target(target, batch))
 
 
 def _parity(step: TrainingStep, device: torch.device) -> dict[str, Any]:

@@ -174,7 +174,7 @@ def _forecast(plan: Plan, home: Home) -> dict[str, Any]:
         "samples": dict(plan.task.sizes),
         "nodes": plan.task.resolution,
         "steps": dict(plan.spec.steps),
-        "train_cpu_s": budget if plan.is_calibrated and budget else None,
+        "train_cpu_s": budget if plan.is_counted and budget else None,
         "disk_mb": None if needs is None else round(needs.disk_bytes / 2**20, 1),
         "memory_mb": None if needs is None else round(needs.memory_bytes / 2**20, 1),
     }
@@ -250,8 +250,9 @@ def _print_run(
     print_table(title, header, rows, mark=results.index(result))
     if result.status != "done":
         print(f"{spec.row}: {result.status}, {result.reason}")
-    if not plan.is_calibrated:
-        print(f"note: {spec.row} has no calibrated step count on this track; it used the default")
+    if result.changed:
+        settings = ", ".join(f"{name}={value}" for name, value in result.changed.items())
+        print(f"note: a variant of {spec.row}, not ranked as it: {settings}")
     for name, path in files.items():
         print(f"{name:<8} {path}")
     print(f"run      {spec.short}  (gsnobench show {spec.short})")

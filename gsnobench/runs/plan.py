@@ -18,7 +18,7 @@ from gsnobench.declare import Dataset, Horizon, Model, Phase, Preset
 from gsnobench.errors import ParamError, RunError, did_you_mean
 from gsnobench.params import Params
 from gsnobench.plugins import dataset_named, load
-from gsnobench.records import FEATURES, RunSpec
+from gsnobench.records import FEATURES, RunSpec, StepsFrom
 from gsnobench.registry import Registry, Track, read_registry
 from gsnobench.training.offered import offered_preset, with_features
 from gsnobench.training.optimisation import TrainParams, steps_per_epoch
@@ -42,6 +42,7 @@ class Request:
     t_out: int | None = None
     resolution: int | None = None
     samples: int | None = None  # training samples
+    origin: str = ""  # who chose the knobs, if not a person: "tuned, 12 trials"
     knobs: Mapping[str, str] | None = None  # dotted: model.k_s, train.lr, train.epochs, data.psi
 
 
@@ -51,7 +52,6 @@ class Plan:
 
     task: Task
     model: Model
-    preset: Preset
     params: Params
     train: TrainParams
     horizon: Horizon
@@ -59,8 +59,24 @@ class Plan:
     spec: RunSpec
     dataset: Dataset | None  # None: the data come from `file`
     file: Path | None
-    is_calibrated: bool
     declined: str | None
+    # the settings of the unmodified preset at its committed steps, and who counted those
+    committed: Mapping[str, Any]
+    steps_from: StepsFrom
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """Settings that differ from the preset at its committed steps; none: the row itself."""
+        chosen = self.spec.settings
+        names = sorted({*chosen, *self.committed})
+        return {
+            name: chosen.get(name) for name in names if chosen.get(name) != self.committed.get(name)
+        }
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the steps were measured for this pair, so that its cost is about the budget."""
+        return self.steps_from != "track"
 
     @property
     def model_task(self) -> Task:
@@ -83,30 +99,33 @@ def make_plan(request: Request, registry: Registry | None = None) -> Plan:
     data = _data(request, knobs["data"])
     task = data.task
     settings = _settings(model, preset, task, registry=registry, knobs=knobs)
-    params = settings.params
+    committed = _settings(model, preset, task, registry=registry, knobs=_sections({}))
     declined = model.declines(task)
+    counts, steps_from = _committed_steps(registry, track, model, data, settings.registry_row)
+
+    def steps(of: Settings, requested: Mapping[str, Any]) -> dict[str, int]:
+        if declined is not None:
+            return {}
+        phases = _phases(model, task, model.horizon(task, of.params), of.params)
+        epoch_steps = steps_per_epoch(task.sizes["train"], len(task.starts), of.train)
+        return _steps(track, phases, epoch_steps, requested=requested, committed=counts)
+
+    params = settings.params
     horizon = model.horizon(task, params) if declined is None else Horizon(task.t_in, task.t_out)
-    phases = _phases(model, task, horizon, params) if declined is None else ()
-    steps, is_calibrated = _budget(
-        track,
-        phases,
-        epoch_steps=steps_per_epoch(task.sizes["train"], len(task.starts), settings.train),
-        requested=budget,
-        committed=registry.calibrated(track.name, task.id, settings.registry_row),
-    )
+    row = _spec(request, model, data, committed, steps(committed, {}))
     return Plan(
         task=task,
         model=model,
-        preset=settings.preset,
         params=params,
         train=settings.train,
         horizon=horizon,
-        phases=phases,
-        spec=_spec(request, model, data, settings, steps),
+        phases=_phases(model, task, horizon, params) if declined is None else (),
+        spec=_spec(request, model, data, settings, steps(settings, budget)),
         dataset=data.dataset,
         file=data.file,
-        is_calibrated=is_calibrated,
         declined=declined,
+        committed=row.settings,
+        steps_from=steps_from,
     )
 
 
@@ -127,6 +146,7 @@ def plan_of_spec(spec: RunSpec, registry: Registry | None = None) -> Plan:
         track=spec.track,
         preset=spec.preset,
         seed=spec.seed,
+        origin=spec.origin,
         data_seed=spec.data_seed,
         resolution=spec.resolution,
         samples=spec.sizes["train"],
@@ -138,9 +158,9 @@ def plan_of_spec(spec: RunSpec, registry: Registry | None = None) -> Plan:
     )
     plan = make_plan(request, registry)
     plan = replace(plan, spec=replace(plan.spec, steps=dict(spec.steps)))
-    here = plan.spec.to_dict()
-    differing = [name for name, value in spec.to_dict().items() if here[name] != value]
-    if differing:
+    if plan.spec.key != spec.key:
+        here = plan.spec.to_dict()
+        differing = [name for name, value in spec.to_dict().items() if here[name] != value]
         raise RunError(
             f"{spec.row} on {spec.task}: {', '.join(differing)} differ here; install the versions "
             "of the machine that requested it"
@@ -164,7 +184,6 @@ def plan_of_stored(spec: RunSpec, task: Task) -> Plan:
     return Plan(
         task=task,
         model=model,
-        preset=Preset(**spec.scaling),
         params=params,
         train=TrainParams.make(spec.train_params, label="train"),
         horizon=horizon,
@@ -172,8 +191,9 @@ def plan_of_stored(spec: RunSpec, task: Task) -> Plan:
         spec=spec,
         dataset=None,
         file=None,
-        is_calibrated=True,
         declined=None,
+        committed=spec.settings,
+        steps_from="track",
     )
 
 
@@ -282,7 +302,6 @@ class Settings:
 
     preset_name: str
     registry_row: str  # with computed inputs or without: the same knobs and steps in registry.toml
-    preset: Preset
     params: Params
     train: TrainParams
 
@@ -306,12 +325,21 @@ def _settings(
     return Settings(
         preset_name=preset_name,
         registry_row=row,
-        preset=preset,
         params=model.params.make(
             preset.model, *(layer["model"] for layer in layers), label="model"
         ),
-        train=TrainParams.make(preset.train, *(layer["train"] for layer in layers), label="train"),
+        train=_train_params(task, preset, *(layer["train"] for layer in layers)),
     )
+
+
+def _train_params(task: Task, preset: Preset, *layers: Mapping[str, Any]) -> TrainParams:
+    params = TrainParams.make(preset.train, *layers, label="train")
+    if params.predict == "change" and not task.t_in:
+        raise ParamError(
+            f"train.predict: {task.id} gives no frame that a change could start from; "
+            "leave it at 'field'"
+        )
+    return params
 
 
 def _phases(model: Model, task: Task, horizon: Horizon, params: Params) -> tuple[Phase, ...]:
@@ -321,37 +349,60 @@ def _phases(model: Model, task: Task, horizon: Horizon, params: Params) -> tuple
 # ----------------------------------------------------------------------------------- step 4: budget
 
 
-def _budget(
+def _committed_steps(
+    registry: Registry, track: Track, model: Model, data: Data, row: str
+) -> tuple[dict[str, int] | None, StepsFrom]:
+    """Steps per phase that somebody counted for this pair, and who: None if nobody did.
+
+    The registry decides, else the plugin, else this home; else the track has a rule.
+    """
+    if track.epochs:
+        return None, "track"
+    name = data.task.id
+    committed = registry.calibrated(track.name, name, row)
+    if committed is not None:
+        return committed, "registry"
+    shipped = model.steps.get(track.name, {}).get(name, {}).get(row.partition("@")[2])
+    if shipped is not None:
+        return dict(shipped), "plugin"
+    counted = registry.counted_at_home(track.name, home_name(name, data.content_hash), row)
+    return (counted, "home") if counted is not None else (None, "track")
+
+
+def home_name(task: str, content_hash: str) -> str:
+    """A task in the step counts of a home: two files may have the same task."""
+    return f"{task}#{content_hash[:12]}" if content_hash else task
+
+
+def _steps(
     track: Track,
     phases: Sequence[Phase],
-    *,
     epoch_steps: int,
+    *,
     requested: Mapping[str, Any],
     committed: Mapping[str, int] | None,
-) -> tuple[dict[str, int], bool]:
-    """Optimiser steps per phase, and whether somebody chose them for this pair.
-
-    The command line decides, else the committed count, else the track's default.
-    """
+) -> dict[str, int]:
+    """Optimiser steps per phase: the command line decides, else the committed count, else the track."""
     if requested:
-        name, text = next(iter(requested.items()))
-        if not str(text).isdigit() or int(text) < 1:
-            raise ParamError(
-                f"train.{name}: {text!r} is not a whole number above 0; expected for example 100"
-            )
-        total = int(text) * (epoch_steps if name == "epochs" else 1)
+        total = _requested_steps(requested, epoch_steps)
     elif committed is not None:
-        return {phase.name: committed.get(phase.name, 0) for phase in phases}, True
+        return {phase.name: committed.get(phase.name, 0) for phase in phases}
     else:
         total = track.epochs * epoch_steps if track.epochs else track.default_steps
     share = sum(phase.share for phase in phases if phase.solve is None) or 1.0
-    steps = {
+    return {
         phase.name: 0 if phase.solve else max(1, round(total * phase.share / share))
         for phase in phases
     }
-    is_closed_form = all(phase.solve is not None for phase in phases)
-    is_chosen = bool(requested) or committed is not None or is_closed_form or track.epochs > 0
-    return steps, is_chosen
+
+
+def _requested_steps(requested: Mapping[str, Any], epoch_steps: int) -> int:
+    name, text = next(iter(requested.items()))
+    if not str(text).isdigit() or int(text) < 1:
+        raise ParamError(
+            f"train.{name}: {text!r} is not a whole number above 0; expected for example 100"
+        )
+    return int(text) * (epoch_steps if name == "epochs" else 1)
 
 
 # --------------------------------------------------------------------------------------------- spec
@@ -360,7 +411,10 @@ def _budget(
 def _spec(
     request: Request, model: Model, data: Data, settings: Settings, steps: dict[str, int]
 ) -> RunSpec:
-    task, preset = data.task, settings.preset
+    task, dataset = data.task, data.dataset
+    defaults = {"model": settings.params.at_default(), "train": settings.train.at_default()}
+    if dataset is not None:
+        defaults["data"] = dataset.params.make(task.data, label="data").at_default()
     return RunSpec(
         task=task.id,
         version=task.version,
@@ -374,13 +428,9 @@ def _spec(
         revision=model.revision,
         model_params=settings.params.to_dict(),
         train_params=settings.train.to_dict(),
-        scaling={
-            "inputs": preset.inputs,
-            "outputs": preset.outputs,
-            "points": preset.points,
-            "impose_boundary": preset.impose_boundary,
-        },
         steps=steps,
         seed=request.seed,
         source=data.content_hash,
+        defaults=tuple(f"{section}.{name}" for section in defaults for name in defaults[section]),
+        origin=request.origin,
     )

@@ -80,7 +80,7 @@ class Run:
         """Statistics and summary of the training split, and the module with its initial weights."""
         plan, cpu = self.plan, time.process_time()
         summary = plan.model.summary(train, plan.params) if plan.model.summary is not None else {}
-        normaliser = fit_normaliser(train, plan.preset)
+        normaliser = fit_normaliser(train, plan.train, plan.horizon)
         torch.manual_seed(mix(plan.spec.seed, "weights"))
         with torch.device("cpu"):  # the same initial weights whatever the device
             module = plan.model.build(plan.model_task, plan.params)
@@ -105,7 +105,8 @@ class Run:
             normaliser=setup.normaliser,
             geometries=[self._geometry(mesh, task, setup.summary) for mesh in samples.meshes],
             device=self.machine.device,
-            impose_boundary=self.plan.preset.impose_boundary,
+            impose_boundary=self.plan.train.impose_boundary,
+            predicts_change=self.plan.train.predict == "change",
         )
 
     def _geometry(self, mesh: Mesh, task: Task, summary: Summary) -> Geometry:
@@ -191,7 +192,11 @@ class Run:
             return result
         return replace(
             result,
-            samples=tables["test"].sample_table(self.plan.task),
+            samples={
+                split: tables[split].sample_table(self.plan.task)
+                for split in ("test", "test_ood")
+                if split in tables
+            },
             frames=tables["test"].frame_table() if self.plan.task.t_out > 1 else {},
             bands=self._bands(setup, data),
         )

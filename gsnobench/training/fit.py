@@ -28,6 +28,7 @@ from gsnobench.training.loader import Loader
 from gsnobench.training.metrics import relative_l2
 from gsnobench.training.optimisation import (
     TrainParams,
+    beta1,
     make_optimiser,
     rate,
     rate_groups,
@@ -183,7 +184,7 @@ def fit_view(job: Job) -> Fit:
         loader = loaders[split]
         for indices, starts in windows(loader, job.params.batch, _starts_to_learn_from(job)):
             batch, target = loader.batch(indices, starts, job.horizon.steps)
-            yield batch, loader.normaliser.output.encode(target)
+            yield batch, loader.encode_target(target, batch)
 
     train, valid = job.train.samples, job.valid.samples
     return Fit(task=job.train.task, train=train, valid=valid, batches=batches)
@@ -209,6 +210,7 @@ def _step(descent: Descent) -> float:
     draw = torch.Generator().manual_seed(mix(job.seed, name, step, "draw"))
     for group in optimiser.param_groups:
         group["lr"] = params.lr * group.get("share", 1.0) * rate(params, done)
+        group["betas"] = (beta1(params, done), params.beta2)
     optimiser.zero_grad(set_to_none=True)
     total = 0.0
     for part in range(params.accumulate):
@@ -292,7 +294,7 @@ def batch_loss(job: Job, phase: Phase, module: nn.Module, drawn: Drawn) -> torch
     loader, indices, frames = job.train, drawn.indices, drawn.frames
     batch, target = loader.batch(indices, drawn.starts, frames)
     if phase.loss is not None:  # it knows the module's class, so it gets the one not compiled
-        encoded = loader.normaliser.output.encode(target)
+        encoded = loader.encode_target(target, batch)
         return phase.loss(job.module, batch, encoded, drawn.done)
     prediction = rollout(module, loader, batch, indices, frames).float()
     support = loader.scored_nodes(indices).support  # (1 or B, N, C)

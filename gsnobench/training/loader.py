@@ -29,9 +29,11 @@ class Loader:
         geometries: Sequence[Geometry],
         device: torch.device | str,
         impose_boundary: bool,
+        predicts_change: bool = False,
     ) -> None:
         self.samples, self.task, self.device = samples, task, torch.device(device)
         self.normaliser = normaliser.to(device)
+        self.predicts_change = predicts_change
         self.shared = len(samples.meshes) == 1
         self.reference = _references(task.fields).to(device)  # (C,)
         self._static_reference = _references(task.static).to(device)  # (F,)
@@ -140,9 +142,21 @@ class Loader:
             self._of(self.tags, indices),
         )
 
-    def finish(self, encoded: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-        """An encoded prediction (B, steps, N, C) as centred physical values, known ones imposed."""
+    def encode_target(self, target: torch.Tensor, batch: Batch) -> torch.Tensor:
+        """A target (B, steps, N, C) in the units of what a module returns for this batch."""
+        if self.predicts_change:
+            target = target - self._last_frame(batch)
+        return self.normaliser.output.encode(target)
+
+    def _last_frame(self, batch: Batch) -> torch.Tensor:
+        """The last given frame, centred and physical: (B, 1, N, C)."""
+        return self.normaliser.window.decode(batch.window[:, -1:])
+
+    def finish(self, encoded: torch.Tensor, batch: Batch, indices: torch.Tensor) -> torch.Tensor:
+        """A module's output (B, steps, N, C) as centred physical values, known ones imposed."""
         centred = self.normaliser.output.decode(encoded)
+        if self.predicts_change:
+            centred = centred + self._last_frame(batch)
         if self.known is None:
             return centred
         known = self._of(self.known, indices.to(self.device))[:, None]  # (1 or B, 1, N, C)

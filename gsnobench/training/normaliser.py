@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from gsnobench.data import Array, Field, Samples
-from gsnobench.declare import Preset, Scaling
+from gsnobench.declare import Horizon, Scaling
+from gsnobench.training.optimisation import TrainParams
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,7 @@ class Normaliser:
     """All scalings of a run; those of fields apply after their reference is subtracted."""
 
     window: Affine  # given frames
-    output: Affine  # predicted frames
+    output: Affine  # predicted frames, or their change since the last given frame
     static: Affine
     scalars: Affine
     points: Affine
@@ -60,31 +61,58 @@ class Normaliser:
 _NAMES = ("window", "output", "static", "scalars", "points")
 
 
-def fit_normaliser(train: Samples, preset: Preset) -> Normaliser:
-    """Statistics of the training split, over the nodes that carry a field and without padding."""
+def fit_normaliser(
+    train: Samples, params: TrainParams, horizon: Horizon | None = None
+) -> Normaliser:
+    """Statistics of the training split, over the nodes that carry a field and without padding.
+
+    A model without a horizon of its own predicts all frames in one call.
+    """
     task = train.task
+    horizon = horizon or Horizon(task.t_in, task.t_out)
     fields = [_field_values(train, position, field) for position, field in enumerate(task.fields)]
     static = [_static_values(train, position, field) for position, field in enumerate(task.static)]
     all_scalars = np.asarray(train.scalars[:], dtype=np.float64)
     scalars = [all_scalars[:, position] for position in range(len(task.scalars))]
     points = np.concatenate([mesh.points for mesh in train.meshes])
+    predicted = fields if params.predict == "field" else _changes(train, horizon)
     return Normaliser(
-        window=_affine(fields, preset.inputs),
-        output=_affine(fields, preset.outputs),
-        static=_affine(static, preset.inputs),
-        scalars=_affine(scalars, preset.inputs),
-        points=_affine(list(points.T), preset.points),
+        window=_affine(fields, params.scale_window),
+        output=_affine(predicted, params.scale_outputs),
+        static=_affine(static, params.scale_static),
+        scalars=_affine(scalars, params.scale_static),
+        points=_affine(list(points.T), params.scale_points),
     )
 
 
 def _field_values(train: Samples, position: int, field: Field) -> Array:
     """All values of a field, centred on its reference."""
-    pieces = []
+    pieces = [frames.ravel() for frames in _trajectories(train, position, field)]
+    return np.concatenate(pieces) - field.reference
+
+
+def _changes(train: Samples, horizon: Horizon) -> list[Array]:
+    """Of every field: what calls that follow one another add to their last given frame."""
+    first, steps = horizon.window - 1, horizon.steps
+
+    def changes(frames: Array) -> list[Array]:
+        starts = range(first, len(frames) - steps, steps)
+        return [(frames[start + 1 : start + 1 + steps] - frames[start]).ravel() for start in starts]
+
+    return [
+        np.concatenate(
+            [piece for frames in _trajectories(train, position, field) for piece in changes(frames)]
+        )
+        for position, field in enumerate(train.task.fields)
+    ]
+
+
+def _trajectories(train: Samples, position: int, field: Field) -> Iterator[Array]:
+    """All frames of a field per sample, (T, n), at the nodes that carry it."""
     for index in range(len(train)):
         mesh = train.mesh(index)
         frames = np.asarray(train.frames[index], dtype=np.float64)  # (T, N, C)
-        pieces.append(frames[:, : mesh.size, position][:, field.nodes(mesh)].ravel())
-    return np.concatenate(pieces) - field.reference
+        yield frames[:, : mesh.size, position][:, field.nodes(mesh)]
 
 
 def _static_values(train: Samples, position: int, field: Field) -> Array:

@@ -68,7 +68,10 @@ def offered_preset(preset: Preset, task: Task) -> Preset:
             f"{task.id}: has no boundaries, no inputs and no frames to make features of; leave out "
             f"{FEATURES!r}"
         )
-    return replace(preset, inputs="scale", outputs="scale") if task.t_in else preset
+    if not task.t_in:
+        return preset
+    needed = {"scale_window": "scale", "scale_outputs": "scale", "predict": "field"}
+    return replace(preset, train={**preset.train, **needed})
 
 
 def make_computed_inputs(task: Task) -> ComputedInputs:

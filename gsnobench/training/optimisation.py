@@ -1,4 +1,4 @@
-"""How a model is trained: the knobs of the loop, the learning rate over a phase, the optimiser."""
+"""How a model is trained: the knobs of the loop and of the scaling, learning rate, optimiser."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from gsnobench.declare import Phase
+from gsnobench.declare import Phase, Scaling
 from gsnobench.params import Params, knob
 from gsnobench.training.muon import Muon
 
@@ -26,8 +26,20 @@ class TrainParams(Params):
         0.0, low=0.0, high=1.0, search=False, help="decoupled for adamw and muon"
     )
     beta2: float = knob(0.999, low=0.5, high=0.99999, search=False, help="second moment decay")
-    schedule: Literal["constant", "cosine", "onecycle"] = knob(
+    schedule: Literal["constant", "cosine", "onecycle", "step"] = knob(
         "cosine", search=False, help="learning rate over the run"
+    )
+    decay: float = knob(
+        0.5, low=0.0, high=1.0, search=False, when={"schedule": "step"}, help="factor of one decay"
+    )
+    decays: int = knob(
+        10, low=1, search=False, when={"schedule": "step"}, help="decays, evenly over the run"
+    )
+    beta1_cycle: bool = knob(
+        False,
+        search=False,
+        when={"schedule": "onecycle", "optimiser": ("adam", "adamw")},
+        help="beta1 from 0.95 down to 0.85 and back, against the rate",
     )
     warmup: float = knob(
         0.0, low=0.0, high=0.9, search=False, help="share of the run with a linearly rising rate"
@@ -53,6 +65,16 @@ class TrainParams(Params):
     unroll_share: float = knob(
         0.6, low=0.0, high=1.0, search=False, help="share of steps that unroll, once it has begun"
     )
+    scale_window: Scaling = knob("zscore", search=False, help="scaling of the given frames")
+    scale_static: Scaling = knob("zscore", search=False, help="scaling of static inputs, scalars")
+    scale_outputs: Scaling = knob("zscore", search=False, help="scaling of what is predicted")
+    scale_points: Scaling = knob("box", search=False, help="scaling of the coordinates")
+    impose_boundary: bool = knob(
+        True, search=False, help="set known boundary values after decoding, in loss and score"
+    )
+    predict: Literal["field", "change"] = knob(
+        "field", search=False, help="predict the field, or its change since the last given frame"
+    )
 
 
 def steps_per_epoch(samples: int, starts: int, params: TrainParams) -> int:
@@ -68,6 +90,8 @@ def rate(params: TrainParams, done: float) -> float:
         return max(done / params.warmup, 1e-3)
     if params.schedule == "constant":
         return 1.0
+    if params.schedule == "step":
+        return params.decay ** int(done * (params.decays + 1))
     return (1 + math.cos(math.pi * (done - params.warmup) / (1 - params.warmup))) / 2
 
 
@@ -77,6 +101,15 @@ def _one_cycle(done: float) -> float:
     if done < up:
         return start + (1 - start) * (1 - math.cos(math.pi * done / up)) / 2
     return end + (1 - end) * (1 + math.cos(math.pi * (done - up) / (1 - up))) / 2
+
+
+def beta1(params: TrainParams, done: float) -> float:
+    """Decay of the first moment, after a share `done` of the phase."""
+    if not (params.beta1_cycle and params.schedule == "onecycle"):
+        return 0.9
+    up = 0.3
+    towards = done / up if done < up else 1 - (done - up) / (1 - up)  # 0 -> 1 -> 0
+    return 0.95 - 0.1 * (1 - math.cos(math.pi * towards)) / 2
 
 
 def trained_parameters(phase: Phase, module: nn.Module) -> list[nn.Parameter]:

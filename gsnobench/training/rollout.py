@@ -21,7 +21,7 @@ def rollout(
     pieces: list[torch.Tensor] = []
     done = 0
     while True:
-        piece = loader.finish(module(batch), indices)  # (B, steps, N, C)
+        piece = loader.finish(module(batch), batch, indices)  # (B, steps, N, C)
         pieces.append(piece)
         done += piece.shape[1]
         if done >= frames:

@@ -278,8 +278,13 @@ def gsnobench_model() -> gb.Model:
         DeepONet,
         presets={
             "paper": gb.Preset(
-                train={"optimiser": "adam", "lr": 1e-3, "batch": 32, "schedule": "cosine"},
-                impose_boundary=False,
+                train={
+                    "optimiser": "adam",
+                    "lr": 1e-3,
+                    "batch": 32,
+                    "schedule": "cosine",
+                    "impose_boundary": False,
+                },
                 is_paper=True,
             ),
             "official": gb.Preset(
@@ -295,8 +300,8 @@ def gsnobench_model() -> gb.Model:
                     "batch": 100,
                     "schedule": "cosine",
                     "loss": "mse",
+                    "impose_boundary": False,
                 },
-                impose_boundary=False,
             ),
             "compact": gb.Preset(
                 model={

@@ -282,11 +282,14 @@ def gsnobench_model() -> gb.Model:
         Gnot,
         presets={
             "paper": gb.Preset(
-                train={"optimiser": "adam", "lr": 1e-3, "batch": 32, "schedule": "cosine"},
-                inputs="minmax",
-                outputs="minmax",
-                points="minmax",
-                impose_boundary=False,
+                train={
+                    **gb.MINMAX,
+                    "optimiser": "adam",
+                    "lr": 1e-3,
+                    "batch": 32,
+                    "schedule": "cosine",
+                    "impose_boundary": False,
+                },
                 is_paper=True,
             ),
             "official": gb.Preset(
@@ -304,9 +307,9 @@ def gsnobench_model() -> gb.Model:
                     "weight_decay": 5e-5,
                     "batch": 4,
                     "schedule": "onecycle",
+                    "scale_points": "zscore",
+                    "impose_boundary": False,
                 },
-                points="zscore",
-                impose_boundary=False,
             ),
             "compact": gb.Preset(
                 model={

@@ -18,6 +18,7 @@ from gsnobench.meshes.modes import eigenbasis
 from gsnobench.training.geometry import compute_geometry
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import Normaliser, fit_normaliser
+from gsnobench.training.optimisation import TrainParams
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ def train(name: str, known: Samples, valid: Samples, **knobs: object) -> Trained
     assert model.declines(known.task) is None
     params = model.params.make(knobs)
     summary = model.summary(known, params) if model.summary else {}
-    normaliser = fit_normaliser(known, model.presets["default"])
+    normaliser = fit_normaliser(known, TrainParams.make(model.presets["default"].train))
     trained = Trained(model, model.build(known.task, params), params, summary, normaliser)
     splits = {"train": known, "valid": valid}
     for phase in model.phases(known.task, params):

@@ -13,7 +13,7 @@ from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
 from gsnobench.training.optimisation import TrainParams
 
-DEFAULT = gb.Preset()
+DEFAULT = TrainParams()
 
 
 class Pointwise(nn.Module):
@@ -30,16 +30,17 @@ class Pointwise(nn.Module):
 
 
 def make_loader(
-    samples: gb.Samples, train: gb.Samples, horizon: gb.Horizon, preset: gb.Preset = DEFAULT
+    samples: gb.Samples, train: gb.Samples, horizon: gb.Horizon, params: TrainParams = DEFAULT
 ) -> Loader:
     """Batches of `samples`, normalised by the statistics of `train`."""
     return Loader(
         samples,
         task=samples.task.narrowed(horizon.window, horizon.steps),
-        normaliser=fit_normaliser(train, preset),
+        normaliser=fit_normaliser(train, params, horizon),
         geometries=[],
         device="cpu",
-        impose_boundary=preset.impose_boundary,
+        impose_boundary=params.impose_boundary,
+        predicts_change=params.predict == "change",
     )
 
 
@@ -54,16 +55,17 @@ def make_job(
     """The perceptron to be trained for some steps; further arguments are training knobs."""
     task = splits["train"].task
     horizon = horizon or gb.Horizon(task.t_in, task.t_out)
+    params = TrainParams.make({"lr": 0.01, "batch": 8}, train)
     torch.manual_seed(0)
     return Job(
         module=Pointwise(task.narrowed(horizon.window, horizon.steps)),
-        train=make_loader(splits["train"], splits["train"], horizon),
-        valid=make_loader(splits["valid"], splits["train"], horizon),
+        train=make_loader(splits["train"], splits["train"], horizon, params),
+        valid=make_loader(splits["valid"], splits["train"], horizon, params),
         phases=(gb.Phase(),),
         steps={"fit": steps},
         horizon=horizon,
         frames=task.t_out,
-        params=TrainParams.make({"lr": 0.01, "batch": 8}, train),
+        params=params,
         seed=0,
         folder=folder,
     )

@@ -12,18 +12,18 @@ import torch
 from problems import square, steady
 
 from gsnobench.data import Field, Samples, Task
-from gsnobench.declare import Preset
 from gsnobench.files import Cache
 from gsnobench.meshes.modes import eigenbasis
 from gsnobench.training.bands import MODES, MOST_MESHES, OCTAVES, band_energies, band_table
 from gsnobench.training.evaluate import collect
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
+from gsnobench.training.optimisation import TrainParams
 from gsnobench.training.rollout import Step
 
 
 def loader_of(samples: Samples) -> Loader:
-    normaliser = fit_normaliser(samples, Preset())
+    normaliser = fit_normaliser(samples, TrainParams())
     return Loader(
         samples,
         task=samples.task,

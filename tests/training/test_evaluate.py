@@ -13,6 +13,7 @@ from training_jobs import Pointwise, make_loader
 
 import gsnobench as gb
 from gsnobench.training.evaluate import evaluate_split, predict_samples
+from gsnobench.training.optimisation import TrainParams
 from gsnobench.training.rollout import headline
 
 
@@ -59,7 +60,7 @@ def test_windows_of_a_trajectory_are_averaged_before_samples() -> None:
 
 
 def test_a_metric_of_a_plugin_is_beside_the_headline() -> None:
-    splits, plain = steady(), gb.Preset(outputs="none")
+    splits, plain = steady(), TrainParams(scale_outputs="none")
     loader = make_loader(splits["valid"], splits["train"], gb.Horizon(0, 1), plain)
     metric = gb.Metric("largest", lambda p, u, batch: (p - u).abs().amax((1, 2, 3)))
     evaluation = evaluate_split(Counting(), loader, frames=1, batch_size=4, metrics=(metric,))

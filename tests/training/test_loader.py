@@ -11,9 +11,10 @@ from problems import square, steady, unsteady
 from random_geometry import random_geometry
 
 from gsnobench.data import Field, Samples, Task
-from gsnobench.declare import Geometry, Preset
+from gsnobench.declare import Geometry
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
+from gsnobench.training.optimisation import TrainParams
 
 
 def varying() -> Samples:
@@ -39,7 +40,7 @@ def varying() -> Samples:
 
 
 def loader_of(samples: Samples, geometries: list[Geometry]) -> Loader:
-    normaliser = fit_normaliser(samples, Preset())
+    normaliser = fit_normaliser(samples, TrainParams())
     return Loader(
         samples,
         task=samples.task,

@@ -35,6 +35,7 @@ from gsnobench.training.geometry import compute_geometry
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
 from gsnobench.training.offered import WithComputedInputs, offered_preset, with_features
+from gsnobench.training.optimisation import TrainParams
 from gsnobench.training.rollout import rollout
 
 BUNDLED = [entry.name for entry in listed("model") if entry.package == "gsnobench"]
@@ -67,7 +68,7 @@ def loader_of(model: Model, data: gb.Samples, preset: Preset) -> Loader:
     return Loader(
         data,
         task=data.task,
-        normaliser=fit_normaliser(data, preset),
+        normaliser=fit_normaliser(data, TrainParams.make(preset.train)),
         geometries=geometries,
         device="cpu",
         impose_boundary=False,
@@ -79,15 +80,13 @@ def shown(
 ) -> tuple[WithComputedInputs, gb.Batch, Tensor, Tensor]:
     """The wrapped module with its propagator fitted, what it saw, and its output in both units."""
     model = with_features(model or silent())
-    loader = loader_of(
-        model, data, offered_preset(Preset(inputs="none", outputs="none"), data.task)
-    )
+    loader = loader_of(model, data, offered_preset(Preset(train=gb.UNSCALED), data.task))
     module = model.build(data.task, Params())
     assert isinstance(module, WithComputedInputs) and isinstance(module.inner, Mute)
     everyone = torch.arange(len(data)), torch.zeros(len(data), dtype=torch.long), data.task.t_out
     batch, target = loader.batch(*everyone)
     fit = gb.Fit(
-        data.task, data, data, lambda split: [(batch, loader.normaliser.output.encode(target))]
+        data.task, data, data, lambda split: [(batch, loader.encode_target(target, batch))]
     )
     for phase in model.phases(data.task, Params()):
         if phase.solve is not None:
@@ -151,7 +150,7 @@ def test_a_model_with_a_loss_of_its_own_keeps_its_target_and_gets_the_features()
     assert not output.any()
     features, mine = model.phases(data.task, Params())
     assert features.name == "features" and mine.rates == {"inner.first.": 0.5}
-    loader = loader_of(model, data, Preset(inputs="none", outputs="none"))
+    loader = loader_of(model, data, Preset(train=gb.UNSCALED))
     batch, target = loader.batch(torch.arange(3), torch.zeros(3, dtype=torch.long), 7)
     assert mine.loss is not None and mine.prepare is not None and mine.parameters is not None
     assert float(mine.loss(module, batch, torch.zeros_like(target), 0.5)) == 8
@@ -229,7 +228,9 @@ def test_features_stay_in_full_precision() -> None:
 def test_every_model_keeps_the_contract_with_features(name: str) -> None:
     model: Model = load("model", name)
     scaled = {
-        name: replace(preset, inputs="scale", outputs="scale")
+        name: replace(
+            preset, train={**preset.train, "scale_window": "scale", "scale_outputs": "scale"}
+        )
         for name, preset in model.presets.items()
     }
     findings = failed(check_model(with_features(replace(model, presets=scaled))))
@@ -243,10 +244,9 @@ def test_features_change_the_row_and_the_scaling_but_no_knob_and_no_step() -> No
     )
     assert wrapped.spec.row == "transolver@compact+features" and wrapped.spec.key != plain.spec.key
     assert wrapped.spec.model_params == plain.spec.model_params
-    assert wrapped.spec.train_params == plain.spec.train_params
+    unshifted = {"scale_window": "scale", "scale_outputs": "scale"}
+    assert wrapped.spec.train_params == {**plain.spec.train_params, **unshifted}
     assert {**plain.spec.steps, "features": 0} == wrapped.spec.steps
-    assert (wrapped.preset.inputs, wrapped.preset.outputs) == ("scale", "scale")
-    assert wrapped.preset.points == plain.preset.points
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_a_rolled_out_run_with_features_predicts_what_it_scored(tmp_path: Path) 
     options = {"home": tmp_path, "device": "cpu", "track": "smoke", "knobs": {"train.steps": "5"}}
     result = gb.run("sp2gno", str(tmp_path / "waves.nc"), preset="paper+features", **options)
     trained = gb.load(result.spec.short, home=tmp_path, device="cpu")
-    assert trained.plan.horizon.steps == 1 and result.spec.scaling["outputs"] == "scale"
+    assert trained.plan.horizon.steps == 1 and result.spec.train_params["scale_outputs"] == "scale"
     assert result.headline < 0.5  # from one frame nobody knows which way a wave goes
     assert trained.score(unsteady()["test"]).scores()["headline"]["rel_l2"] == pytest.approx(
         result.headline, rel=1e-5

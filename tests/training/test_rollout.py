@@ -9,6 +9,7 @@ from torch import nn
 from training_jobs import Pointwise, make_loader
 
 import gsnobench as gb
+from gsnobench.training.optimisation import TrainParams
 from gsnobench.training.rollout import headline, rollout, walk
 
 
@@ -37,7 +38,7 @@ def test_a_model_that_sees_a_shorter_window_is_scored_on_the_same_frames() -> No
 
 
 def test_a_rollout_feeds_its_own_frames_back() -> None:
-    splits, plain = unsteady(), gb.Preset(inputs="none", outputs="none")
+    splits, plain = unsteady(), TrainParams(**gb.UNSCALED)
     loader = make_loader(splits["valid"], splits["train"], gb.Horizon(2, 1), plain)
     indices = torch.arange(2)
     batch, _ = loader.batch(indices, torch.zeros(2, dtype=torch.long), 7)

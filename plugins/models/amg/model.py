@@ -408,11 +408,14 @@ def gsnobench_model() -> gb.Model:
         Amg,
         presets={
             "paper": gb.Preset(
-                train={"optimiser": "adam", "lr": 1e-3, "batch": 32, "schedule": "cosine"},
-                inputs="minmax",
-                outputs="minmax",
-                points="minmax",
-                impose_boundary=False,
+                train={
+                    **gb.MINMAX,
+                    "optimiser": "adam",
+                    "lr": 1e-3,
+                    "batch": 32,
+                    "schedule": "cosine",
+                    "impose_boundary": False,
+                },
                 is_paper=True,
             ),
             "official": gb.Preset(
@@ -423,9 +426,9 @@ def gsnobench_model() -> gb.Model:
                     "weight_decay": 1e-5,
                     "batch": 16,
                     "schedule": "cosine",
+                    "scale_points": "zscore",
+                    "impose_boundary": False,
                 },
-                points="zscore",
-                impose_boundary=False,
             ),
             "compact": gb.Preset(
                 model={

@@ -222,10 +222,16 @@ def gsnobench_model() -> gb.Model:
         Coral,
         presets={
             "paper": gb.Preset(
-                train={"optimiser": "adam", "lr": 1e-3, "batch": 32, "schedule": "cosine"},
-                inputs="minmax",
-                outputs="minmax",
-                impose_boundary=False,
+                train={
+                    "optimiser": "adam",
+                    "lr": 1e-3,
+                    "batch": 32,
+                    "schedule": "cosine",
+                    "scale_window": "minmax",
+                    "scale_static": "minmax",
+                    "scale_outputs": "minmax",
+                    "impose_boundary": False,
+                },
                 is_paper=True,
             ),
             "official": gb.Preset(
@@ -242,9 +248,9 @@ def gsnobench_model() -> gb.Model:
                     "batch": 64,
                     "schedule": "cosine",
                     "clip": 1.0,
+                    "scale_points": "minmax",
+                    "impose_boundary": False,
                 },
-                points="minmax",
-                impose_boundary=False,
             ),
             "compact": gb.Preset(
                 model={

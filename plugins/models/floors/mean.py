@@ -55,7 +55,7 @@ def gsnobench_model() -> gb.Model:
         "mean",
         gb.NoParams,
         Mean,
-        presets={"default": gb.Preset(inputs="none", outputs="none", points="none")},
+        presets={"default": gb.Preset(train=gb.UNSCALED)},
         phases=lambda task, params: (gb.Phase("solve", solve=solve),),
         capabilities=frozenset(
             {

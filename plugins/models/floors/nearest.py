@@ -139,7 +139,7 @@ def gsnobench_model() -> gb.Model:
         "nearest",
         Params,
         Nearest,
-        presets={"default": gb.Preset(inputs="none", outputs="none", points="none")},
+        presets={"default": gb.Preset(train=gb.UNSCALED)},
         geometry=geometry,
         summary=summary,
         phases=lambda task, params: (gb.Phase("solve", solve=solve),),

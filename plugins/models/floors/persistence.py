@@ -35,7 +35,7 @@ def gsnobench_model() -> gb.Model:
         "persistence",
         gb.NoParams,
         Persistence,
-        presets={"default": gb.Preset(inputs="none", outputs="none", points="none")},
+        presets={"default": gb.Preset(train=gb.UNSCALED)},
         phases=lambda task, params: (gb.Phase("solve", solve=solve),),
         declines=declines,
         capabilities=frozenset(

@@ -114,7 +114,11 @@ def gsnobench_model() -> gb.Model:
         Params,
         Pod,
         # one scale per channel, or the field with the largest numbers would dominate both bases
-        presets={"default": gb.Preset(inputs="scale", outputs="scale", points="box")},
+        presets={
+            "default": gb.Preset(
+                train={"scale_window": "scale", "scale_static": "scale", "scale_outputs": "scale"}
+            )
+        },
         phases=lambda task, params: (gb.Phase("solve", solve=solve),),
         declines=declines,
         capabilities=frozenset(

@@ -204,7 +204,7 @@ def gsnobench_model() -> gb.Model:
         "ridge",
         Params,
         Ridge,
-        presets={"default": gb.Preset(inputs="none", outputs="none", points="none")},
+        presets={"default": gb.Preset(train=gb.UNSCALED)},
         phases=lambda task, params: (gb.Phase("solve", solve=solve),),
         declines=declines,
         capabilities=frozenset(

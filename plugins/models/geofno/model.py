@@ -282,16 +282,14 @@ def gsnobench_model() -> gb.Model:
         presets={
             "paper": gb.Preset(
                 train={
+                    **gb.MINMAX,
                     "optimiser": "adam",
                     "lr": 1e-3,
                     "weight_decay": 1e-4,
                     "schedule": "cosine",
                     "batch": 32,
+                    "impose_boundary": False,
                 },
-                inputs="minmax",
-                outputs="minmax",
-                points="minmax",
-                impose_boundary=False,
                 is_paper=True,
             ),
             "official": gb.Preset(
@@ -302,9 +300,9 @@ def gsnobench_model() -> gb.Model:
                     "weight_decay": 1e-4,
                     "schedule": "cosine",
                     "batch": 20,
+                    "scale_points": "minmax",
+                    "impose_boundary": False,
                 },
-                points="minmax",
-                impose_boundary=False,
             ),
             "compact": gb.Preset(
                 model={"modes": 6, "width": 16, "grid": 24, "head": 64, "time": "channels"},
@@ -315,8 +313,8 @@ def gsnobench_model() -> gb.Model:
                     "schedule": "cosine",
                     "warmup": 0.05,
                     "clip": 1.0,
+                    "scale_points": "minmax",
                 },
-                points="minmax",
                 is_default=True,
             ),
         },

@@ -304,11 +304,14 @@ def horizon(task: gb.Task, params: Params) -> gb.Horizon:
 
 
 PAPER = gb.Preset(
-    train={"optimiser": "adam", "lr": 1e-3, "batch": 32, "schedule": "cosine"},
-    inputs="minmax",
-    outputs="minmax",
-    points="minmax",
-    impose_boundary=False,
+    train={
+        **gb.MINMAX,
+        "optimiser": "adam",
+        "lr": 1e-3,
+        "batch": 32,
+        "schedule": "cosine",
+        "impose_boundary": False,
+    },
     is_paper=True,
 )
 PLUS = gb.Preset(
@@ -334,9 +337,10 @@ PLUS = gb.Preset(
         "clip": 1.0,
         "beta2": 0.99,
         "weight_decay": 1e-4,
+        "scale_window": "scale",
+        "scale_static": "scale",
+        "scale_outputs": "scale",
     },
-    inputs="scale",
-    outputs="scale",
     is_default=True,
     is_ours=True,
 )

@@ -306,11 +306,14 @@ def gsnobench_model() -> gb.Model:
         Mgkn,
         presets={
             "paper": gb.Preset(
-                train={"optimiser": "adam", "lr": 1e-3, "batch": 32, "schedule": "cosine"},
-                inputs="minmax",
-                outputs="minmax",
-                points="minmax",
-                impose_boundary=False,
+                train={
+                    **gb.MINMAX,
+                    "optimiser": "adam",
+                    "lr": 1e-3,
+                    "batch": 32,
+                    "schedule": "cosine",
+                    "impose_boundary": False,
+                },
                 is_paper=True,
             ),
             "official": gb.Preset(
@@ -330,9 +333,9 @@ def gsnobench_model() -> gb.Model:
                     "weight_decay": 5e-4,
                     "batch": 1,
                     "schedule": "cosine",
+                    "scale_points": "minmax",
+                    "impose_boundary": False,
                 },
-                points="minmax",
-                impose_boundary=False,
             ),
             "compact": gb.Preset(
                 model={"width": 32, "kernel_width": 16, "cycles": 2, "offsets": True, "leak": 0.1},

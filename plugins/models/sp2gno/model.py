@@ -315,16 +315,14 @@ def gsnobench_model() -> gb.Model:
         presets={
             "paper": gb.Preset(
                 train={
+                    **gb.MINMAX,
                     "optimiser": "adam",
                     "lr": 1e-3,
                     "batch": 32,
                     "schedule": "cosine",
                     "start_share": 0.0,
+                    "impose_boundary": False,
                 },
-                inputs="minmax",
-                outputs="minmax",
-                points="minmax",
-                impose_boundary=False,
                 is_paper=True,
             ),
             "official": gb.Preset(
@@ -335,9 +333,9 @@ def gsnobench_model() -> gb.Model:
                     "weight_decay": 1e-4,
                     "batch": 10,
                     "schedule": "cosine",
+                    "scale_points": "minmax",
+                    "impose_boundary": False,
                 },
-                points="minmax",
-                impose_boundary=False,
             ),
             "compact": gb.Preset(
                 model={"layers": 4, "modes": 48, "relative": True, "window": 0, "frames": 0},

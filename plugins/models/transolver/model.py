@@ -225,11 +225,14 @@ def gsnobench_model() -> gb.Model:
         Transolver,
         presets={
             "paper": gb.Preset(
-                train={"optimiser": "adam", "lr": 1e-3, "batch": 32, "schedule": "cosine"},
-                inputs="minmax",
-                outputs="minmax",
-                points="minmax",
-                impose_boundary=False,
+                train={
+                    **gb.MINMAX,
+                    "optimiser": "adam",
+                    "lr": 1e-3,
+                    "batch": 32,
+                    "schedule": "cosine",
+                    "impose_boundary": False,
+                },
                 is_paper=True,
             ),
             "official": gb.Preset(
@@ -241,9 +244,9 @@ def gsnobench_model() -> gb.Model:
                     "batch": 1,
                     "schedule": "cosine",
                     "clip": 0.1,
+                    "scale_points": "zscore",
+                    "impose_boundary": False,
                 },
-                points="zscore",
-                impose_boundary=False,
             ),
             "compact": gb.Preset(
                 model={"width": 64, "layers": 4, "heads": 4, "slices": 16},

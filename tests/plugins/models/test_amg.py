@@ -19,6 +19,7 @@ from gsnobench.files import Cache
 from gsnobench.training.geometry import compute_geometry
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
+from gsnobench.training.optimisation import TrainParams
 from gsnobench_plugins.models.amg import graph as amg_graph
 from gsnobench_plugins.models.amg import model as amg
 from gsnobench_plugins.models.amg.graph import Graph, Sites
@@ -68,7 +69,7 @@ def load(data: gb.Samples, params: Params, like: gb.Samples | None = None) -> Lo
     return Loader(
         data,
         task=data.task,
-        normaliser=fit_normaliser(like or data, MODEL.presets["compact"]),
+        normaliser=fit_normaliser(like or data, TrainParams.make(MODEL.presets["compact"].train)),
         geometries=[
             compute_geometry(MODEL, params, data.task, mesh, summary={}, cache=Cache())
             for mesh in data.meshes
@@ -409,7 +410,7 @@ def trained(module: Amg, loader: Loader, steps: int) -> float:
     for step in range(steps):
         indices = (torch.arange(4) + step * 4) % len(loader)
         batch, target = loader.batch(indices, torch.zeros_like(indices), 1)
-        loss = relative(loader.finish(module(batch), indices), target)
+        loss = relative(loader.finish(module(batch), batch, indices), target)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -436,7 +437,7 @@ def test_it_learns_an_operator_and_answers_on_another_mesh() -> None:
         loader = load(data, params, coarse["train"])
         batch, truth = everything(loader)
         with torch.no_grad():
-            error = relative(loader.finish(module.eval()(batch), torch.arange(16)), truth)
+            error = relative(loader.finish(module.eval()(batch), batch, torch.arange(16)), truth)
         assert float(error) < 0.5 * float(
             relative(truth.mean(0, keepdim=True).expand_as(truth), truth)
         )

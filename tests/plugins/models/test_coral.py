@@ -378,7 +378,7 @@ def train(
     params = Params.make(preset.model, {"width": 32, "latent": 32, "processor": 32})
     common: dict[str, Any] = {
         "task": task,
-        "normaliser": fit_normaliser(data["train"], preset),
+        "normaliser": fit_normaliser(data["train"], TrainParams.make(preset.train)),
         "geometries": [],
     }
     torch.manual_seed(0)

@@ -18,6 +18,7 @@ from gsnobench.meshes.interpolation import interpolation
 from gsnobench.training.geometry import compute_geometry
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
+from gsnobench.training.optimisation import TrainParams
 from gsnobench_plugins.models import deeponet
 
 MODEL = deeponet.gsnobench_model()
@@ -70,7 +71,7 @@ def load(data: gb.Samples, params: deeponet.Params, train: gb.Samples | None = N
     return Loader(
         data,
         task=data.task,
-        normaliser=fit_normaliser(train, MODEL.presets["paper"]),
+        normaliser=fit_normaliser(train, TrainParams.make(MODEL.presets["paper"].train)),
         geometries=[
             compute_geometry(MODEL, params, data.task, mesh, summary=summary, cache=Cache())
             for mesh in data.meshes
@@ -336,14 +337,14 @@ def test_real_operator_is_learned_and_moves_to_another_mesh() -> None:
     batch, target = train.batch(torch.arange(64), torch.zeros(64, dtype=torch.long), 1)
     for _ in range(300):
         optimiser.zero_grad()
-        gap = train.finish(module(batch), torch.arange(64)) - target
+        gap = train.finish(module(batch), batch, torch.arange(64)) - target
         (gap.flatten(1).norm(dim=1) / target.flatten(1).norm(dim=1)).mean().backward()
         optimiser.step()
     for data in (coarse["test"], fine["test"]):
         loader = load(data, params, coarse["train"])
         batch, truth = loader.batch(torch.arange(16), torch.zeros(16, dtype=torch.long), 1)
         with torch.no_grad():
-            gap = (loader.finish(module(batch), torch.arange(16)) - truth).flatten(1).norm(
+            gap = (loader.finish(module(batch), batch, torch.arange(16)) - truth).flatten(1).norm(
                 dim=1
             ) / truth.flatten(1).norm(dim=1)
         mean = (truth - truth.mean(0)).flatten(1).norm(dim=1) / truth.flatten(1).norm(dim=1)

@@ -21,7 +21,7 @@ from gsnobench.files import Cache
 from gsnobench.training.geometry import compute_geometry
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
-from gsnobench.training.optimisation import rate_groups
+from gsnobench.training.optimisation import TrainParams, rate_groups
 from gsnobench_plugins.models.geofno import model as geofno
 from gsnobench_plugins.models.geofno.fourier import ModeMixing
 
@@ -49,7 +49,7 @@ def load(data: gb.Samples, params: geofno.Params, train: gb.Samples | None = Non
     return Loader(
         data,
         task=data.task,
-        normaliser=fit_normaliser(train or data, MODEL.presets["official"]),
+        normaliser=fit_normaliser(train or data, TrainParams.make(MODEL.presets["official"].train)),
         geometries=[
             compute_geometry(MODEL, params, data.task, mesh, summary={}, cache=Cache())
             for mesh in data.meshes
@@ -373,7 +373,7 @@ def trained(module: geofno.GeoFno, loader: Loader, steps: int) -> float:
     )
     for _ in range(steps):
         optimiser.zero_grad()
-        loss = relative(loader.finish(module(batch), indices), target)
+        loss = relative(loader.finish(module(batch), batch, indices), target)
         loss.backward()
         optimiser.step()
     return float(loss.detach())
@@ -420,7 +420,7 @@ def test_real_operator_is_learned_and_moves_to_another_mesh() -> None:
         loader, indices = load(data, params, coarse["train"]), torch.arange(16)
         batch, truth = loader.batch(indices, torch.zeros_like(indices), 1)
         with torch.no_grad():
-            error = relative(loader.finish(module(batch), indices), truth)
+            error = relative(loader.finish(module(batch), batch, indices), truth)
         assert float(error) < 0.6 * float(
             relative(truth.mean(0, keepdim=True).expand_as(truth), truth)
         )

@@ -16,6 +16,7 @@ from torch.nn import functional
 import gsnobench as gb
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
+from gsnobench.training.optimisation import TrainParams
 from gsnobench_plugins.models import gnot
 from gsnobench_plugins.models.gnot import Attention, Block, Experts, Gnot, Mlp, Params
 
@@ -302,7 +303,7 @@ def load(data: gb.Samples, like: gb.Samples) -> Loader:
     return Loader(
         data,
         task=data.task,
-        normaliser=fit_normaliser(like, MODEL.presets["compact"]),
+        normaliser=fit_normaliser(like, TrainParams.make(MODEL.presets["compact"].train)),
         geometries=[],
         device="cpu",
         impose_boundary=False,
@@ -317,7 +318,7 @@ def overfit(steps: int) -> tuple[Gnot, gb.Samples, float]:
     optimiser = torch.optim.AdamW(module.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3e-3, total_steps=steps)
     for _ in range(steps):
-        error = (loader.finish(module(batch), everyone) - target).flatten(1).norm(
+        error = (loader.finish(module(batch), batch, everyone) - target).flatten(1).norm(
             dim=1
         ) / target.flatten(1).norm(dim=1)
         optimiser.zero_grad()
@@ -338,7 +339,7 @@ def test_it_fits_four_samples_and_answers_on_a_finer_mesh() -> None:
     everyone = torch.arange(4)
     batch, _ = elsewhere.batch(everyone, torch.zeros_like(everyone), 1)
     with torch.no_grad():
-        result = elsewhere.finish(module(batch), everyone)[:, 0, :, 0]  # (4, N)
+        result = elsewhere.finish(module(batch), batch, everyone)[:, 0, :, 0]  # (4, N)
     expected = torch.as_tensor(np.asarray(data.frames)[:, 0, nearest, 0])
     # nearest-node inputs and targets: coarse, but the same field
     assert float((result - expected).norm() / expected.norm()) < 0.3

@@ -20,6 +20,7 @@ from gsnobench.files import Cache
 from gsnobench.training.geometry import compute_geometry
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
+from gsnobench.training.optimisation import TrainParams
 from gsnobench_plugins.models.gsno import gelu as gsno_gelu
 from gsnobench_plugins.models.gsno import model as gsno
 from gsnobench_plugins.models.gsno import plus as gsno_plus
@@ -67,7 +68,7 @@ def load(data: gb.Samples, params: gsno.Params, preset: str = "plus") -> Loader:
     return Loader(
         data,
         task=data.task,
-        normaliser=fit_normaliser(data, MODEL.presets[preset]),
+        normaliser=fit_normaliser(data, TrainParams.make(MODEL.presets[preset].train)),
         geometries=[
             compute_geometry(MODEL, params, data.task, mesh, summary=summary, cache=Cache())
             for mesh in data.meshes

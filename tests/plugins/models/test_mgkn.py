@@ -21,6 +21,7 @@ from gsnobench.meshes import topology
 from gsnobench.training.geometry import compute_geometry
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
+from gsnobench.training.optimisation import TrainParams
 from gsnobench_plugins.models.mgkn import model as mgkn
 from gsnobench_plugins.models.mgkn.model import Mgkn, Params
 
@@ -54,7 +55,7 @@ def load(
     return Loader(
         data,
         task=data.task,
-        normaliser=fit_normaliser(train or data, MODEL.presets[preset]),
+        normaliser=fit_normaliser(train or data, TrainParams.make(MODEL.presets[preset].train)),
         geometries=[
             compute_geometry(MODEL, params, data.task, mesh, summary=carried, cache=Cache())
             for mesh in data.meshes
@@ -308,7 +309,7 @@ def test_renumbered_nodes_give_renumbered_values(shape: Mapping[str, Any]) -> No
     moved = [permuted_geometry(part, order) for part, order in zip(parts, orders, strict=True)]
     module, results = build_module(data.task), []
     for variant, geometries in ((data, parts), (permuted(data, orders), moved)):
-        scaling = fit_normaliser(data, MODEL.presets["official"])
+        scaling = fit_normaliser(data, TrainParams.make(MODEL.presets["official"].train))
         loader = Loader(
             variant,
             task=variant.task,
@@ -386,7 +387,7 @@ def trained(data: gb.Samples, params: Params, steps: int) -> tuple[Mgkn, float]:
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 4e-3, total_steps=steps)
     for _ in range(steps):
         optimiser.zero_grad()
-        loss = relative(loader.finish(module(batch), indices), target)
+        loss = relative(loader.finish(module(batch), batch, indices), target)
         loss.backward()
         optimiser.step()
         schedule.step()
@@ -407,7 +408,8 @@ def test_it_learns_a_real_operator_and_moves_to_another_mesh() -> None:
         replace(finer, static=np.asarray(data.static)[:, nearest]), params, data, preset="compact"
     )
     with torch.no_grad():
-        result = elsewhere.finish(module(all_of(elsewhere)), torch.arange(4))[:, 0, :, 0]  # (4, N)
+        batch = all_of(elsewhere)
+        result = elsewhere.finish(module(batch), batch, torch.arange(4))[:, 0, :, 0]  # (4, N)
     expected = torch.as_tensor(np.asarray(data.frames)[:, 0, nearest, 0])
     mean = expected.mean(0, keepdim=True).expand_as(expected)
     assert float(relative(result, expected)) < float(relative(mean, expected))

@@ -20,6 +20,7 @@ from gsnobench.files import Cache
 from gsnobench.training.geometry import compute_geometry
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
+from gsnobench.training.optimisation import TrainParams
 from gsnobench.training.rollout import rollout
 from gsnobench_plugins.models.sp2gno import model as sp2gno
 from gsnobench_plugins.models.sp2gno.graph import (
@@ -85,7 +86,7 @@ def load(
         compute_geometry(MODEL, params, task, mesh, summary=summary, cache=Cache())
         for mesh in data.meshes
     )
-    normaliser = fit_normaliser(train or data, MODEL.presets["official"])
+    normaliser = fit_normaliser(train or data, TrainParams.make(MODEL.presets["official"].train))
     geometries = parts or list(made)
     return Loader(
         data,
@@ -408,7 +409,7 @@ def test_rollout_is_nested_calls_and_of_an_identity_the_last_given_frame() -> No
         expected.append(module(now))
         now = replace(now, window=torch.cat([now.window[:, 1:], expected[-1]], 1))
     torch.testing.assert_close(
-        result, loader.finish(torch.cat(expected, 1), everyone), rtol=1e-4, atol=1e-5
+        result, loader.finish(torch.cat(expected, 1), batch, everyone), rtol=1e-4, atol=1e-5
     )
     module.last.requires_grad_(False).weight.zero_()
     module.last.bias.zero_()
@@ -429,7 +430,7 @@ def trained(module: Sp2Gno, loader: Loader, steps: int) -> float:
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 5e-3, total_steps=steps)
     for _ in range(steps):
         optimiser.zero_grad()
-        error = (loader.finish(module(batch), indices) - target).flatten(1).norm(
+        error = (loader.finish(module(batch), batch, indices) - target).flatten(1).norm(
             dim=1
         ) / target.flatten(1).norm(dim=1)
         error.mean().backward()
@@ -456,7 +457,7 @@ def test_real_operator_is_learned_and_moves_to_another_mesh() -> None:
         loader, indices = load(data, params, coarse["train"]), torch.arange(16)
         batch, truth = loader.batch(indices, torch.zeros_like(indices), 1)
         with torch.no_grad():
-            result = loader.finish(module(batch), indices)
+            result = loader.finish(module(batch), batch, indices)
         size = truth.flatten(1).norm(dim=1)
         error, mean = (
             ((prediction - truth).flatten(1).norm(dim=1) / size).mean()

@@ -15,6 +15,7 @@ from torch import Tensor
 import gsnobench as gb
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser
+from gsnobench.training.optimisation import TrainParams
 from gsnobench_plugins.models.transolver import fused
 from gsnobench_plugins.models.transolver import model as transolver
 from gsnobench_plugins.models.transolver.fused import EMPTY
@@ -261,7 +262,7 @@ def load(data: gb.Samples, like: gb.Samples) -> Loader:
     return Loader(
         data,
         task=data.task,
-        normaliser=fit_normaliser(like, MODEL.presets["compact"]),
+        normaliser=fit_normaliser(like, TrainParams.make(MODEL.presets["compact"].train)),
         geometries=[],
         device="cpu",
         impose_boundary=False,
@@ -277,7 +278,7 @@ def overfit(steps: int) -> tuple[Transolver, gb.Samples, float]:
     optimiser = torch.optim.AdamW(module.parameters(), lr=4e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 4e-3, total_steps=steps)
     for _ in range(steps):
-        gap = (loader.finish(module(batch), everyone) - target).flatten(1)
+        gap = (loader.finish(module(batch), batch, everyone) - target).flatten(1)
         error = gap.norm(dim=1) / target.flatten(1).norm(dim=1)
         optimiser.zero_grad()
         error.mean().backward()
@@ -296,7 +297,7 @@ def test_it_fits_four_samples_and_predicts_on_a_finer_mesh() -> None:
     everyone = torch.arange(4)
     batch, _ = elsewhere.batch(everyone, torch.zeros_like(everyone), 1)
     with torch.no_grad():
-        prediction = elsewhere.finish(module(batch), everyone)[:, 0, :, 0]  # (4, N)
+        prediction = elsewhere.finish(module(batch), batch, everyone)[:, 0, :, 0]  # (4, N)
     target = torch.as_tensor(np.asarray(data.frames)[:, 0, nearest, 0])
     # nearest-node inputs and targets: coarse, but the same field
     assert float((prediction - target).norm() / target.norm()) < 0.3
