@@ -56,7 +56,8 @@ def result(task: int, row: int, seed: int) -> RunResult:
     ]
     costs = {
         "parameters": 1e4 * (1 + row),
-        "prepare_s": 0.1,
+        "prepare_cold_s": 0.1,
+        "prepare_warm_s": 0.1,
         "train_cpu_s": 100.0,
         "train_s": 100.0,
         "validate_cpu_s": 1.0,

@@ -40,6 +40,11 @@ class RunFolder:
         return self.path / "spec.json"
 
     @property
+    def machine(self) -> Path:
+        """How the run is computed, so that it is resumed in the same way: threads."""
+        return self.path / "machine.json"
+
+    @property
     def task(self) -> Path:
         return self.path / "task.json"
 

@@ -23,7 +23,8 @@ class Track:
     name: str
     help: str = ""
     train_cpu_s: float = 0.0
-    default_steps: int = 0  # of a pair (task, row) that has not been calibrated
+    default_steps: int = 0  # of a pair (task, row) that nobody has counted
+    counts_steps: bool = False  # such a pair is counted at its first run instead
     epochs: int = 0  # a paper's protocol, instead of CPU-seconds
 
 
@@ -37,6 +38,7 @@ class Registry:
     floors: tuple[str, ...] = ()  # models that every run is compared with
     reference_row: str = ""  # the row that run times on the boards are relative to
     checked_model: str = ""  # the model that `doctor --gpu` runs
+    reference_step_s: float = 0.02  # CPU-seconds of the reference step on the calibrating machine
     # as `steps`, but counted on this home's machine: pairs that neither registry nor plugin has
     home_steps: Mapping[str, Any] = field(default_factory=dict)
 
@@ -94,6 +96,7 @@ def read_registry(path: Path | None = None, *, home: Home | None = None) -> Regi
         floors=tuple(body.get("floors", ())),
         reference_row=body.get("reference_row", ""),
         checked_model=body.get("checked_model", ""),
+        reference_step_s=float(body["reference_step_s"]),
         home_steps=counted.get("steps", {}),
     )
 

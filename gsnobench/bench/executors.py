@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
-import torch
 
 from gsnobench.declare import Executor, Limits
 from gsnobench.errors import GsnobenchError, PluginError, RunError, did_you_mean
@@ -26,6 +25,7 @@ from gsnobench.home import open_home
 from gsnobench.plugins import listed, load
 from gsnobench.processes import Child, Parent, ready, start_forked, stopped_at_end
 from gsnobench.records import RunResult, RunSpec
+from gsnobench.registry import read_registry
 from gsnobench.runs.machine import Machine, choose_device, devices_of
 from gsnobench.runs.plan import plan_of_spec
 from gsnobench.runs.run import record_failure, run_plan
@@ -46,11 +46,10 @@ def executor(name: str) -> Executor:
 
 def run_spec(spec_json: str, home: Path, device: str, threads: int) -> str:
     """The result of a spec, computed in this process; every error becomes a failed result."""
-    torch.set_num_threads(threads)
     spec, opened = RunSpec.from_dict(json.loads(spec_json)), open_home(home)
     try:
-        machine = Machine(opened, choose_device(device), jobs=threads)
-        return run_plan(plan_of_spec(spec), machine).to_json()
+        machine = Machine(opened, choose_device(device), jobs=threads, threads=threads)
+        return run_plan(plan_of_spec(spec, read_registry(home=opened)), machine).to_json()
     except GsnobenchError as error:
         return record_failure(spec, opened, str(error)).to_json()
 

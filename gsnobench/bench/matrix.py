@@ -23,7 +23,7 @@ from gsnobench.records import RunResult, RunSpec, evidence_path
 from gsnobench.registry import Track, read_registry
 from gsnobench.runs.machine import Machine, Report, choose_device
 from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
-from gsnobench.runs.run import finished_result, is_interrupted, keep_result
+from gsnobench.runs.run import finished_result, is_interrupted, keep_result, stamped
 
 State = Literal["missing", "running", "done", "diverged", "declined", "failed", "stale"]
 STATES: tuple[State, ...] = get_args(State)
@@ -81,9 +81,9 @@ class Choice:
     t_in: Sequence[int] = ()
 
 
-def matrix(choice: Choice) -> list[Plan]:
+def matrix(choice: Choice, home: Home) -> list[Plan]:
     """The plans of all cells; every unknown name is one line before anything runs."""
-    registry = read_registry()
+    registry = read_registry(home=home)
     track = registry.track(choice.track)
     models = choice.models or _installed("model")
     rows = [row for name in models for row in _rows(name, track)]
@@ -214,9 +214,8 @@ def need(cell: Cell, home: Home) -> Need:
         budget = read_registry().track(cell.spec.track).train_cpu_s
         is_budgeted = cell.plan.is_counted and budget and any(cell.spec.steps.values())
         return Need(budget if is_budgeted else None, None)
-    spent = [
-        costs["prepare_s"] + costs["train_cpu_s"] + costs["validate_cpu_s"] for costs in earlier
-    ]
+    parts = ("prepare_warm_s", "train_cpu_s", "validate_cpu_s")
+    spent = [sum(costs[part] for part in parts) for costs in earlier]
     return Need(mean(spent), max(costs["peak_mb"] for costs in earlier))
 
 
@@ -249,7 +248,7 @@ def settle(cells: Iterable[Cell], home: Home) -> None:
     """Write what is known without a run: refusals, and a copy of a result that a kill prevented."""
     for cell in cells:
         if cell.state == "declined" and cell.result is None:
-            keep_result(RunResult(cell.spec, "declined", cell.reason), home)
+            keep_result(stamped(RunResult(cell.spec, "declined", cell.reason), cell.plan), home)
         elif cell.state == "done" and cell.result is not None:
             folder = home.run_folder(cell.spec.key)
             copies = (folder.result, evidence_path(home.results, cell.spec))

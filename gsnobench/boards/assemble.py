@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,8 @@ from gsnobench.boards.statistics import (
 )
 from gsnobench.data import Array
 from gsnobench.files import digest
-from gsnobench.records import Status
+from gsnobench.records import RunSpec, Status
+from gsnobench.registry import Registry
 
 NO_PLACE = 9.0  # sorts rows without any error behind all others
 
@@ -35,14 +35,16 @@ class Declared:
 
     floors: frozenset[str]  # names of models
     reference_row: str
+    counting_tracks: frozenset[str]  # on which a row has counted steps
     paper: PaperNumbers
 
 
-def make_tracks(
-    evidence: Evidence, *, floors: Iterable[str], reference_row: str, paper: PaperNumbers
-) -> list[BoardTrack]:
+def make_tracks(evidence: Evidence, registry: Registry, paper: PaperNumbers) -> list[BoardTrack]:
     """All tracks of the evidence, by name."""
-    declared = Declared(frozenset(floors), reference_row, paper)
+    counting = (track.name for track in registry.tracks.values() if track.counts_steps)
+    declared = Declared(
+        frozenset(registry.floors), registry.reference_row, frozenset(counting), paper
+    )
     by_track: dict[str, list[Entry]] = defaultdict(list)
     for entry in evidence.entries:
         if entry.status != "pruned":
@@ -149,58 +151,47 @@ def _board_rows(entries: Sequence[Entry], declared: Declared) -> list[Row]:
 def _rows(
     name: str, entries: Sequence[Entry], declared: Declared, published: Mapping[str, float]
 ) -> list[Row]:
-    """A row, and one per other setting of its knobs: seeds of two settings are not averaged."""
+    """A row, and one per other setting: seeds of two settings are never averaged.
+
+    The row is the unmodified preset at its committed steps; whatever was changed is a variant.
+    """
     groups: dict[str, list[Entry]] = defaultdict(list)
     for entry in sorted(entries, key=lambda entry: (entry.spec.seed, entry.key)):
-        groups[json.dumps(_settings(entry), sort_keys=True)].append(entry)
-    settings = {key: _settings(group[0]) for key, group in groups.items()}
-    main = min(
-        groups,
-        key=lambda key: (-len(groups[key]), _distance(settings[key], settings.values()), key),
-    )
+        groups[_variant_label(entry, declared)].append(entry)
     rows = []
-    for key, group in groups.items():
+    for label, group in groups.items():
         spec = group[0].spec
-        differing = _differing(settings[main], settings[key])
-        label = ", ".join(f"{knob}={settings[key].get(knob)}" for knob in differing)
         state, reason = _state(group)
         row = Row(
-            name=f"{name} [{label}]" if label else name,
+            name=f"{name} {label}" if label else name,
             entries=tuple(group),
             state=state,
             reason=reason,
             is_floor=spec.model in declared.floors,
-            is_reference=name == declared.reference_row and key == main,
-            is_variant=key != main,
+            is_reference=name == declared.reference_row and not label,
+            is_variant=bool(label),
             published=None if spec.has_features else published.get(spec.model),
         )
         rows.append(row)
     return rows
 
 
-def _settings(entry: Entry) -> dict[str, Any]:
-    """Everything that was chosen for a run, as dotted knobs."""
-    spec = entry.spec
-    sections = {
-        "model": spec.model_params,
-        "train": spec.train_params,
-        "scaling": spec.scaling,
-        "steps": spec.trained_steps,
-    }
-    return {
-        f"{section}.{knob}": value
-        for section, values in sections.items()
-        for knob, value in values.items()
-    }
+def _variant_label(entry: Entry, declared: Declared) -> str:
+    """What is written behind a row's name where settings differ from it; empty: the row itself."""
+    spec, changed = entry.spec, entry.changed
+    if not changed:
+        is_guess = entry.steps_from == "track" and spec.track in declared.counting_tracks
+        return "(steps not counted)" if is_guess and not entry.is_closed_form else ""
+    settings = ", ".join(f"{_short(knob, spec)}={value}" for knob, value in changed.items())
+    return f"({spec.origin}) [{settings}]" if spec.origin else f"[{settings}]"
 
 
-def _differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    return sorted(knob for knob in {*first, *second} if first.get(knob) != second.get(knob))
-
-
-def _distance(setting: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> int:
-    """Knobs that differ, summed over all settings: least for the centre of a one-knob study."""
-    return sum(len(_differing(setting, other)) for other in others)
+def _short(dotted: str, spec: RunSpec) -> str:
+    """A knob without its section where no other section has a knob of this name."""
+    section, _, name = dotted.partition(".")
+    if section == "steps":
+        return "steps" if len(spec.trained_steps) == 1 else dotted
+    return dotted if name in spec.model_params and name in spec.train_params else name
 
 
 def _state(entries: Sequence[Entry]) -> tuple[Status, str]:

@@ -18,7 +18,7 @@ from gsnobench.files import digest
 from gsnobench.records import FEATURES, Status
 
 SEEDS = 3  # fewer seeds than this are marked
-COSTS = ("parameters", "prepare_s", "train_cpu_s", "inference_s", "peak_mb")
+COSTS = ("parameters", "prepare_cold_s", "train_cpu_s", "inference_s", "peak_mb")
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,13 +51,7 @@ def read_tracks(roots: Sequence[Path]) -> tuple[list[BoardTrack], tuple[str, ...
     from gsnobench.boards.paper import read_paper
 
     evidence, registry = read_evidence(roots), read_registry()
-    tracks = make_tracks(
-        evidence,
-        floors=registry.floors,
-        reference_row=registry.reference_row,
-        paper=read_paper(),
-    )
-    return tracks, evidence.problems
+    return make_tracks(evidence, registry, read_paper()), evidence.problems
 
 
 def build(roots: Sequence[Path], target: Target) -> Built:

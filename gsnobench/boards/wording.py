@@ -25,7 +25,7 @@ COMPUTED_INPUTS_HEADER = ("row", "without features", "seeds", "with features", "
 # heading with its unit -> name of the cost
 COST_COLUMNS = {
     "parameters": "parameters",
-    "prepare s": "prepare_s",
+    "prepare s": "prepare_cold_s",
     "train CPU-s": "train_cpu_s",
     "ms per sample": "inference_s",
     "peak MB": "peak_mb",
@@ -100,7 +100,7 @@ def costs(row: Row) -> Mapping[str, str]:
     """The columns COST_COLUMNS: preparation, training and inference apart."""
     return {
         "parameters": count(row.cost("parameters")),
-        "prepare s": number(row.cost("prepare_s")),
+        "prepare s": number(row.cost("prepare_cold_s")),
         "train CPU-s": number(row.cost("train_cpu_s")),
         "ms per sample": number(1000 * row.cost("inference_s")),
         "peak MB": count(row.cost("peak_mb")),

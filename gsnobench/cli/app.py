@@ -18,7 +18,7 @@ GROUPS = {  # file of this room -> its commands
     "ui": ("ui",),
     "bench": ("bench", "status"),
     "sweep": ("sweep", "study"),
-    "results": ("score", "verify", "export"),
+    "results": ("score", "verify", "export", "migrate"),
     "boards": ("leaderboard",),
     "data": ("data",),
 }

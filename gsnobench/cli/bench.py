@@ -77,9 +77,12 @@ def bench(
         bool,
         typer.Option(
             "--calibrate",
-            help="Instead: measure steps for the track's budget and write them to registry.toml.",
+            help="Instead: count the steps of the track's budget and write them to registry.toml.",
         ),
     ] = False,
+    steps_file: Annotated[
+        Path | None, typer.Option(help="With --calibrate: write the counts to this file instead.")
+    ] = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -90,13 +93,18 @@ def bench(
     """
     choice = _choice(models=models, datasets=datasets, seeds=seeds, t_in=t_in, track=track)
     if calibrate:
-        return _calibrate(choice, device=device, home=home, as_json=as_json)
+        from gsnobench.registry import registry_path
+
+        path = steps_file or registry_path()
+        return _calibrate(choice, path, dry_run=dry_run, home=home, as_json=as_json)
     from gsnobench.bench import matrix
     from gsnobench.bench.executors import executor as executor_named
     from gsnobench.declare import Limits
 
     folders = open_home(home)
-    cells = [matrix.cell_of(plan, folders) for plan in matrix.matrix(choice)]
+    if not dry_run:
+        _count_missing(choice, folders, device=device, quiet=as_json)
+    cells = [matrix.cell_of(plan, folders) for plan in matrix.matrix(choice, folders)]
     chosen = matrix.cheap_first(matrix.chosen(cells, words_of(only)), folders)
     if dry_run:
         _print_forecast(chosen, folders, as_json=as_json)
@@ -151,7 +159,9 @@ def status(
         document = [change.to_dict() for change in changes]
         print_result(document, lambda: _show_differences(changes, against), as_json=as_json)
         return 0
-    _print_matrix([cell_of(plan, folders) for plan in matrix(choice)], track, as_json=as_json)
+    _print_matrix(
+        [cell_of(plan, folders) for plan in matrix(choice, folders)], track, as_json=as_json
+    )
     return 0
 
 
@@ -253,19 +263,51 @@ def _amount(value: float | None) -> str:
 # -------------------------------------------------------------------------------------- calibration
 
 
-def _calibrate(choice: Choice, *, device: str, home: Path | None, as_json: bool) -> int:
-    """`bench --calibrate`: steps that fit the track's budget, written to registry.toml."""
-    from gsnobench.bench.calibrate import calibrate
+def _count_missing(choice: Choice, folders: Home, *, device: str, quiet: bool) -> None:
+    """Count the steps of all pairs of the matrix that nobody has counted; the home keeps them."""
     from gsnobench.bench.matrix import matrix
+    from gsnobench.runs.calibrate import count_at_home
     from gsnobench.runs.machine import Machine, choose_device
 
-    written: dict[str, dict[str, int]] = {}
-    with progress(quiet=as_json) as report:
-        machine = Machine(open_home(home), choose_device(device), report=report)
-        for plan in matrix(replace(choice, seeds=(0,))):
-            if plan.declined is None:
-                written[f"{plan.spec.row} on {plan.spec.task}"] = calibrate(plan, machine)
-    rows = [[pair, str(steps or "closed form")] for pair, steps in written.items()]
-    title = f"Steps on track {choice.track}"
-    print_result(written, lambda: print_table(title, ["pair", "steps"], rows), as_json=as_json)
+    plans = [plan for plan in matrix(replace(choice, seeds=(0,)), folders) if plan.is_uncounted]
+    with progress(quiet=quiet) as report:
+        machine = Machine(folders, choose_device(device), report=report)
+        for plan in plans:
+            if not plan.spec.has_features:  # it has the steps of the row without
+                count_at_home(plan, machine)
+    if plans and not quiet:
+        print(f"counted the steps of {len(plans)} pairs, kept in {folders.steps}")
+
+
+def _calibrate(
+    choice: Choice, path: Path, *, dry_run: bool, home: Path | None, as_json: bool
+) -> int:
+    """`bench --calibrate`: count steps for the track's budget, and write them to a file."""
+    from gsnobench.bench.matrix import matrix
+    from gsnobench.registry import read_registry, write_steps
+    from gsnobench.runs.calibrate import count_steps
+    from gsnobench.runs.machine import Machine, choose_device
+
+    folders, registry = open_home(home), read_registry()
+    plans = [plan for plan in matrix(replace(choice, seeds=(0,)), folders) if plan.phases]
+    plans = [plan for plan in plans if any(plan.spec.steps.values())]
+    counted: dict[str, dict[str, dict[str, float]]] = {}
+    if not dry_run:
+        with progress(quiet=as_json) as report:
+            machine = Machine(folders, choose_device("cpu"), report=report)
+            for plan in plans:
+                count, spec = count_steps(plan, machine, registry), plan.spec
+                write_steps(spec.track, spec.task, spec.row, count.steps, path)
+                pair = f"{spec.row} on {spec.task}"
+                counted[pair] = {"steps": dict(count.steps), "cpu_s_per_step": count.step_s}
+
+    def show() -> None:
+        if dry_run:
+            print(f"would count the steps of {len(plans)} pairs and write them to {path}")
+            return
+        rows = [[pair, str(facts["steps"])] for pair, facts in counted.items()]
+        print_table(f"Steps on track {choice.track}, written to {path}", ["pair", "steps"], rows)
+
+    document = {"file": str(path), "pairs": len(plans), "counted": counted}
+    print_result(document, show, as_json=as_json)
     return 0

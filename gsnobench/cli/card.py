@@ -17,7 +17,7 @@ from gsnobench.runs.plan import Plan, Request, make_plan
 
 COSTS = {  # title -> entry of the result's costs, format
     "parameters": ("parameters", "{:,.0f}"),
-    "prepare s": ("prepare_s", "{:.1f}"),
+    "prepare s": ("prepare_cold_s", "{:.1f}"),
     "train CPU-s": ("train_cpu_s", "{:.0f}"),
     "inference s": ("inference_s", "{:.3f}"),
     "peak MB": ("peak_mb", "{:.0f}"),

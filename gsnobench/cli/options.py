@@ -26,6 +26,10 @@ SamplesOption = Annotated[
 ]
 SeedsOption = Annotated[str, typer.Option(help="Training seeds, separated by commas.")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
+ThreadsOption = Annotated[
+    int,
+    typer.Option(min=0, help="Threads of the training; 0 means one, or more on large meshes."),
+]
 JobsOption = Annotated[
     int, typer.Option(help="Processes that generate data; 0 means one per core.")
 ]

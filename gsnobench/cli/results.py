@@ -1,4 +1,4 @@
-"""`gsnobench score`, `verify` and `export`: errors of predictions, checks of results, ParaView."""
+"""`gsnobench score`, `verify`, `export` and `migrate`: what one can do with results."""
 
 from __future__ import annotations
 
@@ -231,3 +231,39 @@ def export(
     lines = "\n".join(f"open in ParaView: {file}" for file in files)
     print_result(document, lambda: print(lines), as_json=as_json)
     return PASSED
+
+
+# ------------------------------------------------------------------------------------------ migrate
+
+
+@app.command()
+def migrate(
+    folder: Annotated[
+        Path | None, typer.Argument(help="Folder of result files (default: the home).")
+    ] = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Bring results of an older version to the present form; their numbers stay.
+
+    The key of a run changes with it, and so do the names of files and run folders.
+    """
+    from gsnobench.registry import read_registry
+    from gsnobench.runs.migrate import migrate_folder, migrate_home
+
+    if folder is not None and not folder.is_dir():
+        raise DataError(f"{folder}: no such folder; expected results such as leaderboards/results")
+    opened = open_home(home)
+    registry = read_registry(home=opened)
+    moves = migrate_home(opened, registry) if folder is None else migrate_folder(folder, registry)
+    moved = list(moves)
+    problems = [f"{move.old.name}: {move.problem}" for move in moved if move.problem]
+    document = {"migrated": len(moved) - len(problems), "problems": problems}
+
+    def show() -> None:
+        for problem in problems:
+            print(problem)
+        print(f"migrated {document['migrated']} results, left {len(problems)} as they are")
+
+    print_result(document, show, as_json=as_json)
+    return FAILED if problems else PASSED

@@ -22,6 +22,7 @@ from gsnobench.cli.options import (
     ModelOption,
     PresetOption,
     SamplesOption,
+    ThreadsOption,
     TrackOption,
     check_names,
     knobs_of,
@@ -53,6 +54,7 @@ def run(
     ] = None,
     samples: SamplesOption = None,
     device: DeviceOption = "auto",
+    threads: ThreadsOption = 0,
     jobs: JobsOption = 0,
     resume: Annotated[
         bool,
@@ -91,7 +93,9 @@ def run(
         raise ParamError(f"run: needs --model and --dataset; for example: {example}")
     knobs = knobs_of(context.args)
     check_names(models=[model], datasets=[dataset], track=track)
+    from gsnobench.registry import read_registry
     from gsnobench.runs.animation import check_animable
+    from gsnobench.runs.calibrate import counted_plan
     from gsnobench.runs.machine import Machine, choose_device
     from gsnobench.runs.plan import Request, make_plan
     from gsnobench.runs.run import run_plan
@@ -99,10 +103,10 @@ def run(
 
     request = Request(model, dataset, track=track, preset=preset, seed=seed, **knobs)
     request = replace(request, t_in=t_in, t_out=t_out, samples=samples)
-    plan = make_plan(request)
+    folders = open_home(home)
+    plan = make_plan(request, read_registry(home=folders))
     if gif:
         check_animable(plan.task)
-    folders = open_home(home)
     if resume:
         _check_resumable(plan, folders)
     if dry_run:
@@ -110,8 +114,11 @@ def run(
         print_result(facts, lambda: print_facts(facts), as_json=as_json)
         return 0
     with progress(quiet=as_json) as report:
-        machine = Machine(folders, choose_device(device), jobs=jobs, report=report, gif=gif)
+        machine = Machine(
+            folders, choose_device(device), jobs=jobs, threads=threads, report=report, gif=gif
+        )
         floor_results = _run_floors(request, machine) if floors else []
+        plan = counted_plan(request, machine)
         result = run_plan(plan, machine, force=force)
         extras = _write_extras(Run.at_home(plan, machine), result, bundle=bundle)
     document = {
@@ -173,7 +180,7 @@ def _forecast(plan: Plan, home: Home) -> dict[str, Any]:
         "state": _state(plan, home),
         "samples": dict(plan.task.sizes),
         "nodes": plan.task.resolution,
-        "steps": dict(plan.spec.steps),
+        "steps": "to be counted" if plan.is_uncounted else dict(plan.spec.steps),
         "train_cpu_s": budget if plan.is_counted and budget else None,
         "disk_mb": None if needs is None else round(needs.disk_bytes / 2**20, 1),
         "memory_mb": None if needs is None else round(needs.memory_bytes / 2**20, 1),

@@ -103,16 +103,22 @@ def sweep(
     knobs = knobs_of(context.args)
     seeds = tuple(dict.fromkeys(numbers_of(refit_seeds, "refit-seeds")))
     check_names(models=[model], datasets=[dataset], track=track)
+    from gsnobench.registry import read_registry
+    from gsnobench.runs.calibrate import counted_plan
     from gsnobench.runs.machine import Machine, choose_device
     from gsnobench.runs.plan import Request
     from gsnobench.sweep.record import parent_id, tags_of
     from gsnobench.sweep.search import make_search, open_trials
     from gsnobench.sweep.workers import WorkerOptions
 
-    folders = open_home(home)
+    folders, torch_device = open_home(home), choose_device(device)
+    request = Request(model, dataset, track=track, preset=preset, seed=seed, **knobs)
+    with progress(quiet=as_json) as report:
+        counted_plan(request, Machine(folders, torch_device, report=report))
     search = make_search(
-        Request(model, dataset, track=track, preset=preset, seed=seed, **knobs),
+        request,
         words_of(over),
+        registry=read_registry(home=folders),
         name=name,
         minimise=minimise,
         trials=trials,
@@ -121,7 +127,6 @@ def sweep(
         refit_seeds=seeds,
         refit_top=refit_top,
     )
-    torch_device = choose_device(device)
     address = storage or os.environ.get(STORAGE_VARIABLE, "")
     opened = open_trials(search, folders, address)
     tags = tags_of(search, parent_id(opened))

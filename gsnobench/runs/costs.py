@@ -16,7 +16,7 @@ from gsnobench.training.checkpoint import Clock
 
 
 def costs_of(
-    module: nn.Module, *, setup_cpu_s: float, clock: Clock, device: torch.device
+    module: nn.Module, *, cold_s: float, warm_s: float, clock: Clock, device: torch.device
 ) -> dict[str, float]:
     """Seconds of setup, training and validation, peak memory, and the size of the module."""
     if device.type == "cuda":
@@ -24,10 +24,12 @@ def costs_of(
     else:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     return {
-        "prepare_s": setup_cpu_s,
+        "prepare_cold_s": cold_s,
+        "prepare_warm_s": warm_s,
         "train_cpu_s": clock.train_cpu_s,
         "train_s": clock.train_s,
         "validate_cpu_s": clock.validate_cpu_s,
+        "reference_step_s": clock.reference_step_s,
         "peak_mb": peak,
         "parameters": count_parameters(module),
     }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from gsnobench.declare import Dataset, Limits
 from gsnobench.errors import RunError
 from gsnobench.home import Home
 
+MOST_WORK = 16_384  # nodes x samples of a step that one thread computes faster than two
 OnEpoch = Callable[[str, int, Mapping[str, float]], None]  # phase, epoch, scores
 
 
@@ -35,6 +37,7 @@ class Machine:
     home: Home
     device: torch.device
     jobs: int = 0  # processes that generate data; 0: one per core
+    threads: int = 0  # of the training; 0: by the size of the work
     tags: Mapping[str, str] | None = None  # for the observers
     report: Report = Report()
     gif: bool = False  # also animate the median test sample
@@ -44,6 +47,22 @@ class Machine:
         """The NetCDF file of a task, generated here if it is missing."""
         self.report.stage(f"data of {label or task.id}")
         return ensure(dataset, task, home=self.home.root, jobs=self.jobs, progress=self.report.data)
+
+
+def threads_for(work: int) -> int:
+    """Threads for steps of so many nodes x samples: more than one slow small steps down."""
+    return max(1, min(os.cpu_count() or 1, work // MOST_WORK))
+
+
+@contextmanager
+def with_threads(count: int) -> Iterator[None]:
+    """Compute with so many threads inside this block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def choose_device(text: str) -> torch.device:

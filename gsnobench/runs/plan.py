@@ -63,6 +63,7 @@ class Plan:
     # the settings of the unmodified preset at its committed steps, and who counted those
     committed: Mapping[str, Any]
     steps_from: StepsFrom
+    is_uncounted: bool  # the steps are a guess: nobody counted or requested them
 
     @property
     def changed(self) -> dict[str, Any]:
@@ -126,6 +127,10 @@ def make_plan(request: Request, registry: Registry | None = None) -> Plan:
         declined=declined,
         committed=row.settings,
         steps_from=steps_from,
+        is_uncounted=track.counts_steps
+        and steps_from == "track"
+        and not budget
+        and any(row.steps.values()),
     )
 
 
@@ -194,6 +199,7 @@ def plan_of_stored(spec: RunSpec, task: Task) -> Plan:
         declined=None,
         committed=spec.settings,
         steps_from="track",
+        is_uncounted=False,
     )
 
 
@@ -382,7 +388,7 @@ def _steps(
     requested: Mapping[str, Any],
     committed: Mapping[str, int] | None,
 ) -> dict[str, int]:
-    """Optimiser steps per phase: the command line decides, else the committed count, else the track."""
+    """Optimiser steps per phase: as requested, else as counted, else by the track's rule."""
     if requested:
         total = _requested_steps(requested, epoch_steps)
     elif committed is not None:

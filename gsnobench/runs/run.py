@@ -6,6 +6,7 @@ import json
 import shutil
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,12 @@ from gsnobench.files import atomic, lock, write_text
 from gsnobench.home import Home, open_home
 from gsnobench.plugins import load_observers, notify, provenance
 from gsnobench.records import RunResult, RunSpec, evidence_path
+from gsnobench.registry import read_registry
+from gsnobench.runs.calibrate import counted_plan
 from gsnobench.runs.costs import describe_environment
-from gsnobench.runs.machine import Machine, choose_device
-from gsnobench.runs.plan import Plan, Request, make_plan
+from gsnobench.runs.machine import Machine, choose_device, threads_for, with_threads
+from gsnobench.runs.plan import Plan, Request, plan_of_spec
+from gsnobench.runs.source import source_digest
 from gsnobench.runs.stages import Run
 
 LONGEST_REASON = 300  # letters
@@ -32,6 +36,7 @@ def run(
     *,
     home: Path | None = None,
     device: str = "auto",
+    threads: int = 0,
     force: bool = False,
     **request: Any,
 ) -> RunResult:
@@ -39,8 +44,9 @@ def run(
 
     A finished run is returned as it is, an interrupted one is resumed; `force` repeats it.
     """
-    plan = make_plan(Request(model=model, dataset=dataset, **request))
-    return run_plan(plan, Machine(open_home(home), choose_device(device)), force=force)
+    machine = Machine(open_home(home), choose_device(device), threads=threads)
+    plan = counted_plan(Request(model=model, dataset=dataset, **request), machine)
+    return run_plan(plan, machine, force=force)
 
 
 def run_plan(plan: Plan, machine: Machine, *, force: bool = False) -> RunResult:
@@ -49,6 +55,7 @@ def run_plan(plan: Plan, machine: Machine, *, force: bool = False) -> RunResult:
     with lock(run.folder.lock):
         stored = finished_result(plan, machine.home)
         if stored is not None and stored.status != "failed" and not force:
+            _say_if_code_changed(stored, plan, machine)
             return stored
         if (force or stored is not None) and run.folder.path.exists():
             shutil.rmtree(run.folder.path)
@@ -114,6 +121,8 @@ def keep_result(result: RunResult, home: Home) -> None:
 def record_failure(spec: RunSpec, home: Home, reason: str) -> RunResult:
     """Keep a failed result for a run whose process could not write one."""
     result = RunResult(spec, "failed", _first_line(reason))
+    with suppress(GsnobenchError):  # a spec of other plugins than those installed here
+        result = stamped(result, plan_of_spec(spec, read_registry(home=home)))
     keep_result(result, home)
     return result
 
@@ -174,15 +183,50 @@ def _tags(run: Run) -> dict[str, str]:
 
 def _run_in_folder(run: Run, observers: Observers, *, may_test: bool) -> RunResult:
     """Write what is requested, then run; a user's mistake leaves no folder behind."""
-    folder = run.folder
+    folder, threads = run.folder, _threads(run)
     write_text(folder.spec, json.dumps(run.plan.spec.to_dict(), indent=1) + "\n")
     write_text(folder.task, task_to_json(run.plan.task) + "\n")
+    write_text(folder.machine, json.dumps({"threads": threads}) + "\n")
     try:
-        return _result_in_any_case(run, observers, may_test=may_test)
+        with with_threads(threads):
+            return stamped(_result_in_any_case(run, observers, may_test=may_test), run.plan)
     except GsnobenchError:
         if not folder.checkpoint.exists():  # nothing was done that could be resumed
             shutil.rmtree(folder.path)
         raise
+
+
+def _threads(run: Run) -> int:
+    """Those that an interrupted run began with, else as requested, else by the size of the work."""
+    if run.folder.checkpoint.exists() and run.folder.machine.exists():
+        return int(json.loads(run.folder.machine.read_text(encoding="utf-8"))["threads"])
+    return run.machine.threads or threads_for(run.plan.task.resolution * run.plan.train.batch)
+
+
+def stamped(result: RunResult, plan: Plan) -> RunResult:
+    """The result with what a board must know of its plan: changed settings, steps, code."""
+    return replace(
+        result, changed=plan.changed, steps_from=plan.steps_from, code=_code_digests(plan)
+    )
+
+
+def _code_digests(plan: Plan) -> dict[str, str]:
+    digests = {"model": source_digest("model", plan.model.name)}
+    if plan.dataset is not None:
+        digests["dataset"] = source_digest("dataset", plan.dataset.name)
+    return digests
+
+
+def _say_if_code_changed(stored: RunResult, plan: Plan, machine: Machine) -> None:
+    """A stored result of the same revision may be that of other code."""
+    here = _code_digests(plan)
+    names = {"model": plan.spec.model, "dataset": plan.spec.task}
+    for kind, digest in stored.code.items():
+        if here.get(kind, digest) != digest:
+            machine.report.warn(
+                f"{names[kind]}: its code has changed since this result was computed; --force "
+                "computes it again, a new `revision` makes all old results stale"
+            )
 
 
 def _result_in_any_case(run: Run, observers: Observers, *, may_test: bool) -> RunResult:

@@ -128,7 +128,8 @@ def load(run: str | Path, *, home: Path | None = None, device: str = "auto") -> 
         for name, value in saved.items()
         if name.startswith(SUMMARY_PREFIX)
     }
-    setup = Setup(module.to(machine.device), Normaliser.from_state(saved), summary, cpu_s=0.0)
+    normaliser = Normaliser.from_state(saved)
+    setup = Setup(module.to(machine.device), normaliser, summary, warm_s=0.0, cold_s=0.0)
     return Trained(Run(plan, machine, folder), setup)
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +21,9 @@ from gsnobench.datasets.task_json import task_from_json
 from gsnobench.errors import GsnobenchError, RunError
 from gsnobench.home import Home, RunFolder
 from gsnobench.records import RunResult
+from gsnobench.registry import read_registry
 from gsnobench.runs.costs import describe_environment
-from gsnobench.runs.machine import Machine
+from gsnobench.runs.machine import Machine, with_threads
 from gsnobench.runs.plan import Plan, plan_of_spec, plan_of_stored
 from gsnobench.runs.predictions import open_truth, read_predictions, score_predictions
 from gsnobench.runs.stages import Run
@@ -175,7 +177,7 @@ def _single(
     tier: int, result: RunResult, scored: Evaluation, task: Task, tolerance: float
 ) -> Iterator[Check]:
     """Errors of single samples, and quantiles of single frames; a last digit may be rounded."""
-    tables = [("samples", scored.sample_table(task), result.samples)]
+    tables = [("samples", scored.sample_table(task), result.samples["test"])]
     tables += [("frames", scored.frame_table(), result.frames)] if result.frames else []
     slack = _rounding(scored.scores(), "headline", "rel_l2")
     for what, computed, stated in tables:
@@ -217,21 +219,27 @@ def _tier_3(
     if status in ("failed", "pruned"):
         raise RunError(f"the run ended {status}; its spec alone does not decide that")
     plan = _plan(subject, result, machine, data)
+    if not result.spec.source:  # the registry knows nothing of a file
+        detail = f"{dict(result.changed) or 'nothing'}, here {plan.changed or 'nothing'}"
+        yield judged(3, "changed settings", dict(result.changed) == plan.changed, detail)
     if status == "declined" or plan.declined is not None:
         is_right = status == "declined" and plan.declined == result.reason
         yield judged(3, "declined", is_right, str(plan.declined))
         return
     with tempfile.TemporaryDirectory(prefix="gsnobench-") as name:
         folder = RunFolder(Path(name) / "run")
-        again = _retrained(Run(plan, replace(machine, home=Home(Path(name))), folder))
+        threads = int(result.environment.get("threads", 1))
+        with with_threads(threads):  # those of the run: they decide the last digits
+            again = _retrained(Run(plan, replace(machine, home=Home(Path(name))), folder))
+            here = describe_environment(machine.device)
     yield judged(3, "status", again.status == status, f"{again.status}, stated {status}")
     if again.status == status == "done":
-        yield from _same_training(result, again, machine)
+        yield from _same_training(result, again, here, machine)
 
 
 def _plan(subject: Subject, result: RunResult, machine: Machine, data: Path | None) -> Plan:
     if not result.spec.source:
-        return plan_of_spec(result.spec)
+        return plan_of_spec(result.spec, read_registry(home=machine.home))
     with _truth(subject, result, machine, data) as opened:
         return replace(plan_of_stored(result.spec, opened.task), file=opened.path)
 
@@ -248,9 +256,11 @@ def _retrained(run: Run) -> RunResult:
         return replace(run.score(setup, data, outcome, may_test=True), data=facts)
 
 
-def _same_training(result: RunResult, again: RunResult, machine: Machine) -> Iterator[Check]:
+def _same_training(
+    result: RunResult, again: RunResult, here: Mapping[str, Any], machine: Machine
+) -> Iterator[Check]:
     """Equal digits where machine, versions, threads and data are the same, else about equal."""
-    here, there = describe_environment(machine.device), result.environment
+    there = result.environment
     differing = sorted(name for name in {*here, *there} if here.get(name) != there.get(name))
     is_same_data = again.data["hash"] == result.data.get("hash")
     yield _origin(3, result, again.data["hash"], again.data["fingerprint"])

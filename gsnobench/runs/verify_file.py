@@ -17,6 +17,7 @@ import numpy as np
 from gsnobench.data import Array
 from gsnobench.datasets.task_json import task_from_json
 from gsnobench.errors import DataError, GsnobenchError, RunError
+from gsnobench.files import digest
 from gsnobench.home import Home, RunFolder
 from gsnobench.records import SCHEMA, RunResult, RunSpec, Status
 from gsnobench.runs.bundle import damaged, opened_run, unpack
@@ -89,10 +90,12 @@ def _body(path: Path) -> Mapping[str, Any]:
 
 
 def result_of(subject: Subject) -> RunResult | None:
-    """The result under the key of its spec; the stated key has a check of its own."""
+    """The result under the key of its spec; stated key and digest have checks of their own."""
     try:
         spec = RunSpec.from_dict(subject.body["spec"])
-        return RunResult.from_json(json.dumps({**subject.body, "key": spec.key}))
+        body = {name: value for name, value in subject.body.items() if name != "digest"}
+        body["key"] = spec.key
+        return RunResult.from_json(json.dumps({**body, "digest": digest(body)}))
     except (GsnobenchError, TypeError, AttributeError):
         return None
 
@@ -109,6 +112,9 @@ def check_itself(subject: Subject) -> Iterator[Check]:
     """Tier 0: schema, key, size, and whether the stated scores are those of the stated samples."""
     body, size = subject.body, subject.size
     yield judged(0, "schema", body["schema"] == SCHEMA, f"{body['schema']!r}, expected {SCHEMA}")
+    stated = body.get("digest")
+    rest = {name: value for name, value in body.items() if name != "digest"}
+    yield judged(0, "digest", stated == digest(rest), f"{str(stated)[:12]} of the rest of the file")
     yield judged(0, "status", body["status"] in get_args(Status), repr(body["status"]))
     yield judged(0, "size", size <= MOST_BYTES, f"{size:,} bytes, at most {MOST_BYTES:,}")
     if subject.is_bundle:
@@ -163,7 +169,7 @@ def _beside(folder: RunFolder, result: RunResult) -> Iterator[Check]:
     detail = f"{task.id}, version {task.version}, {task.resolution} nodes"
     yield judged(0, task_name, is_same, detail)
     if result.status == "done":
-        names = set(result.samples)
+        names = set(result.samples["test"])
         yield judged(0, "scored fields", names == set(task.scored), ", ".join(sorted(names)))
 
 
@@ -176,22 +182,30 @@ def _arithmetic(result: RunResult) -> Iterator[Check]:
         is_silent = not math.isfinite(number(result.headline))
         yield judged(0, "headline", is_silent, f"a run that ended {result.status} has no score")
         return
-    test, count = result.scores["test"], result.spec.sizes["test"]
+    for split in result.samples:
+        yield from _sample_means(result, split)
+
+
+def _sample_means(result: RunResult, split: str) -> Iterator[Check]:
+    """The scores of one split against the means of its samples."""
+    scores, count = result.scores[split], result.spec.sizes[split]
+    prefix = "" if split == "test" else f"{split} "
     means = []
-    for name, table in result.samples.items():
+    for name, table in result.samples[split].items():
         for metric, values in table.items():
             errors = np.array(values, dtype=float)
             mean, slack = errors.mean(), _half_digits(errors).mean()
-            stated = number(test[name][metric])
+            stated = number(scores[name][metric])
             is_right = len(errors) == count and abs(mean - stated) <= slack + 1e-6 * abs(mean)
             computed = f"mean of {len(errors)} samples {mean:.6g} +- {slack:.1g}"
             detail = f"{stated:.6g}, {computed}, {count} expected"
-            yield judged(0, f"{name} {metric}", is_right, detail)
+            yield judged(0, f"{prefix}{name} {metric}", is_right, detail)
             means += [(mean, slack)] if metric == "rel_l2" else []
+    stated = number(scores["headline"]["rel_l2"])
     mean, slack = np.mean(means, axis=0) if means else (math.nan, 0.0)
-    is_right = bool(abs(mean - result.headline) <= slack + 1e-6 * abs(mean))
-    detail = f"{result.headline:.6g}, mean over fields {mean:.6g} +- {slack:.1g}"
-    yield judged(0, "headline", is_right, detail)
+    is_right = bool(abs(mean - stated) <= slack + 1e-6 * abs(mean))
+    detail = f"{stated:.6g}, mean over fields {mean:.6g} +- {slack:.1g}"
+    yield judged(0, f"{prefix}headline", is_right, detail)
 
 
 def number(value: float | None) -> float:

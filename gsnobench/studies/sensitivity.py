@@ -26,9 +26,11 @@ from gsnobench.files import write_csv, write_text
 from gsnobench.home import Home
 from gsnobench.plugins import load
 from gsnobench.records import plain
+from gsnobench.registry import Registry, read_registry
+from gsnobench.runs.calibrate import counted_plan
 from gsnobench.runs.drawing import FAINT, LARGE, NORMAL, SMALL, Page
 from gsnobench.runs.gallery import TRAIN, VALID
-from gsnobench.runs.machine import Report
+from gsnobench.runs.machine import Machine, Report, choose_device
 from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
 
 FIXED = 8  # the other knob in each table
@@ -148,7 +150,9 @@ def run_study(
 
     What is done is never repeated.
     """
-    runs = _runs(request, seeds)
+    request = replace(request, origin="study sensitivity")
+    counted_plan(replace(request, knobs=None), Machine(home, choose_device("cpu"), report=report))
+    runs = _runs(request, seeds, read_registry(home=home))
     missing = [cell for cell in _cells(runs, home) if cell.state in ("missing", "stale", "failed")]
     missing = cheap_first({cell.spec.key: cell for cell in missing}.values(), home)
     make_data(missing, home, report)
@@ -172,7 +176,7 @@ def _rows(pairs: Sequence[tuple[int, Plan]], home: Home) -> tuple[Row, ...]:
     return tuple(Row(value, tuple(own)) for value, own in cells.items())
 
 
-def _runs(request: Request, seeds: Sequence[int]) -> Runs:
+def _runs(request: Request, seeds: Sequence[int], registry: Registry) -> Runs:
     """The runs of each knob; every unknown name is one line."""
     if request.dataset.endswith(".nc"):
         raise ParamError(
@@ -187,7 +191,7 @@ def _runs(request: Request, seeds: Sequence[int]) -> Runs:
         for value in values:
             fixed = {f"model.{other}": str(FIXED) for other in names}
             knobs = {**(request.knobs or {}), **fixed, f"model.{name}": str(value)}
-            plan = make_plan(replace(request, knobs=knobs))
+            plan = make_plan(replace(request, knobs=knobs), registry)
             if plan.declined is not None:
                 raise RunError(
                     f"{plan.spec.row}: declines {plan.spec.task} ({plan.declined}); choose another "

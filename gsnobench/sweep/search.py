@@ -9,7 +9,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
 from typing import Any, Literal, get_args
@@ -21,6 +21,7 @@ from gsnobench.errors import ParamError, Prune, RunError, did_you_mean
 from gsnobench.files import digest, is_locked
 from gsnobench.home import Home
 from gsnobench.records import RunResult
+from gsnobench.registry import Registry, read_registry
 from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
 from gsnobench.runs.run import run_plan, validate_plan
@@ -52,6 +53,7 @@ class Search:
     objectives: tuple[Objective, ...] = ("error",)
     refit_seeds: tuple[int, ...] = (0, 1, 2)
     refit_top: int = 3
+    registry: Registry = field(default_factory=read_registry, compare=False)
 
     @property
     def has_one_goal(self) -> bool:
@@ -61,18 +63,31 @@ class Search:
         """The run of a point."""
         knobs = dict(self.request.knobs or {})
         knobs |= {name: str(value) for name, value in point.items()}
-        plan = make_plan(replace(self.request, knobs=knobs))
+        plan = make_plan(replace(self.request, knobs=knobs), self.registry)
         return plan if seed is None else with_seed(plan, seed)
+
+    def refit_plan(self, point: Point, seed: int) -> Plan:
+        """The run of a chosen point: a variant of the row that the search chose."""
+        plan = self.plan(point, seed)
+        origin = f"tuned, {self.trials} trials" if plan.changed else ""
+        return replace(plan, spec=replace(plan.spec, origin=origin))
 
     def folder(self, home: Home) -> Path:
         return home.root / "studies" / self.name
 
 
 def make_search(
-    request: Request, over: Sequence[str], *, name: str = "", minimise: str = "error", **how: Any
+    request: Request,
+    over: Sequence[str],
+    *,
+    name: str = "",
+    minimise: str = "error",
+    registry: Registry | None = None,
+    **how: Any,
 ) -> Search:
     """The search that is requested; every mistake is one line before anything is trained."""
-    plan = make_plan(request)
+    registry = registry or read_registry()
+    plan = make_plan(request, registry)
     if plan.declined is not None:
         raise RunError(
             f"{plan.spec.row}: declines {plan.spec.task} ({plan.declined}); choose another pair"
@@ -86,7 +101,8 @@ def make_search(
             "error,seconds"
         )
     axes = axes_of(over, plan, request.knobs or {})
-    search = Search(request, axes, name, objectives=goals, **how)  # type: ignore[arg-type]
+    how |= {"objectives": goals, "registry": registry}
+    search = Search(request, axes, name, **how)
     _check(search)
     return replace(search, name=name or _default_name(plan, search))
 
@@ -319,7 +335,9 @@ def refits(search: Search, trials: Trials) -> list[Refit]:
         return []
     best = [point for point, _ in ranked(search, trials)[: search.refit_top]]
     seeds = search.refit_seeds
-    return [Refit(point, {seed: search.plan(point, seed) for seed in seeds}) for point in best]
+    return [
+        Refit(point, {seed: search.refit_plan(point, seed) for seed in seeds}) for point in best
+    ]
 
 
 def refit_error(trials: Trials, plan: Plan) -> float | None:

@@ -76,9 +76,6 @@ def _start(search: Search, options: WorkerOptions, slot: int) -> Child:
 
 def _run_worker(parent: Parent, search: Search, options: WorkerOptions, slot: int) -> None:
     """What the process of a worker does."""
-    import torch
-
-    torch.set_num_threads(options.threads)
     os.environ.setdefault(WAIT_VARIABLE, "0")  # a trial need not wait for the mirror of its run
     report = Report(warn=lambda text: parent.send(("warning", {"text": text})))
     try:
@@ -87,6 +84,7 @@ def _run_worker(parent: Parent, search: Search, options: WorkerOptions, slot: in
             home,
             choose_device(options.device),
             jobs=options.threads,
+            threads=options.threads,
             tags=options.tags,
             report=report,
         )

@@ -25,6 +25,7 @@ class Clock:
     train_cpu_s: float = 0.0
     train_s: float = 0.0
     validate_cpu_s: float = 0.0
+    reference_step_s: float = 0.0  # CPU-seconds of the reference step in this process; 0: not timed
 
     @contextmanager
     def training(self) -> Iterator[None]:
@@ -48,20 +49,20 @@ class Progress:
 
     phase: int = 0
     step: int = 0  # of the phase
-    loss_sum: float = 0.0  # of the epoch
+    loss_sum: float | torch.Tensor = 0.0  # of the epoch, on the device until the epoch ends
     loss_count: int = 0
     best: float = math.inf  # validation score of the phase
     best_step: int = -1
     curve: list[dict[str, Any]] = field(default_factory=list)  # one entry per epoch
     clock: Clock = field(default_factory=Clock)
 
-    def add_loss(self, loss: float) -> None:
-        """Add the loss of a step to the epoch's mean."""
+    def add_loss(self, loss: torch.Tensor) -> None:
+        """Add the loss of a step to the epoch's mean, without waiting for its device."""
         self.loss_sum, self.loss_count = self.loss_sum + loss, self.loss_count + 1
 
     def take_mean_loss(self) -> float:
         """The mean loss of the epoch; the next epoch begins at zero."""
-        mean = self.loss_sum / max(self.loss_count, 1)
+        mean = float(self.loss_sum) / max(self.loss_count, 1)
         self.loss_sum, self.loss_count = 0.0, 0
         return mean
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
+from statistics import median
 
 import numpy as np
 import torch
@@ -17,6 +19,9 @@ from gsnobench.training.loader import Loader
 from gsnobench.training.metrics import frame_errors, sample_errors
 from gsnobench.training.rollout import Step, walk
 
+INFERENCE_BATCH = 8  # samples per call when inference is timed
+INFERENCE_BATCHES = 6  # calls that are timed
+
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
@@ -24,7 +29,6 @@ class Evaluation:
 
     samples: Mapping[str, Mapping[str, Array]]  # field -> metric -> (S,)
     frames: Mapping[str, Array]  # scored field -> (S, T)
-    inference_s: float  # wall seconds per sample, after a warm-up
 
     @property
     def headline(self) -> Array:
@@ -71,9 +75,14 @@ def evaluate_split(
     metrics: tuple[Metric, ...] = (),
 ) -> Evaluation:
     """All metrics on all samples."""
-    with closing(walk(module, loader, frames, batch_size)) as warm_up:
-        next(warm_up)  # the first call is slow and must not be in the timing below
     return collect(walk(module, loader, frames, batch_size), loader, metrics)
+
+
+def inference_s(module: nn.Module, loader: Loader, frames: int) -> float:
+    """Wall seconds per sample, at the same batch size for every model: median of some batches."""
+    with closing(walk(module, loader, frames, INFERENCE_BATCH)) as steps:
+        timed = [step.seconds / len(step.indices) for step in islice(steps, 1 + INFERENCE_BATCHES)]
+    return median(timed[1:] or timed)  # the first call is slow
 
 
 def collect(steps: Iterable[Step], loader: Loader, metrics: tuple[Metric, ...] = ()) -> Evaluation:
@@ -81,9 +90,7 @@ def collect(steps: Iterable[Step], loader: Loader, metrics: tuple[Metric, ...] =
     starts = len(loader.samples.task.starts)
     by_metric: dict[str, dict[str, list[torch.Tensor]]] = {}  # field -> metric -> batches of (B,)
     by_frame: dict[str, list[torch.Tensor]] = {}  # scored field -> batches of (B, T)
-    seconds = 0.0
     for step in steps:
-        seconds += step.seconds
         scored = loader.scored_nodes(step.indices)
         errors = sample_errors(step.prediction, step.target, scored, loader.task)
         errors["headline"] |= {
@@ -101,7 +108,6 @@ def collect(steps: Iterable[Step], loader: Loader, metrics: tuple[Metric, ...] =
             for name, table in by_metric.items()
         },
         frames={name: _per_sample(values, starts) for name, values in by_frame.items()},
-        inference_s=seconds / (len(loader) * starts),
     )
 
 

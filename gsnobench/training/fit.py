@@ -145,9 +145,12 @@ def _descend(job: Job, phase: Phase, state: Checkpoint) -> str:
         with progress.clock.training():
             progress.add_loss(_step(descent))
             progress.step += 1
+            is_last = progress.step == total
+            ends_epoch = progress.step % epoch_steps == 0 or is_last
+            if ends_epoch:  # the only time that the loop waits for an accelerator
+                _synchronise(job.train.device)
         job.on_step(progress.step, total, progress.best)
-        is_last = progress.step == total
-        if progress.step % epoch_steps == 0 or is_last:
+        if ends_epoch:
             reason = _end_epoch(descent)
             if reason:
                 return reason
@@ -202,8 +205,8 @@ def _starts_to_learn_from(job: Job) -> Sequence[int]:
 # --------------------------------------------------------------------------------------- one step
 
 
-def _step(descent: Descent) -> float:
-    """One optimiser step; returns its loss."""
+def _step(descent: Descent) -> torch.Tensor:
+    """One optimiser step; returns its loss, in double precision and still on the device."""
     job, params, optimiser = descent.job, descent.job.params, descent.optimiser
     step, name, done = descent.progress.step, descent.phase.name, descent.done
     torch.manual_seed(mix(job.seed, name, step))  # dropout must not depend on earlier steps
@@ -212,14 +215,14 @@ def _step(descent: Descent) -> float:
         group["lr"] = params.lr * group.get("share", 1.0) * rate(params, done)
         group["betas"] = (beta1(params, done), params.beta2)
     optimiser.zero_grad(set_to_none=True)
-    total = 0.0
+    total = torch.zeros((), dtype=torch.float64, device=job.train.device)
     for part in range(params.accumulate):
         number = step * params.accumulate + part
         drawn = draw_batch(job, descent.phase, number=number, done=done, draw=draw)
         with _precision(job.train.device, params.amp):
             loss = batch_loss(job, descent.phase, descent.module, drawn) / params.accumulate
             loss.backward()
-        total += float(loss.detach())
+        total += loss.detach()
     if params.clip > 0:
         nn.utils.clip_grad_norm_(descent.trained, params.clip)
     optimiser.step()
@@ -238,6 +241,12 @@ def _precision(device: torch.device, amp: bool) -> Iterator[None]:
     without = torch.backends.mkldnn.flags(enabled=False) if is_risky else nullcontext()
     with without, torch.autocast(device.type, dtype=torch.bfloat16, enabled=amp):
         yield
+
+
+def _synchronise(device: torch.device) -> None:
+    """Wait until the device has done what it was given, so that clocks are right."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 # ----------------------------------------------------------------------------- what a step draws

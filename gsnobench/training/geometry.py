@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,8 +26,15 @@ def compute_geometry(
     model: Model, params: Params, task: Task, mesh: Mesh, *, summary: Summary, cache: Cache
 ) -> Geometry:
     """What a model precomputes on a mesh, from the cache if it was computed before."""
+    return timed_geometry(model, params, task, mesh, summary=summary, cache=cache)[0]
+
+
+def timed_geometry(
+    model: Model, params: Params, task: Task, mesh: Mesh, *, summary: Summary, cache: Cache
+) -> tuple[Geometry, float]:
+    """The same, and the CPU-seconds it took when it was computed, now or earlier."""
     if model.geometry is None:
-        return {}
+        return {}, 0.0
     compute = model.geometry
     identity = {
         "model": model.name,
@@ -36,10 +44,14 @@ def compute_geometry(
         "mesh": mesh.key,
         "reference": {name: _array_key(value) for name, value in sorted(summary.items())},
     }
-    arrays = cache.arrays(
-        "geometry-v1", identity, lambda: _to_arrays(compute(mesh, task, params, summary))
-    )
-    return _from_arrays(arrays)
+
+    def timed() -> dict[str, Array]:
+        begun = time.process_time()
+        geometry = compute(mesh, task, params, summary)
+        return {**_to_arrays(geometry), "cpu_s": np.array(time.process_time() - begun)}
+
+    arrays = cache.arrays("geometry-v2", identity, timed)
+    return _from_arrays(arrays), float(arrays["cpu_s"])
 
 
 def _array_key(value: Array) -> str:

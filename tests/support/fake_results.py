@@ -49,7 +49,8 @@ def made_result(
     quantiles = {"head": {"q10": growth, "q50": growth, "q90": growth}}
     costs = {
         "parameters": 1000.0 * (1 + len(model)),
-        "prepare_s": 0.1,
+        "prepare_cold_s": 0.1,
+        "prepare_warm_s": 0.1,
         "train_cpu_s": 100.0,
         "validate_cpu_s": 1.0,
     }

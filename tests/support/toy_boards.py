@@ -13,6 +13,7 @@ from gsnobench.boards.board import Board, BoardTrack
 from gsnobench.boards.evidence import Entry, Evidence, read_evidence
 from gsnobench.boards.paper import PaperNumbers, read_paper
 from gsnobench.records import RunResult, RunSpec
+from gsnobench.registry import Registry
 
 FLOOR = "floor0"
 REFERENCE = "deeponet@compact"
@@ -54,13 +55,14 @@ def toy_tracks(
             specs = [_spec(task, model, seed, track) for seed in range(count)]
             entries += [_done(spec, rank, frames) for spec in specs]
     evidence = Evidence(tuple(entries), ())
-    return make_tracks(evidence, floors={FLOOR}, reference_row=REFERENCE, paper=PaperNumbers())
+    return make_tracks(
+        evidence, Registry({}, floors=(FLOOR,), reference_row=REFERENCE), PaperNumbers()
+    )
 
 
 def tracks_of(root: Path) -> list[BoardTrack]:
     """The tracks of a folder of results, with the floor `mean`."""
-    paper = read_paper()
-    return make_tracks(read_evidence([root]), floors={"mean"}, reference_row="", paper=paper)
+    return make_tracks(read_evidence([root]), Registry({}, floors=("mean",)), read_paper())
 
 
 def board_of(root: Path, slug: str = "darcy") -> Board:
@@ -95,7 +97,8 @@ def _done(spec: RunSpec, rank: int, frames: int) -> Entry:
     bands = {"truth": truth.tolist(), "error": missed.tolist()}
     costs = {
         "parameters": 10**6 / (1 + rank),
-        "prepare_s": 0.2,
+        "prepare_cold_s": 0.2,
+        "prepare_warm_s": 0.1,
         "train_cpu_s": 120.0 / (1 + rank),
         "peak_mb": 400.0 + 10 * rank,
     }

@@ -1,0 +1,153 @@
+"""Results of schema 1 -> schema 2: the same numbers under the key that the same run has today.
+
+Schema 1 hashed every knob, kept scalings apart from the training knobs, and had errors per sample
+of the test split alone. What it did not hold stays empty: errors out of distribution per sample,
+digests of the code, and whether `prepare_s` was measured with a cache (it goes to the warm column).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gsnobench.errors import DataError, GsnobenchError
+from gsnobench.files import write_text
+from gsnobench.home import Home, RunFolder
+from gsnobench.params import Params
+from gsnobench.plugins import dataset_named, load
+from gsnobench.records import RunResult, RunSpec, evidence_path
+from gsnobench.registry import Registry
+from gsnobench.runs.plan import Request, make_plan
+from gsnobench.training.optimisation import TrainParams
+
+OLD = 1  # the schema that is migrated
+
+
+@dataclass(frozen=True)
+class Moved:
+    """One migrated file or run folder; a problem says why it was left as it is."""
+
+    old: Path
+    new: Path
+    problem: str = ""
+
+
+def migrate_folder(root: Path, registry: Registry) -> Iterator[Moved]:
+    """All result files of schema 1 below a folder of evidence, with their pictures."""
+    for path in sorted(root.rglob("*.json")):
+        body = _old_body(path)
+        if body is None:
+            continue
+        try:
+            result = migrated_result(body, registry)
+        except GsnobenchError as error:
+            yield Moved(path, path, str(error))
+            continue
+        target = evidence_path(root, result.spec)
+        result.save(target)
+        if path.with_suffix(".png").exists():
+            os.replace(path.with_suffix(".png"), target.with_suffix(".png"))
+        path.unlink()  # last: a kill leaves two files of one result, never none
+        yield Moved(path, target)
+
+
+def migrate_home(home: Home, registry: Registry) -> Iterator[Moved]:
+    """The results of a home and its run folders, which get the name of their new key."""
+    yield from migrate_folder(home.results, registry)
+    for path in sorted(home.runs.glob("*")):
+        folder = RunFolder(path)
+        if not folder.spec.exists():
+            continue
+        try:
+            body = json.loads(folder.spec.read_text(encoding="utf-8"))
+            if "scaling" not in body:
+                continue
+            spec = migrated_spec(body)
+            for file in (folder.result, folder.trial):
+                old = _old_body(file) if file.exists() else None
+                if old is not None:
+                    migrated_result(old, registry).save(file)
+            write_text(folder.spec, json.dumps(spec.to_dict(), indent=1) + "\n")
+        except (GsnobenchError, ValueError, OSError) as error:
+            yield Moved(path, path, str(error))
+            continue
+        target = home.run_folder(spec.key).path
+        if not target.exists():
+            os.replace(path, target)
+        yield Moved(path, target)
+
+
+def _old_body(path: Path) -> dict[str, Any] | None:
+    """The content of a result of schema 1; None for anything else."""
+    with suppress(OSError, ValueError, AttributeError):
+        body = json.loads(path.read_text(encoding="utf-8"))
+        if body.get("schema") == OLD and "spec" in body:
+            return dict(body)
+    return None
+
+
+def migrated_result(body: Mapping[str, Any], registry: Registry) -> RunResult:
+    """A result of schema 1 as one of schema 2."""
+    spec = migrated_spec(body["spec"])
+    costs = dict(body["costs"])
+    if "prepare_s" in costs:
+        costs["prepare_warm_s"] = costs.pop("prepare_s")
+    kept = ("status", "reason", "scores", "frames", "curve", "data", "environment")
+    result = RunResult(
+        spec=spec,
+        **{name: body[name] for name in kept},
+        bands=body.get("bands", {}),
+        costs=costs,
+        samples={"test": body["samples"]} if body["samples"] else {},
+    )
+    with suppress(GsnobenchError):  # a row of a plugin that is not installed here stays unjudged
+        request = Request(spec.model, spec.task, track=spec.track, preset=spec.preset)
+        plan = make_plan(request, registry)
+        result = replace(
+            result, changed=replace(plan, spec=spec).changed, steps_from=plan.steps_from
+        )
+    return result
+
+
+def migrated_spec(body: Mapping[str, Any]) -> RunSpec:
+    """A spec of schema 1 as one of schema 2, with knobs that came later at their defaults."""
+    scaling = body["scaling"]
+    train = {
+        **body["train_params"],
+        "scale_window": scaling["inputs"],
+        "scale_static": scaling["inputs"],
+        "scale_outputs": scaling["outputs"],
+        "scale_points": scaling["points"],
+        "impose_boundary": scaling["impose_boundary"],
+    }
+    declared: dict[str, type[Params]] = {"train": TrainParams}
+    with suppress(GsnobenchError):
+        declared["model"] = load("model", body["model"]).params
+    if not body["source"]:
+        with suppress(GsnobenchError):
+            declared["data"] = dataset_named(body["task"]).params
+    sections = {"model": dict(body["model_params"]), "train": train, "data": dict(body["data"])}
+    defaults: list[str] = []
+    for section, params in declared.items():
+        with suppress(GsnobenchError):  # a knob that has gone: all its knobs are hashed
+            made = params.make(sections[section], label=section)
+            sections[section] = made.to_dict()
+            defaults += [f"{section}.{name}" for name in made.at_default()]
+    kept = {name: value for name, value in body.items() if name != "scaling"}
+    try:
+        return RunSpec(
+            **{
+                **kept,
+                "model_params": sections["model"],
+                "train_params": sections["train"],
+                "data": sections["data"],
+                "defaults": tuple(defaults),
+            }
+        )
+    except TypeError as error:
+        raise DataError(f"spec of schema 1: {error}; was it edited?") from error

@@ -1,0 +1,87 @@
+"""A digest of a plugin's source, so that an old result is not shown for new code in silence.
+
+It covers the plugin's module and every module of the same package that it imports, as syntax trees
+without docstrings: comments, layout and explanations may change. A digest that differs is said,
+only a new `revision` makes a result stale.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from importlib.util import find_spec, resolve_name
+from pathlib import Path
+
+from gsnobench.plugins import Kind, find
+
+DIGITS = 16
+
+
+def source_digest(kind: Kind, name: str) -> str:
+    """The digest of the named plugin; empty where its source cannot be read."""
+    hashed = hashlib.sha256()
+    for module, tree in sorted(_own_modules(find(kind, name).module.partition(":")[0]).items()):
+        hashed.update(f"{module}\n{_canonical(tree)}\n".encode())
+    return hashed.hexdigest()[:DIGITS]
+
+
+def _own_modules(module: str) -> dict[str, ast.Module]:
+    """The syntax tree of a module, and of all modules of its package that it leads to."""
+    package = module.partition(".")[0]
+    trees: dict[str, ast.Module] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        path = _source_file(name)
+        if name in trees or path is None:
+            continue
+        trees[name] = ast.parse(path.read_text(encoding="utf-8"))
+        is_package = path.name == "__init__.py"
+        imported = _imported(trees[name], name if is_package else name.rpartition(".")[0])
+        waiting += [other for other in imported if other.partition(".")[0] == package]
+    return trees
+
+
+def _source_file(module: str) -> Path | None:
+    """The file of a module; None if there is no such module (a function's name, for example)."""
+    try:
+        spec = find_spec(module)
+    except (ImportError, AttributeError, ValueError):
+        return None
+    origin = None if spec is None else spec.origin
+    return Path(origin) if origin is not None and origin.endswith(".py") else None
+
+
+def _imported(tree: ast.Module, package: str) -> Iterator[str]:
+    """Names of all modules that a tree may import, also inside functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            absolute = resolve_name(base, package) if node.level else base
+            yield absolute
+            yield from (f"{absolute}.{alias.name}" for alias in node.names)
+
+
+def _canonical(node: object) -> str:
+    """A syntax tree as text without docstrings and positions, the same for every Python version."""
+    if isinstance(node, list):
+        return f"[{','.join(map(_canonical, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    parts = []
+    for name, value in ast.iter_fields(node):
+        if name == "body" and isinstance(value, list):
+            value = _without_docstring(node, value)
+        if value is not None and value != []:  # newer versions of Python have further, empty fields
+            parts.append(f"{name}={_canonical(value)}")
+    return f"{type(node).__name__}({','.join(parts)})"
+
+
+def _without_docstring(node: ast.AST, body: list[ast.stmt]) -> list[ast.stmt]:
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    if not isinstance(node, documented) or ast.get_docstring(node, clean=False) is None:
+        return body
+    return body[1:]
