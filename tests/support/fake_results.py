@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ def made_spec(model: str = "gsno", **changes: Any) -> RunSpec:
         "revision": 1,
         "model_params": {"width": 32},
         "train_params": {"lr": 0.001},
-        "scaling": {"inputs": "zscore"},
         "steps": {"fit": 100},
         "seed": 0,
     }
@@ -34,9 +33,14 @@ def made_spec(model: str = "gsno", **changes: Any) -> RunSpec:
 
 
 def made_result(
-    model: str = "gsno", *, errors: Sequence[float] | float = 0.1, frames: int = 0, **changes: Any
+    model: str = "gsno",
+    *,
+    errors: Sequence[float] | float = 0.1,
+    frames: int = 0,
+    changed: Mapping[str, Any] | None = None,
+    **changes: Any,
 ) -> RunResult:
-    """A finished run with these errors of its test samples."""
+    """A finished run with these errors of its test samples; `changed` makes it a variant."""
     spec = made_spec(model, **changes)
     by_sample = np.broadcast_to(errors, (spec.sizes["test"],))
     samples = [round(float(error), 6) for error in by_sample]
@@ -58,11 +62,13 @@ def made_result(
         spec=spec,
         status="done",
         scores={"valid": table, "test": table},
-        samples={"head": {"rel_l2": samples, "rel_l2_raw": samples}},
+        samples={"test": {"head": {"rel_l2": samples, "rel_l2_raw": samples}}},
         frames=quantiles if frames else {},
         costs={**costs, "train_s": 110.0, "peak_mb": 500.0, "inference_s": 0.002},
         data={"hash": "a" * 64, "fingerprint": "{}", "origin": "generated"},
         environment={"gsnobench": "0.1.0", "hardware": "test"},
+        changed=changed or {},
+        steps_from="registry",
     )
 
 

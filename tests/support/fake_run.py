@@ -21,7 +21,6 @@ SPEC = RunSpec(
     revision=1,
     model_params={"k_s": 8},
     train_params={"lr": 1e-3},
-    scaling={"inputs": "zscore"},
     steps={"fit": 100},
     seed=0,
 )

@@ -107,11 +107,13 @@ def _done(spec: RunSpec, rank: int, frames: int) -> Entry:
         spec=spec,
         status="done",
         scores={"test": {"height": height, "headline": {"rel_l2": error}}},
-        samples={"height": {"rel_l2": samples.tolist()}},
+        samples={"test": {"height": {"rel_l2": samples.tolist()}}},
         frames={"height": quantiles} if frames > 1 else {},
         costs={**costs, "inference_s": 0.003 * (1 + rank)},
         data={"hash": "0123456789abcdef", "origin": "generated"},
         environment={"hardware": spec.model},
         bands={"height": bands} if has_bands(spec.task) else {},
+        changed={f"model.{name}": value for name, value in spec.model_params.items()},
+        steps_from="registry",
     )
     return Entry.of(result)
