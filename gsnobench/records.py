@@ -108,7 +108,7 @@ class RunSpec:
             raise DataError(
                 f"spec: entries {wrong} are unknown or missing; was it written by another version?"
             )
-        return cls(**{**values, "defaults": tuple(values["defaults"])})
+        return cls(**{**values, "defaults": tuple(sorted(values["defaults"]))})
 
     @classmethod
     def from_json(cls, text: str) -> RunSpec:

@@ -437,6 +437,8 @@ def _spec(
         steps=steps,
         seed=request.seed,
         source=data.content_hash,
-        defaults=tuple(f"{section}.{name}" for section in defaults for name in defaults[section]),
+        defaults=tuple(
+            sorted(f"{section}.{name}" for section in defaults for name in defaults[section])
+        ),
         origin=request.origin,
     )

@@ -28,7 +28,6 @@ def source_digest(kind: Kind, name: str) -> str:
 
 def _own_modules(module: str) -> dict[str, ast.Module]:
     """The syntax tree of a module, and of all modules of its package that it leads to."""
-    package = module.partition(".")[0]
     trees: dict[str, ast.Module] = {}
     waiting = [module]
     while waiting:
@@ -38,8 +37,7 @@ def _own_modules(module: str) -> dict[str, ast.Module]:
             continue
         trees[name] = ast.parse(path.read_text(encoding="utf-8"))
         is_package = path.name == "__init__.py"
-        imported = _imported(trees[name], name if is_package else name.rpartition(".")[0])
-        waiting += [other for other in imported if other.partition(".")[0] == package]
+        waiting += _own_imports(trees[name], name if is_package else name.rpartition(".")[0])
     return trees
 
 
@@ -53,16 +51,28 @@ def _source_file(module: str) -> Path | None:
     return Path(origin) if origin is not None and origin.endswith(".py") else None
 
 
-def _imported(tree: ast.Module, package: str) -> Iterator[str]:
-    """Names of all modules that a tree may import, also inside functions."""
+def _own_imports(tree: ast.Module, package: str) -> Iterator[str]:
+    """Modules of the same top package that a tree may import, also inside functions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names = [alias.name for alias in node.names]
+            yield from (name for name in names if _has_same_top(name, package))
         elif isinstance(node, ast.ImportFrom):
             base = "." * node.level + (node.module or "")
             absolute = resolve_name(base, package) if node.level else base
-            yield absolute
-            yield from (f"{absolute}.{alias.name}" for alias in node.names)
+            if _has_same_top(absolute, package):
+                yield absolute
+                if _is_package(absolute):  # else its names are no modules
+                    yield from (f"{absolute}.{alias.name}" for alias in node.names)
+
+
+def _has_same_top(module: str, package: str) -> bool:
+    return module.partition(".")[0] == package.partition(".")[0]
+
+
+def _is_package(module: str) -> bool:
+    path = _source_file(module)
+    return path is not None and path.name == "__init__.py"
 
 
 def _canonical(node: object) -> str:

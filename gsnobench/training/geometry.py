@@ -51,7 +51,7 @@ def timed_geometry(
         return {**_to_arrays(geometry), "cpu_s": np.array(time.process_time() - begun)}
 
     arrays = cache.arrays("geometry-v2", identity, timed)
-    return _from_arrays(arrays), float(arrays["cpu_s"])
+    return _from_arrays(arrays), float(arrays["cpu_s"].item())
 
 
 def _array_key(value: Array) -> str:

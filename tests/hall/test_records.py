@@ -11,6 +11,7 @@ import pytest
 from fake_results import made_result, made_spec
 
 import gsnobench as gb
+from gsnobench.files import digest
 from gsnobench.records import RunResult, RunSpec, evidence_path, plain, rounded
 
 
@@ -30,34 +31,40 @@ def test_a_key_depends_on_every_entry_of_a_spec_and_on_nothing_else() -> None:
         if isinstance(value, (str, dict))
         else replace(spec, **{name: value + 1})
         for name, value in spec.to_dict().items()
+        if name not in ("defaults", "origin")
     ]
-    assert len({spec.key, *(other.key for other in changed)}) == 1 + len(spec.to_dict())
+    assert len({spec.key, *(other.key for other in changed)}) == 1 + len(changed)
+    assert replace(spec, origin="tuned, 12 trials").key == spec.key
+    assert replace(spec, defaults=("model.width",)).key != spec.key
 
 
 def test_the_key_of_a_known_spec_is_what_it_always_was() -> None:
-    assert made_spec().key == "230c761a594ecb5a96f5d87d55318371a30f087f5934de6f64f1850390056ad1"
+    assert made_spec().key == "a7900f35c9a4c8fe02ef7b58f8ac3ec53d2f58dedc1b1fabfde5d7a59c36e98a"
 
 
 @pytest.mark.parametrize(
     ("damage", "part"),
     [
-        ({"schema": 99}, "schema 99 is not 1"),
+        ({"schema": 99}, "schema 99 is not 2"),
         ({"status": "fine"}, "status 'fine' is unknown"),
         ({"key": "0" * 64}, "the key does not match the spec"),
         ({"surprise": 1}, "entries surprise are unknown or missing"),
+        ({"schema": 1}, "`gsnobench migrate FOLDER` brings old results to it"),
     ],
 )
 def test_a_damaged_result_is_one_line(damage: dict[str, object], part: str) -> None:
-    body = json.loads(made_result().to_json())
+    body = {**json.loads(made_result().to_json()), **damage}
+    del body["digest"]
     with pytest.raises(gb.DataError) as caught:
-        RunResult.from_json(json.dumps({**body, **damage}))
+        RunResult.from_json(json.dumps({**body, "digest": digest(body)}))
     assert part in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_result_of_before_the_bands_is_read() -> None:
+def test_an_edited_result_does_not_match_its_digest() -> None:
     body = json.loads(made_result().to_json())
-    del body["bands"]
-    assert RunResult.from_json(json.dumps(body)) == made_result()
+    body["scores"]["test"]["headline"]["rel_l2"] /= 2
+    with pytest.raises(gb.DataError, match="its digest does not match"):
+        RunResult.from_json(json.dumps(body))
 
 
 def test_what_is_no_number_is_null_in_json_and_a_missing_headline_is_nan() -> None:

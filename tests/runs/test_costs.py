@@ -19,8 +19,10 @@ def test_trained_real_numbers_are_counted_and_complex_ones_twice() -> None:
 
 def test_seconds_are_kept_by_purpose() -> None:
     clock = Clock(train_cpu_s=2.0, train_s=3.0, validate_cpu_s=4.0)
-    costs = costs_of(nn.Linear(2, 1), setup_cpu_s=1.0, clock=clock, device=torch.device("cpu"))
-    assert (costs["prepare_cold_s"], costs["train_cpu_s"], costs["train_s"]) == (1.0, 2.0, 3.0)
+    seconds = {"cold_s": 1.0, "warm_s": 0.5}
+    costs = costs_of(nn.Linear(2, 1), **seconds, clock=clock, device=torch.device("cpu"))
+    assert (costs["prepare_cold_s"], costs["prepare_warm_s"]) == (1.0, 0.5)
+    assert (costs["train_cpu_s"], costs["train_s"]) == (2.0, 3.0)
     assert costs["validate_cpu_s"] == 4.0 and costs["parameters"] == 3
     assert costs["peak_mb"] > 10
 

@@ -17,6 +17,7 @@ from gsnobench.runs.plan import (
     Plan,
     Request,
     configured,
+    home_name,
     make_plan,
     plan_of_spec,
     plan_of_stored,
@@ -78,7 +79,58 @@ def test_steps_are_requested_else_committed_else_the_tracks(steady_file: Path) -
     plans += [make_plan(requested, committed)]
     assert [plan.spec.row for plan in plans] == [row] * 3
     assert [plan.spec.steps["fit"] for plan in plans] == [77, 5, 9]
-    assert [plan.is_calibrated for plan in plans] == [False, True, True]
+    assert [plan.steps_from for plan in plans] == ["track", "registry", "registry"]
+    assert [plan.changed for plan in plans] == [{}, {}, {"steps.fit": 9}]
+
+
+def test_a_plugin_may_ship_steps_and_a_home_may_count_them(
+    steady_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = Request("gsno", str(steady_file), track="t")
+    track = Track("t", train_cpu_s=1.0, default_steps=77, counts_steps=True)
+    plain = Registry(tracks={"t": track})
+    unknown = make_plan(request, plain)
+    name = home_name("poisson", unknown.spec.source)
+    counted = replace(plain, home_steps={"t": {name: {"gsno@plus": {"fit": 6}}}})
+    at_home = make_plan(request, counted)
+    shipped = replace(load("model", "gsno"), steps={"t": {"poisson": {"plus": {"fit": 8}}}})
+    monkeypatch.setattr("gsnobench.runs.plan.load", lambda kind, name: shipped)
+    by_plugin = make_plan(request, counted)
+    plans = (unknown, at_home, by_plugin)
+    assert [plan.spec.steps["fit"] for plan in plans] == [77, 6, 8]
+    assert [plan.steps_from for plan in plans] == ["track", "home", "plugin"]
+    assert [plan.is_uncounted for plan in plans] == [True, False, False]
+    requested = make_plan(replace(request, knobs={"train.steps": "77"}), plain)
+    assert not requested.is_uncounted  # nothing is to be counted, and it is no row of a board
+
+
+def test_a_plan_names_what_differs_from_its_preset(steady_file: Path) -> None:
+    request = Request("gsno", str(steady_file), track="smoke")
+    assert make_plan(request).changed == {}
+    same = {"train.steps": "20", "model.k_s": "64"}  # what the row has anyway
+    assert make_plan(replace(request, knobs=same)).changed == {}
+    other = {"train.steps": "300", "model.k_s": "16", "train.scale_outputs": "minmax"}
+    changed = {"model.k_s": 16, "steps.fit": 300, "train.scale_outputs": "minmax"}
+    assert make_plan(replace(request, knobs=other)).changed == changed
+    spec = make_plan(replace(request, dataset="darcy", knobs=other)).spec
+    assert plan_of_spec(spec).changed == changed  # another process says the same
+
+
+def test_a_new_knob_at_its_default_changes_no_key(steady_file: Path) -> None:
+    spec = make_plan(Request("gsno", str(steady_file), track="smoke")).spec
+    newer = replace(
+        spec,
+        model_params={**spec.model_params, "later": 3},
+        defaults=(*spec.defaults, "model.later"),
+    )
+    assert newer.key == spec.key
+    assert replace(newer, defaults=spec.defaults).key != spec.key
+
+
+def test_a_change_needs_a_frame_to_start_from(steady_file: Path) -> None:
+    request = Request("gsno", str(steady_file), track="smoke", knobs={"train.predict": "change"})
+    with pytest.raises(gb.ParamError, match="no frame that a change could start from"):
+        make_plan(request)
 
 
 def test_settings_of_the_registry_are_above_the_preset_and_below_the_request(

@@ -43,7 +43,7 @@ def test_our_own_predictions_get_the_scores_of_the_run(
     assert (scored.code, scored.err) == (0, "")
     for name, table in result.scores["test"].items():
         assert scored.json["scores"][name] == pytest.approx(table, rel=1e-5), name
-    assert scored.json["per_sample"] == result.samples
+    assert scored.json["per_sample"] == result.samples["test"]
     assert scored.json["truth"] == result.data["hash"]
     shown = command(capsys, "score", out, "--dataset", unsteady_file, *home)
     for part in (

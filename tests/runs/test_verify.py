@@ -14,6 +14,7 @@ import pytest
 from command_line import Ended, command, run_folder
 from safetensors.torch import load_file, save_file
 
+from gsnobench.files import digest
 from gsnobench.records import RunResult, RunSpec
 from gsnobench.runs.bundle import pack, unpack
 
@@ -118,12 +119,18 @@ def test_a_tier_that_cannot_be_checked_is_exit_2(
     assert "--data FILE.nc" in json.dumps(ended.json["checks"])
 
 
+def signed(body: Body) -> str:
+    """The JSON of a result with the digest that fits it: what a careful forger writes."""
+    rest = {name: value for name, value in body.items() if name != "digest"}
+    return json.dumps({**rest, "digest": digest(rest)})
+
+
 def edit_score(body: Body) -> None:
     body["scores"]["test"]["headline"]["rel_l2"] *= 0.99
 
 
 def edit_sample(body: Body) -> None:
-    body["samples"]["height"]["rel_l2"][3] *= 0.9
+    body["samples"]["test"]["height"]["rel_l2"][3] *= 0.9
 
 
 def edit_raw(body: Body) -> None:
@@ -131,7 +138,9 @@ def edit_raw(body: Body) -> None:
 
 
 def drop_sample(body: Body) -> None:
-    body["samples"]["height"]["rel_l2"].remove(max(body["samples"]["height"]["rel_l2"]))
+    body["samples"]["test"]["height"]["rel_l2"].remove(
+        max(body["samples"]["test"]["height"]["rel_l2"])
+    )
 
 
 def edit_spec(body: Body) -> None:
@@ -148,11 +157,11 @@ def edit_status(body: Body) -> None:
 
 
 def edit_schema(body: Body) -> None:
-    body["schema"] = 2
+    body["schema"] = 3
 
 
 def spoil_entry(body: Body) -> None:
-    body["samples"] = {"height": {"rel_l2": "small"}}
+    body["samples"] = {"test": {"height": {"rel_l2": "small"}}}
 
 
 def fatten(body: Body) -> None:
@@ -185,7 +194,7 @@ def test_an_edit_by_hand_fails_at_tier_0(
     body = json.loads((folder / "result.json").read_text())
     change(body)
     path = tmp_path / f"{folder.name}.json"
-    path.write_text(json.dumps(body))
+    path.write_text(signed(body))
     ended = verified(capsys, path, 2, home)
     assert ended.code == 3
     assert failures(ended)[failed] == 0
@@ -196,18 +205,18 @@ def better(folder: Path) -> None:
     result = json.loads((folder / "result.json").read_text())
     for table in result["scores"]["test"].values():
         table |= {metric: 0.9 * value for metric, value in table.items()}
-    for table in result["samples"].values():
+    for table in result["samples"]["test"].values():
         table |= {
             metric: [float(f"{0.9 * value:.4g}") for value in values]
             for metric, values in table.items()
         }
-    (folder / "result.json").write_text(json.dumps(result))
+    (folder / "result.json").write_text(signed(result))
 
 
 def nicer_frames(folder: Path) -> None:
     result = json.loads((folder / "result.json").read_text())
     result["frames"]["height"]["q50"][-1] *= 0.9
-    (folder / "result.json").write_text(json.dumps(result))
+    (folder / "result.json").write_text(signed(result))
 
 
 def other_predictions(folder: Path) -> None:
@@ -267,7 +276,7 @@ def test_other_data_are_recognised_by_their_fingerprint(
     def elsewhere(folder: Path, **data: str) -> None:
         result = json.loads((folder / "result.json").read_text())
         result["data"] |= {"hash": "0" * 64, **data}
-        (folder / "result.json").write_text(json.dumps(result))
+        (folder / "result.json").write_text(signed(result))
 
     ended = verified(capsys, repacked(darcy, tmp_path, elsewhere), 1, home)
     assert ended.code == 0
@@ -283,16 +292,16 @@ def test_a_training_elsewhere_is_compared_within_a_tolerance(
     home = tmp_path / "home"
     body = json.loads((run_folder("ridge", steady_file, home) / "result.json").read_text())
     body["environment"]["torch"] = "0.4"
-    (tmp_path / "elsewhere.json").write_text(json.dumps(body))
+    (tmp_path / "elsewhere.json").write_text(signed(body))
     ended = verified(capsys, tmp_path / "elsewhere.json", 3, home, "--data", steady_file)
     assert ended.code == 0
     assert "tolerance 10% since torch may round otherwise" in ended.out
     for table in (body["scores"]["test"]["headline"], body["scores"]["test"]["head"]):
         table["rel_l2"] *= 0.8
-    body["samples"]["head"]["rel_l2"] = [
-        float(f"{0.8 * value:.4g}") for value in body["samples"]["head"]["rel_l2"]
+    body["samples"]["test"]["head"]["rel_l2"] = [
+        float(f"{0.8 * value:.4g}") for value in body["samples"]["test"]["head"]["rel_l2"]
     ]
-    (tmp_path / "elsewhere.json").write_text(json.dumps(body))
+    (tmp_path / "elsewhere.json").write_text(signed(body))
     ended = verified(capsys, tmp_path / "elsewhere.json", 3, home, "--data", steady_file)
     assert failures(ended) == {"headline": 3}
 
@@ -304,7 +313,7 @@ def test_a_declined_run_is_declined_again(tmp_path: Path, capsys: Capture) -> No
     (path,) = (tmp_path / "results").rglob("*.json")
     assert verified(capsys, path, 3, tmp_path).code == 0
     body = json.loads(path.read_text())
-    (tmp_path / "other.json").write_text(json.dumps({**body, "reason": "it was raining"}))
+    (tmp_path / "other.json").write_text(signed({**body, "reason": "it was raining"}))
     assert failures(verified(capsys, tmp_path / "other.json", 3, tmp_path)) == {"declined": 3}
 
 

@@ -33,10 +33,9 @@ def test_the_warm_up_is_one_batch_and_ends_before_the_evaluation() -> None:
     splits = steady()
     loader = make_loader(splits["valid"], splits["train"], gb.Horizon(0, 1))
     module = Counting().train()
-    evaluation = evaluate_split(module, loader, frames=1, batch_size=4)
-    assert module.modes == [False] * 3  # one to warm up, two batches of four
+    evaluate_split(module, loader, frames=1, batch_size=4)
+    assert module.modes == [False] * 2  # two batches of four
     assert module.training
-    assert evaluation.inference_s > 0
 
 
 def test_the_mean_of_the_samples_is_the_headline() -> None:

@@ -16,7 +16,6 @@ from problems import square, steady, unsteady
 from torch import Tensor, nn
 
 import gsnobench as gb
-from gsnobench.bench.calibrate import calibrate
 from gsnobench.check import failed
 from gsnobench.check.models import check_model
 from gsnobench.datasets.store import write
@@ -28,6 +27,7 @@ from gsnobench.meshes.distances import boundary_distance
 from gsnobench.params import Params
 from gsnobench.plugins import listed, load
 from gsnobench.registry import read_registry, registry_path
+from gsnobench.runs.calibrate import count_steps
 from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Request, make_plan
 from gsnobench.training import offered
@@ -272,7 +272,7 @@ def test_steps_and_settings_are_those_without_features(tmp_path: Path) -> None:
     with pytest.raises(
         RunError, match=r"takes the steps of transolver@compact; calibrate that one"
     ):
-        calibrate(plan, Machine(open_home(tmp_path), torch.device("cpu")))
+        count_steps(plan, Machine(open_home(tmp_path), torch.device("cpu")), read_registry())
     text = (
         registry_path().read_text()
         + '\n[pair.darcy]\n"transolver@compact+features" = { "model.width" = 32 }\n'
