@@ -7,9 +7,16 @@ loads on first use, so that importing the package (and `gsnobench --help`) never
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if "torch" not in sys.modules:  # torch reads both when it is loaded; a user's own setting wins
+    # threads that wait must sleep: spinning ones make a busy machine many times slower
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ.setdefault("KMP_BLOCKTIME", "0")
 
 _NAMES = {  # module -> its public names; the block below says the same to type checkers
     "errors": ("DataError", "GsnobenchError", "ParamError", "PluginError", "Prune", "RunError"),

@@ -21,7 +21,7 @@ from gsnobench.bench.matrix import Choice, cell_of, make_data, matrix
 from gsnobench.cli.app import main
 from gsnobench.datasets.ensure import ensure
 from gsnobench.datasets.tasks import resolve
-from gsnobench.home import open_home
+from gsnobench.home import Home, open_home
 from gsnobench.plugins import load
 from gsnobench.records import RunResult
 from gsnobench.runs.machine import Report
@@ -302,17 +302,18 @@ def _processes_of(home: Path) -> list[int]:
     return numbers
 
 
-def test_windows_are_moved_where_a_task_has_one_to_move() -> None:
+def test_windows_are_moved_where_a_task_has_one_to_move(tmp_path: Path) -> None:
     tasks = ("darcy", "swe", "airfoil", "nse@10-41")
-    plans = matrix(Choice(models=("mean",), datasets=tasks, seeds=(0,), track="smoke", t_in=(1, 5)))
+    choice = Choice(models=("mean",), datasets=tasks, seeds=(0,), track="smoke", t_in=(1, 5))
+    plans = matrix(choice, Home(tmp_path))
     names = sorted(plan.spec.task for plan in plans)
     assert names == ["airfoil@1-1", "darcy", "nse@10-41", "swe@1-50", "swe@5-46"]
 
 
-def test_a_configuration_of_ours_is_shown_beside_that_of_the_paper() -> None:
+def test_a_configuration_of_ours_is_shown_beside_that_of_the_paper(tmp_path: Path) -> None:
     def rows(track: str) -> list[str]:
         choice = Choice(models=("gsno", "deeponet", "mean"), datasets=("darcy",), track=track)
-        return list(dict.fromkeys(plan.spec.row for plan in matrix(choice)))
+        return list(dict.fromkeys(plan.spec.row for plan in matrix(choice, Home(tmp_path))))
 
     assert rows("smoke") == ["gsno@plus", "gsno@paper", "deeponet@compact", "mean@default"]
     assert rows("paper") == ["gsno@paper", "deeponet@paper", "mean@default"]
@@ -326,5 +327,5 @@ def test_data_are_made_once_per_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     tasks = ("swe@1-50", "swe@5-46", "darcy")  # both windows read the same file
     choice = Choice(models=("mean", "persistence"), datasets=tasks, seeds=(0,), track="smoke")
     home = open_home(tmp_path)
-    make_data([cell_of(plan, home) for plan in matrix(choice)], home, Report())
+    make_data([cell_of(plan, home) for plan in matrix(choice, home)], home, Report())
     assert len(made) == 2 and "darcy" in made
