@@ -49,15 +49,19 @@ class RunSpec:
 
         A new knob whose default is the old behaviour thus changes no key.
         """
+        return digest(self.identity())
+
+    def identity(self) -> dict[str, Any]:
+        """What the key is a hash of."""
         defaults = frozenset(self.defaults)
         body = self.to_dict()
         del body["defaults"], body["origin"]
         for section, entry in KNOBS.items():
-            values = body[entry]
+            values = body[entry].items()
             body[entry] = {
-                name: value for name, value in values.items() if f"{section}.{name}" not in defaults
+                name: value for name, value in values if f"{section}.{name}" not in defaults
             }
-        return digest(body)
+        return body
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -86,7 +86,12 @@ def sweep(
     workers: Annotated[int, typer.Option(min=1, help="Processes that try points.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="Threads per process.")] = 1,
     refit_seeds: Annotated[str, typer.Option(help="Seeds that judge the best points.")] = "0,1,2",
-    refit_top: Annotated[int, typer.Option(min=1, help="Best points that are refitted.")] = 3,
+    refit_top: Annotated[
+        int, typer.Option(min=0, help="Best points that are refitted; 0: test is never opened.")
+    ] = 3,
+    trial_cpu_s: Annotated[
+        float, typer.Option(min=0, help="CPU-seconds of each trial; 0: the steps of the row.")
+    ] = 0.0,
     device: DeviceOption = "auto",
     home: HomeOption = None,
     as_json: JsonOption = False,
@@ -126,6 +131,7 @@ def sweep(
         pruner=pruner,
         refit_seeds=seeds,
         refit_top=refit_top,
+        trial_cpu_s=trial_cpu_s,
     )
     address = storage or os.environ.get(STORAGE_VARIABLE, "")
     opened = open_trials(search, folders, address)
@@ -239,6 +245,9 @@ def _print_sweep(result: Mapping[str, Any], folder: Path) -> None:
             for trial in result["pareto"]
         ]
         print_table("Pareto front", ["point", *result["minimise"]], rows)
+    elif "tried" in result:
+        best = result["best"]
+        print(f"best on validation: {best['valid']:.4g} at {_describe(best['point'])}")
     else:
         _print_refits(result)
     print(f"pictures and tables: {folder}")

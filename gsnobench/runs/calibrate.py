@@ -68,10 +68,18 @@ def count_at_home(plan: Plan, machine: Machine) -> None:
             write_steps(plan.spec.track, task, plan.spec.row, steps, machine.home.steps)
 
 
-def count_steps(plan: Plan, machine: Machine, registry: Registry) -> Count:
-    """Measure a pair, and compute the steps that use up the budget of its track."""
+def count_steps(
+    plan: Plan,
+    machine: Machine,
+    registry: Registry,
+    *,
+    budget_s: float = 0.0,
+    measurements: int = MEASUREMENTS,
+) -> Count:
+    """Measure a pair, and compute the steps that use up a budget, by default its track's."""
     track = registry.track(plan.spec.track)
-    if not track.train_cpu_s:
+    budget_s = budget_s or track.train_cpu_s
+    if not budget_s:
         raise RunError(
             f"{track.name}: this track is counted in epochs; choose one with a budget in "
             "CPU-seconds"
@@ -84,15 +92,17 @@ def count_steps(plan: Plan, machine: Machine, registry: Registry) -> Count:
         return Count({}, {})  # closed form: no steps to count
     machine.report.stage(f"counting the steps of {plan.title}")
     with with_threads(1):
-        closed_form_s, step_s = _measure(plan, machine, registry.reference_step_s)
-    left, shares = track.train_cpu_s - closed_form_s, sum(phase.share for phase in descents)
+        closed_form_s, step_s = _measure(plan, machine, registry.reference_step_s, measurements)
+    left, shares = budget_s - closed_form_s, sum(phase.share for phase in descents)
     steps = {phase.name: 0 for phase in plan.phases}
     for phase in descents:
         steps[phase.name] = max(1, round(left * phase.share / shares / step_s[phase.name]))
     return Count(steps, step_s)
 
 
-def _measure(plan: Plan, machine: Machine, nominal_s: float) -> tuple[float, dict[str, float]]:
+def _measure(
+    plan: Plan, machine: Machine, nominal_s: float, measurements: int
+) -> tuple[float, dict[str, float]]:
     """Normalised CPU-seconds of the closed-form phases, and of one step of each other phase."""
     with tempfile.TemporaryDirectory() as name:
         run = Run(plan, machine, RunFolder(Path(name)))
@@ -100,9 +110,9 @@ def _measure(plan: Plan, machine: Machine, nominal_s: float) -> tuple[float, dic
             probe = _Probe(run.job(run.set_up(data.split("train")), data), Path(name), nominal_s)
             few = {phase.name: 0 if phase.solve else WARM_STEPS for phase in plan.phases}
             probe.spent(few)  # the first steps are slow
-            base = median(probe.spent(few) for _ in range(3))
+            base = median(probe.spent(few) for _ in range(min(3, measurements)))
             step_s = {
-                phase.name: probe.step_s(phase.name, few, base)
+                phase.name: probe.step_s(phase.name, few, base, measurements)
                 for phase in plan.phases
                 if phase.solve is None
             }
@@ -129,7 +139,7 @@ class _Probe:
         reference = (before + reference_step_s()) / 2
         return cpu_s * self.nominal_s / reference
 
-    def step_s(self, phase: str, few: Mapping[str, int], base: float) -> float:
+    def step_s(self, phase: str, few: Mapping[str, int], base: float, measurements: int) -> float:
         """Normalised CPU-seconds per step of a phase, the median of several measurements."""
 
         def measured(count: int) -> float:
@@ -137,4 +147,4 @@ class _Probe:
 
         rough = max(measured(WARM_STEPS), 1e-5)
         count = min(MOST, max(FEWEST, round(MEASURED_S / rough)))
-        return max(median(measured(count) for _ in range(MEASUREMENTS)), 1e-6)
+        return max(median(measured(count) for _ in range(measurements)), 1e-6)

@@ -22,6 +22,7 @@ from gsnobench.files import digest, is_locked
 from gsnobench.home import Home
 from gsnobench.records import RunResult
 from gsnobench.registry import Registry, read_registry
+from gsnobench.runs.calibrate import count_steps
 from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
 from gsnobench.runs.run import run_plan, validate_plan
@@ -32,7 +33,16 @@ from gsnobench.training.fit import mix, steps_per_epoch
 Sampler = Literal["tpe", "grid", "random", "gp"]
 Pruner = Literal["none", "median", "hyperband"]
 Objective = Literal["error", "seconds", "parameters"]
-FACTS = ("key", "status", "reason", "costs", "same")  # what a trial remembers beside its values
+# what a trial remembers beside its values
+FACTS = ("key", "question", "steps", "status", "reason", "costs", "same")
+    "key",
+    "question",
+    "steps",
+    "status",
+    "reason",
+    "costs",
+    "same",
+)  # what a trial remembers beside its values
 MOST_CELLS = 100_000  # of a grid
 OnEvent = Callable[[str, Mapping[str, Any]], None]  # (event, content): shows what happened
 
@@ -52,7 +62,8 @@ class Search:
     pruner: Pruner = "none"
     objectives: tuple[Objective, ...] = ("error",)
     refit_seeds: tuple[int, ...] = (0, 1, 2)
-    refit_top: int = 3
+    refit_top: int = 3  # 0: none, so that the test split is never opened
+    trial_cpu_s: float = 0.0  # CPU-seconds of a trial; 0: the steps of the row, or as requested
     registry: Registry = field(default_factory=read_registry, compare=False)
 
     @property
@@ -115,10 +126,14 @@ def _check(search: Search) -> None:
             "pruner: a search with several goals cannot prune; drop --pruner or minimise error "
             "alone"
         )
-    if search.trials < 1 or search.refit_top < 1 or not search.refit_seeds:
+    if search.trials < 1 or search.refit_top < 0 or not search.refit_seeds:
         raise ParamError(
-            "sweep: needs at least one trial, one point to refit and one refit seed; raise the "
-            "number"
+            "sweep: needs at least one trial and one refit seed, and no negative number of refits"
+        )
+    if search.trial_cpu_s and search.refit_top:
+        raise ParamError(
+            "trial-cpu-s: trials of equal cost have steps of their own, which no refit can have; "
+            "add --refit-top 0"
         )
     if search.name and not re.fullmatch(r"[A-Za-z0-9][\w.@+-]{0,99}", search.name):
         raise ParamError(
@@ -145,17 +160,19 @@ def _default_name(plan: Plan, search: Search) -> str:
 
 def identity(search: Search, plan: Plan) -> dict[str, Any]:
     """Equal for equal searches: the spec without the searched knobs, the axes and the goals."""
-    spec = plan.spec.to_dict()
+    spec = plan.spec.identity()
     for axis in search.axes:
         section, searched = axis.name.split(".", 1)
         params = spec[f"{section}_params"]
         spec[f"{section}_params"] = {
             name: value for name, value in params.items() if name != searched
         }
+    budget = {"trial_cpu_s": search.trial_cpu_s} if search.trial_cpu_s else {}
     return {
         **spec,
         "over": [axis.describe() for axis in search.axes],
         "minimise": list(search.objectives),
+        **budget,
     }
 
 
@@ -234,8 +251,8 @@ def _run_trial(
     trial = opened.trial
     point = suggest(trial, search.axes, base)
     plan, started = search.plan(point), time.monotonic()
-    counted = trials.counted()
-    same = next((other for other in counted if other.user_attrs.get("key") == plan.spec.key), None)
+    question, counted = plan.spec.key, trials.counted()
+    same = next((other for other in counted if _question(other) == question), None)
     # no point is trained twice; what this home has from elsewhere is loaded by `validate_plan`
     if same is not None:
         values = list(same.values) if same.state == TrialState.COMPLETE else None
@@ -243,10 +260,14 @@ def _run_trial(
     else:
         watch = None if search.pruner == "none" else _watch(trial, plan)
         tagged = _with_tags(machine, trial=str(trial.number))
+        if search.trial_cpu_s:
+            plan = _with_counted_steps(plan, search, tagged)
         result = _validate(plan, replace(tagged, watch=watch))
         values = _values(search, result)
         facts = {
             "key": plan.spec.key,
+            "question": question,
+            "steps": plan.spec.trained_steps,
             "status": result.status,
             "reason": result.reason,
             "costs": dict(result.costs),
@@ -255,6 +276,18 @@ def _run_trial(
     trials.tell(opened, values, facts)
     shown = {"number": trial.number, "point": dict(point), "values": values}
     return {**shown, "seconds": time.monotonic() - started, **facts}
+
+
+def _question(trial: FrozenTrial) -> str:
+    """The key of a trial's plan before its steps were counted."""
+    return str(trial.user_attrs.get("question", trial.user_attrs.get("key")))
+
+
+def _with_counted_steps(plan: Plan, search: Search, machine: Machine) -> Plan:
+    """The plan with as many steps as the CPU-seconds of a trial allow, measured once."""
+    budget = search.trial_cpu_s
+    count = count_steps(plan, machine, search.registry, budget_s=budget, measurements=1)
+    return replace(plan, spec=replace(plan.spec, steps=count.steps or plan.spec.steps))
 
 
 def _with_tags(machine: Machine, **tags: str) -> Machine:
@@ -325,7 +358,7 @@ def ranked(search: Search, trials: Trials) -> list[tuple[Point, float]]:
     best: dict[str, tuple[Point, float]] = {}
     for trial in trials.counted():
         if trial.state == TrialState.COMPLETE:
-            best.setdefault(trial.user_attrs["key"], (point_of(search, trial), trial.values[0]))
+            best.setdefault(_question(trial), (point_of(search, trial), trial.values[0]))
     return sorted(best.values(), key=lambda pair: pair[1])
 
 
@@ -392,6 +425,8 @@ def search_result(search: Search, trials: Trials, machine: Machine) -> dict[str,
         reason = f"no trial finished: {reasons[0] if reasons else 'all were pruned'}"
         return {**result, "status": "failed", "reason": reason}
     result["best"] = {"point": dict(order[0][0]), "valid": order[0][1]}
+    if search.has_one_goal and not search.refit_top:
+        return {**result, "status": "done", "tried": _tried(search, counted)}
     if search.has_one_goal:
         return {**result, **_refit_result(search, trials, machine)}
     front: dict[str, dict[str, Any]] = {}
@@ -399,6 +434,20 @@ def search_result(search: Search, trials: Trials, machine: Machine) -> dict[str,
         point = dict(point_of(search, trial))
         front[trial.user_attrs["key"]] = {"point": point, "values": list(trial.values)}
     return {**result, "status": "done", "pareto": list(front.values())}
+
+
+def _tried(search: Search, counted: Sequence[FrozenTrial]) -> list[dict[str, Any]]:
+    """Every trial in its order: the record of a search that ends on validation."""
+    return [
+        {
+            "point": dict(point_of(search, trial)),
+            "valid": trial.values[0] if trial.state == TrialState.COMPLETE else None,
+            "status": trial.user_attrs.get("status"),
+            "steps": trial.user_attrs.get("steps"),
+            "train_cpu_s": trial.user_attrs.get("costs", {}).get("train_cpu_s"),
+        }
+        for trial in counted
+    ]
 
 
 def _counts(counted: Sequence[FrozenTrial]) -> dict[str, int]:
