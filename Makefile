@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 EXTRAS_STAMP := $(VENV)/.installed-extras
 
-.PHONY: run test test-slow test-extras cards boards lint clean
+.PHONY: run test test-slow test-extras cards boards defaults lint clean
 
 run: $(STAMP)
 	$(BIN)/gsnobench run --model gsno --dataset swe
@@ -27,6 +27,9 @@ cards: $(STAMP)
 boards: $(STAMP)
 	$(BIN)/gsnobench leaderboard build --out leaderboards \
 		--ledger leaderboards/reproduction.md --readme README.md
+
+defaults: $(STAMP)
+	GSNOBENCH_PIN=1 $(BIN)/python -m pytest -q tests/meta/test_defaults.py
 
 test-extras: $(EXTRAS_STAMP)
 	$(BIN)/python -m pytest tests/extras -q

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gsnobench.errors import DataError, GsnobenchError
+from gsnobench.errors import GsnobenchError
 from gsnobench.files import write_text
 from gsnobench.home import Home, RunFolder
 from gsnobench.params import Params
@@ -26,6 +26,7 @@ from gsnobench.runs.plan import Request, make_plan
 from gsnobench.training.optimisation import TrainParams
 
 OLD = 1  # the schema that is migrated
+DAMAGE = (GsnobenchError, KeyError, TypeError, AttributeError)  # entries missing, of another kind
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,8 @@ def migrate_folder(root: Path, registry: Registry) -> Iterator[Moved]:
             continue
         try:
             result = migrated_result(body, registry)
-        except GsnobenchError as error:
-            yield Moved(path, path, str(error))
+        except DAMAGE as error:
+            yield Moved(path, path, f"cannot be migrated ({error!r}); was it edited?")
             continue
         target = evidence_path(root, result.spec)
         result.save(target)
@@ -73,8 +74,8 @@ def migrate_home(home: Home, registry: Registry) -> Iterator[Moved]:
                 if old is not None:
                     migrated_result(old, registry).save(file)
             write_text(folder.spec, json.dumps(spec.to_dict(), indent=1) + "\n")
-        except (GsnobenchError, ValueError, OSError) as error:
-            yield Moved(path, path, str(error))
+        except (*DAMAGE, ValueError, OSError) as error:
+            yield Moved(path, path, f"cannot be migrated ({error!r}); was it edited?")
             continue
         target = home.run_folder(spec.key).path
         if not target.exists():
@@ -139,15 +140,12 @@ def migrated_spec(body: Mapping[str, Any]) -> RunSpec:
             sections[section] = made.to_dict()
             defaults += [f"{section}.{name}" for name in made.at_default()]
     kept = {name: value for name, value in body.items() if name != "scaling"}
-    try:
-        return RunSpec(
-            **{
-                **kept,
-                "model_params": sections["model"],
-                "train_params": sections["train"],
-                "data": sections["data"],
-                "defaults": tuple(defaults),
-            }
-        )
-    except TypeError as error:
-        raise DataError(f"spec of schema 1: {error}; was it edited?") from error
+    return RunSpec(
+        **{
+            **kept,
+            "model_params": sections["model"],
+            "train_params": sections["train"],
+            "data": sections["data"],
+            "defaults": tuple(sorted(defaults)),
+        }
+    )

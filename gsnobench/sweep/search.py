@@ -35,14 +35,6 @@ Pruner = Literal["none", "median", "hyperband"]
 Objective = Literal["error", "seconds", "parameters"]
 # what a trial remembers beside its values
 FACTS = ("key", "question", "steps", "status", "reason", "costs", "same")
-    "key",
-    "question",
-    "steps",
-    "status",
-    "reason",
-    "costs",
-    "same",
-)  # what a trial remembers beside its values
 MOST_CELLS = 100_000  # of a grid
 OnEvent = Callable[[str, Mapping[str, Any]], None]  # (event, content): shows what happened
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,14 @@ import torch
 import gsnobench as gb
 from gsnobench.home import Home
 from gsnobench.plugins import dataset_named
-from gsnobench.runs.machine import Machine, Report, choose_device, devices_of
+from gsnobench.runs.machine import (
+    Machine,
+    Report,
+    choose_device,
+    devices_of,
+    threads_for,
+    with_threads,
+)
 from gsnobench.runs.plan import Request, make_plan
 
 
@@ -36,3 +46,28 @@ def test_a_device_that_does_not_exist_is_one_line() -> None:
 
 def test_cells_on_a_cpu_are_as_many_as_requested(tmp_path: Path) -> None:
     assert devices_of(gb.Limits(home=tmp_path, device="cpu", jobs=3)) == ["cpu"] * 3
+
+
+def test_small_steps_have_one_thread_and_large_ones_as_many_as_there_are_cores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    assert [threads_for(work) for work in (1, 600 * 4, 10**9)] == [1, 1, 4]
+
+
+def test_threads_are_set_for_a_block_and_given_back() -> None:
+    before = torch.get_num_threads()
+    with with_threads(before + 1):
+        assert torch.get_num_threads() == before + 1
+    assert torch.get_num_threads() == before
+
+
+def test_waiting_threads_sleep_unless_a_user_wants_otherwise() -> None:
+    program = "import os, gsnobench; print(os.environ['OMP_WAIT_POLICY'])"
+    plain = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    for own, expected in (({}, "passive"), ({"OMP_WAIT_POLICY": "active"}, "active")):
+        environment = {**plain, **own}
+        ended = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True
+        )
+        assert ended.stdout.strip() == expected

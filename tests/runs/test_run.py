@@ -247,3 +247,34 @@ def test_a_user_file_with_a_nan_is_refused(tmp_path: Path) -> None:
     assert "head" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_run_records_its_threads_and_a_resumed_one_keeps_them(
+    steady_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(open_home(tmp_path), torch.device("cpu"), threads=2)
+    request = Request("gsno", str(steady_file), track="smoke", knobs={"train.steps": "6"})
+    plan = make_plan(request)
+    monkeypatch.setenv("GSNOBENCH_CHECKPOINT_S", "0")
+
+    def stop(phase: str, epoch: int, scores: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_plan(plan, replace(machine, watch=stop))
+    assert machine.home.run_folder(plan.spec.key).checkpoint.exists()
+    result = run_plan(plan, replace(machine, threads=1))  # goes on with two
+    assert result.environment["threads"] == 2
+
+
+def test_changed_code_is_said_and_the_old_number_is_kept(
+    steady_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    machine = Machine(open_home(tmp_path), torch.device("cpu"), report=Report(warn=warnings.append))
+    plan = make_plan(Request("mean", str(steady_file), track="smoke"))
+    first = run_plan(plan, machine)
+    assert run_plan(plan, machine) == first and warnings == []
+    monkeypatch.setattr("gsnobench.runs.run.source_digest", lambda kind, name: "other")
+    assert run_plan(plan, machine) == first
+    assert ["mean: its code has changed" in warning for warning in warnings] == [True]

@@ -23,6 +23,7 @@ from optuna.trial import FixedTrial, TrialState
 import gsnobench as gb
 from gsnobench.datasets.store import Opened
 from gsnobench.home import open_home
+from gsnobench.records import RunResult
 from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, Request, make_plan
 from gsnobench.runs.run import run_plan, validate_plan
@@ -414,3 +415,40 @@ def test_a_study_needs_a_task(steady_file: Path, capsys: pytest.CaptureFixture[s
     assert "is a file" in the_mistake(
         call_here(capsys, "study", "sensitivity", "--dataset", str(steady_file))
     )
+
+
+def test_a_search_without_refits_never_opens_the_test_split(
+    steady_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the test split was opened")
+
+    monkeypatch.setattr("gsnobench.sweep.search.run_plan", refuse)
+    search = search_on(steady_file, trials=3, refit_top=0)
+    trials, machine, _ = run_here(search, tmp_path)
+    result = search_result(search, trials, machine)
+    assert is_complete(search, trials) and result["status"] == "done"
+    assert len(result["tried"]) == 3 and "winner" not in result and "refits" not in result
+    assert result["best"]["valid"] == min(tried["valid"] for tried in result["tried"])
+    assert not list((tmp_path / "runs").glob("*/result.json"))
+
+
+def test_trials_of_equal_cost_have_steps_of_their_own(steady_file: Path, tmp_path: Path) -> None:
+    request = Request("gsno", str(steady_file), track="smoke", preset="paper")
+    how = {"name": "s", "sampler": "grid", "trials": 2, "refit_top": 0, "trial_cpu_s": 0.5}
+    search = make_search(request, ["train.batch=2:16"], **how)
+    trials, machine, _ = run_here(search, tmp_path)
+    tried = search_result(search, trials, machine)["tried"]
+    small, large = sorted(tried, key=lambda trial: trial["point"]["train.batch"])
+    assert small["steps"]["fit"] > large["steps"]["fit"]
+    with pytest.raises(gb.ParamError, match="add --refit-top 0"):
+        make_search(request, ["train.batch=2:16"], **{**how, "refit_top": 1})
+
+
+def test_a_winner_is_a_variant_that_names_its_search(steady_file: Path, tmp_path: Path) -> None:
+    search = search_on(steady_file, over="model.k_s=4:6", sampler="grid", trials=2, refit_top=1)
+    trials, machine, _ = run_here(search, tmp_path)
+    search_result(search, trials, machine)
+    results = [RunResult.load(path) for path in (tmp_path / "results").rglob("*.json")]
+    assert results and all(result.spec.origin == "tuned, 2 trials" for result in results)
+    assert all("model.k_s" in result.changed for result in results)

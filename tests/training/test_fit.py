@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -34,6 +36,50 @@ def test_the_same_seed_gives_the_same_curve_and_another_seed_another(tmp_path: P
     ]
     assert curves[0] == curves[1]
     assert curves[0] != curves[2]
+
+
+def test_the_loop_waits_for_its_device_once_per_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make_job(steady(), tmp_path, steps=30)  # ten epochs of three steps
+    read: list[str] = []
+    for name in ("item", "__float__", "__bool__", "tolist"):
+        usual = getattr(torch.Tensor, name)
+
+        def counted(tensor: torch.Tensor, usual: Callable = usual, name: str = name) -> Any:
+            if tensor.requires_grad or tensor.dtype == torch.float64:
+                read.append(name)
+            return usual(tensor)
+
+        monkeypatch.setattr(torch.Tensor, name, counted)
+    waited: list[torch.device] = []
+    monkeypatch.setattr("gsnobench.training.fit._synchronise", waited.append)
+    monkeypatch.setattr("gsnobench.training.fit.headline", lambda *_: 0.5)
+    outcome = fit(job)
+    assert len(outcome.progress.curve) == len(waited) == 10
+    assert len(read) == 10  # the mean loss of each epoch, and nothing else
+
+
+@pytest.mark.parametrize("horizon", [None, gb.Horizon(2, 1), gb.Horizon(2, 3)])
+def test_a_model_may_predict_the_change_since_the_last_frame(
+    tmp_path: Path, horizon: gb.Horizon | None
+) -> None:
+    job = make_job(unsteady(), tmp_path, steps=2, horizon=horizon, predict="change")
+    indices, starts = torch.arange(4), torch.zeros(4, dtype=torch.long)
+    batch, target = job.train.batch(indices, starts, job.horizon.steps)
+    last = job.train.normaliser.window.decode(batch.window[:, -1:])
+    encoded = job.train.encode_target(target, batch)
+    torch.testing.assert_close(
+        job.train.finish(encoded, batch, indices), target, rtol=1e-5, atol=1e-5
+    )
+    still = job.train.encode_target(last.expand_as(target), batch)
+    torch.testing.assert_close(
+        job.train.normaliser.output.decode(still), torch.zeros_like(target), rtol=0, atol=1e-5
+    )
+    changes = (target - last).double()
+    spread = float(changes.std())
+    assert 0.3 * spread < float(job.train.normaliser.output.scale) < 3 * spread
+    assert fit(job).reason == ""
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import gsnobench as gb
 from gsnobench.training.muon import Muon
 from gsnobench.training.optimisation import (
     TrainParams,
+    beta1,
     make_optimiser,
     rate,
     rate_groups,
@@ -28,6 +29,32 @@ def test_schedules_begin_peak_and_end_where_they_should() -> None:
     assert rate(onecycle, 0.3) == pytest.approx(1.0)
     assert rate(onecycle, 1.0) == pytest.approx(1e-4)
     assert rate(TrainParams(schedule="constant"), 0.7) == 1.0
+
+
+def test_decays_are_even_and_those_of_torch() -> None:
+    steps, decays = 40, 3
+    params = TrainParams(schedule="step", decay=0.85, decays=decays)
+    weight = nn.Parameter(torch.zeros(1))
+    optimiser = torch.optim.SGD([weight], lr=1.0)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimiser, steps // (decays + 1), gamma=0.85)
+    for step in range(steps):
+        assert rate(params, step / steps) == pytest.approx(optimiser.param_groups[0]["lr"])
+        optimiser.step()
+        scheduler.step()
+
+
+def test_beta1_cycles_against_the_rate_as_in_torch() -> None:
+    steps = 200
+    params = TrainParams(schedule="onecycle", beta1_cycle=True)
+    optimiser = torch.optim.Adam([nn.Parameter(torch.zeros(1))], lr=1.0)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=1.0, total_steps=steps)
+    for step in range(steps):
+        own = beta1(params, step / steps)
+        assert own == pytest.approx(optimiser.param_groups[0]["betas"][0], abs=2e-3)
+        optimiser.step()
+        scheduler.step()
+    assert beta1(TrainParams(schedule="onecycle"), 0.3) == 0.9
+    assert beta1(TrainParams(schedule="cosine", beta1_cycle=True), 0.3) == 0.9
 
 
 def test_an_epoch_counts_windows_and_accumulated_batches() -> None:
