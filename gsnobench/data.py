@@ -23,6 +23,7 @@ Array = np.ndarray[Any, Any]
 Split = Literal["train", "valid", "test", "test_ood"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test", "test_ood")
 Boundary = Literal["dirichlet", "neumann", "none"]
+Family = Literal["steady", "unsteady", "varying"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +119,13 @@ class Task:
     def base(self) -> str:
         """The id without the window: `swe` of `swe@5-46`."""
         return self.id.partition("@")[0]
+
+    @property
+    def family(self) -> Family:
+        """Kind of the task, on which a preset's knobs may depend: by its meshes and its window."""
+        if not self.fixed_mesh:
+            return "varying"
+        return "unsteady" if self.t_in else "steady"
 
     @property
     def in_channels(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal
 
-from gsnobench.data import Array, Field, Mesh, Samples, Split, Task
+from gsnobench.data import Array, Family, Field, Mesh, Samples, Split, Task
 from gsnobench.files import Cache
 from gsnobench.params import NoParams, Params, Value
 
@@ -95,6 +95,7 @@ class Dataset:
     starts: tuple[int, ...] = (0,)  # frames at which the scored windows begin
     corresponds: bool = True  # node i is the same material point in every sample
     fixed_mesh: bool = True  # False: `mesh` returns None and every Sample carries its own
+    family: Family | None = None  # of all its tasks; None: by their meshes and windows
     resolutions: tuple[int, ...] = ()  # node counts on offer; empty: any
     chunk: int = 8  # samples that a process makes between two saves
     title: str = ""
@@ -223,7 +224,7 @@ class Model:
     capabilities: frozenset[Capability] = frozenset()
     phases: Callable[[Task, Any], tuple[Phase, ...]] = lambda task, params: (Phase(),)
     horizon: Callable[[Task, Any], Horizon] = lambda task, params: Horizon(task.t_in, task.t_out)
-    # task -> preset -> dotted knobs
+    # family or task -> preset -> dotted knobs; those of a task override those of its family
     settings: Mapping[str, Mapping[str, Mapping[str, Value]]] = field(default_factory=dict)
     # track -> task -> preset -> phase -> steps: counts that a plugin ships, see docs/submit.md
     steps: Mapping[str, Mapping[str, Mapping[str, Mapping[str, int]]]] = field(default_factory=dict)

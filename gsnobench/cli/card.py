@@ -66,7 +66,9 @@ def _presets(model: Model) -> str:
         for preset, knobs in presets.items():
             values = ", ".join(f"`{knob}` {value}" for knob, value in knobs.items())
             lines.append(f"- `{task}`, `{preset}`: {values}")
-    return text + ("\n\nOwn settings of a task:\n\n" + "\n".join(lines) if lines else "")
+    return text + (
+        "\n\nOwn settings of a family or a task:\n\n" + "\n".join(lines) if lines else ""
+    )
 
 
 def _settings_of(model: Model, name: str) -> dict[str, Any]:

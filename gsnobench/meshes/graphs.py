@@ -25,15 +25,16 @@ def knn_edges(points: Array, k: int) -> Array:
     return topology.unique_pairs(np.stack([starts, closest[:, 1:].ravel()], axis=1))
 
 
-def gaussian_laplacian(mesh: Mesh, sigma: float = 0.0, edges: Array | None = None) -> csr_array:
-    """I - D^-1/2 A D^-1/2 with A_ij = exp(-|x_i - x_j|^2 / sigma^2) on the edges, (N, N).
+def gaussian_laplacian(mesh: Mesh, sigma: float = 1.0, edges: Array | None = None) -> csr_array:
+    """I - D^-1/2 A D^-1/2 with A_ij = exp(-|x_i - x_j|^2 / (sigma l)^2) on the edges, (N, N).
 
-    Without `edges` those of the cells are used; sigma = 0 is the mean edge length.
+    l is the mean length of the edges, so an infinite sigma makes all weights 1. Without `edges`
+    those of the cells are used.
     """
-    if sigma < 0:
+    if not sigma > 0:
         raise ParamError(
-            f"gaussian_laplacian: sigma is {sigma!r}; expected a length, or 0 for the mean edge "
-            "length"
+            f"gaussian_laplacian: sigma is {sigma!r}; expected a positive number of mean edge "
+            "lengths"
         )
     pairs = topology.edges(mesh) if edges is None else edges
     if len(pairs) == 0:
@@ -42,14 +43,14 @@ def gaussian_laplacian(mesh: Mesh, sigma: float = 0.0, edges: Array | None = Non
         )
     i, j = pairs[:, 0], pairs[:, 1]
     squared = np.sum((mesh.points[i] - mesh.points[j]) ** 2, axis=1)  # (E,)
-    scale = sigma if sigma > 0 else float(np.sqrt(squared).mean())
+    scale = sigma * float(np.sqrt(squared).mean())
     weights = np.exp(-squared / scale**2)
     degree = np.bincount(i, weights, mesh.size) + np.bincount(j, weights, mesh.size)
     has_edge = np.bincount(pairs.ravel(), minlength=mesh.size) > 0
     if np.any(degree[has_edge] == 0):
         raise DataError(
-            f"gaussian_laplacian: all weights of a node vanish at sigma {scale:g}; expected about "
-            "an edge length"
+            f"gaussian_laplacian: all weights of a node vanish at sigma {sigma:g}; expected about "
+            "one mean edge length; raise it"
         )
     root = np.sqrt(np.where(has_edge, degree, 1.0))
     offdiagonal = -weights / (root[i] * root[j])

@@ -24,7 +24,7 @@ from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError, ParamError, PluginError
 from gsnobench.meshes import graphs, operators, topology
 
-Kind = Literal["fem", "gaussian", "knn", "random"]
+Kind = Literal["fem", "nodes", "gaussian", "knn", "random"]
 Solver = Literal["auto", "lanczos", "multigrid", "lobpcg"]
 
 DENSE = 250  # nodes up to which all modes at once are as cheap as a few
@@ -57,7 +57,7 @@ def eigenbasis(
     *,
     kind: Kind = "fem",
     dirichlet: Sequence[str] = (),
-    sigma: float = 0.0,
+    sigma: float = 1.0,
     neighbours: int = 8,
     seed: int = 0,
     solver: Solver = "auto",
@@ -65,8 +65,9 @@ def eigenbasis(
 ) -> Basis:
     """The k lowest modes of a mesh, zero on the nodes tagged `dirichlet`; deterministic.
 
-    fem: K v = lambda M v (P1, lumped mass); gaussian, knn: normalised graph Laplacian of the mesh
-    edges or of the nearest `neighbours`, weights of width `sigma` (0: mean edge length); random:
+    fem: K v = lambda M v (P1, lumped mass); nodes: the same with equal mass at every node, so that
+    modes are fine where nodes are dense; gaussian, knn: normalised graph Laplacian of the mesh
+    edges or of the nearest `neighbours`, weights of width `sigma` (in mean edge lengths); random:
     orthonormal noise from `seed`, with the values 1, 2, ... `gap` returns the most modes <= k that
     do not cut a cluster of nearly equal eigenvalues.
     """
@@ -140,9 +141,11 @@ class _Problem:
 
 
 def _problem(mesh: Mesh, free: Array, kind: Kind, sigma: float, neighbours: int) -> _Problem:
-    if kind == "fem":
+    if kind in ("fem", "nodes"):
         mesh = replace(mesh, cells=topology.triangulation(mesh))
         stiffness, mass = operators.stiffness_and_mass(mesh)
+        if kind == "nodes":
+            mass = np.full(mesh.size, mass.mean())
         operator = _scaled(stiffness, 1 / np.sqrt(mass))
     else:
         is_knn = kind == "knn"

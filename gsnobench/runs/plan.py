@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gsnobench.data import Task
+from gsnobench.data import Family, Task
 from gsnobench.datasets.store import open_file, verify
 from gsnobench.datasets.tasks import resolve
 from gsnobench.declare import Dataset, Horizon, Model, Phase, Preset
@@ -99,8 +99,8 @@ def make_plan(request: Request, registry: Registry | None = None) -> Plan:
     model, preset = _model_and_preset(request, track)
     data = _data(request, knobs["data"])
     task = data.task
-    settings = _settings(model, preset, task, registry=registry, knobs=knobs)
-    committed = _settings(model, preset, task, registry=registry, knobs=_sections({}))
+    settings = _settings(model, preset, data, registry=registry, knobs=knobs)
+    committed = _settings(model, preset, data, registry=registry, knobs=_sections({}))
     declined = model.declines(task)
     counts, steps_from = _committed_steps(registry, track, model, data, settings.registry_row)
 
@@ -253,6 +253,12 @@ class Data:
     file: Path | None = None
     content_hash: str = ""  # of the file
 
+    @property
+    def family(self) -> Family:
+        """The family whose settings apply."""
+        declared = None if self.dataset is None else self.dataset.family
+        return declared or self.task.family
+
 
 def _data(request: Request, knobs: Mapping[str, Any]) -> Data:
     path = Path(request.dataset)
@@ -313,18 +319,21 @@ class Settings:
 
 
 def _settings(
-    model: Model, preset_name: str, task: Task, *, registry: Registry, knobs: Sections
+    model: Model, preset_name: str, data: Data, *, registry: Registry, knobs: Sections
 ) -> Settings:
     """Preset, plugin's settings, registry, request: a later one overrides an earlier one."""
+    task = data.task
     base = preset_name.removesuffix(FEATURES)
     row = f"{model.name}@{base}"
     preset = model.presets[base]
     if base != preset_name:
         preset = offered_preset(preset, task)
+    of_family = model.settings.get(data.family, {})
     # a plugin's settings for a task: by its whole id, else without the window
-    by_preset = model.settings.get(task.id) or model.settings.get(task.base) or {}
+    of_task = model.settings.get(task.id) or model.settings.get(task.base) or {}
     layers = (
-        _sections(by_preset.get(base, {})),
+        _sections(of_family.get(base, {})),
+        _sections(of_task.get(base, {})),
         _sections(registry.settings(task.id, row)),
         knobs,
     )

@@ -223,6 +223,7 @@ def gsnobench_dataset() -> gb.Dataset:
         },
         tiny=gb.Sizes(train=2, valid=1, test=1, test_ood=1, resolution=600),
         resolutions=RESOLUTIONS,
+        family="varying",  # of the one section too: a strongly graded mesh, one step in time
         chunk=4,
         setup=setup,
         generate=generate,

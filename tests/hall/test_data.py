@@ -74,6 +74,13 @@ def test_a_steady_task_has_one_frame_to_predict() -> None:
     assert steady()["train"].task.predicted_frames() == (0,)
 
 
+def test_the_family_of_a_task_follows_its_meshes_then_its_window() -> None:
+    task = gb.Task("t", "t", (gb.Field("u"),), dim=2)
+    assert task.family == "steady"
+    assert replace(task, t_in=1).family == "unsteady"
+    assert replace(task, t_in=1, fixed_mesh=False).family == "varying"
+
+
 def test_only_where_all_fields_vanish_may_a_basis_vanish() -> None:
     assert VECTOR.dirichlet_tags() == ("wall",)
 

@@ -9,6 +9,7 @@ from toy_meshes import box
 from gsnobench.data import Mesh
 from gsnobench.errors import DataError, ParamError
 from gsnobench.meshes.graphs import gaussian_laplacian, knn_edges
+from gsnobench.meshes.topology import edges
 
 
 def test_every_node_has_its_nearest_neighbours() -> None:
@@ -31,12 +32,21 @@ def test_gaussian_laplacian_of_a_path_by_hand() -> None:
     expected = np.eye(3)
     expected[0, 1] = expected[1, 0] = -a / np.sqrt(a * (a + b))
     expected[1, 2] = expected[2, 1] = -b / np.sqrt(b * (a + b))
-    assert np.allclose(gaussian_laplacian(path, sigma=2.0).toarray(), expected, atol=1e-15)
-    assert np.allclose(
-        gaussian_laplacian(path).toarray(),
-        gaussian_laplacian(path, sigma=1.5).toarray(),
-        atol=1e-15,
-    )
+    # the mean edge is 1.5 long
+    assert np.allclose(gaussian_laplacian(path, sigma=2 / 1.5).toarray(), expected, atol=1e-15)
+
+
+def test_sigma_counts_mean_edge_lengths_and_an_infinite_one_makes_all_weights_equal() -> None:
+    mesh = box(4)
+    larger = Mesh(7 * mesh.points, mesh.cells)
+    left, right = (gaussian_laplacian(size, sigma=0.8).toarray() for size in (mesh, larger))
+    assert np.allclose(left, right, atol=1e-14)
+    adjacency = np.zeros((mesh.size, mesh.size))
+    for i, j in edges(mesh):
+        adjacency[i, j] = adjacency[j, i] = 1
+    root = np.sqrt(adjacency.sum(0))
+    expected = np.eye(mesh.size) - adjacency / np.outer(root, root)
+    assert np.allclose(gaussian_laplacian(mesh, sigma=np.inf).toarray(), expected, atol=1e-15)
 
 
 def test_an_isolated_node_is_a_component_of_its_own() -> None:
@@ -53,6 +63,6 @@ def test_a_graph_without_edges_is_refused() -> None:
 
 def test_a_width_that_kills_all_weights_is_refused() -> None:
     with pytest.raises(DataError, match="all weights of a node vanish"):
-        gaussian_laplacian(box(4), sigma=1e-3)
+        gaussian_laplacian(box(4), sigma=1e-2)
     with pytest.raises(ParamError, match="sigma is -1"):
         gaussian_laplacian(box(4), sigma=-1.0)

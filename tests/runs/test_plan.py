@@ -145,6 +145,20 @@ def test_settings_of_the_registry_are_above_the_preset_and_below_the_request(
     assert (plan.spec.model_params["k_s"], plan.train.batch) == (8, 3)
 
 
+def test_settings_of_a_family_are_below_those_of_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    families = {"steady": 11, "unsteady": 12, "varying": 13}
+    settings = {name: {"plus": {"model.k_s": k_s}} for name, k_s in families.items()}
+    settings["swe"] = {"plus": {"model.k_s": 14}}
+    model = replace(load("model", "gsno"), settings=settings)
+    monkeypatch.setattr("gsnobench.runs.plan.load", lambda kind, name: model)
+    expected = {"darcy": 11, "nse": 12, "elasticity": 13, "swe": 14}
+    expected |= {"airfoil": 13, "airfoil_family": 13}  # the dataset says so
+    for task, k_s in expected.items():
+        assert make_plan(Request("gsno", task, track="smoke")).spec.model_params["k_s"] == k_s, task
+        other = make_plan(Request("gsno", task, track="smoke", preset="compact"))
+        assert other.spec.model_params["k_s"] == 8
+
+
 def test_a_stored_run_has_the_plan_it_was_made_with(steady_file: Path) -> None:
     plan = make_plan(Request("gsno", str(steady_file), track="smoke", preset="plus+features"))
     stored = plan_of_stored(plan.spec, plan.task)

@@ -53,7 +53,7 @@ def _modes(mesh: gb.Mesh, task: gb.Task, params: Params, guards: int = 0) -> Bas
             f"model.k_s: {params.k_s} modes on a mesh of {mesh.size} nodes; expected at most one "
             "per node; lower it"
         )
-    known = task.dirichlet_tags() if params.basis == "fem" else ()
+    known = task.dirichlet_tags() if params.basis in ("fem", "nodes") else ()
     free = mesh.size - int(mesh.tag_matrix(known).any(axis=1).sum())
     k = max(params.k_s, min(params.k_s + guards, free))
     return eigenbasis(
@@ -61,8 +61,9 @@ def _modes(mesh: gb.Mesh, task: gb.Task, params: Params, guards: int = 0) -> Bas
         k,
         kind=params.basis,
         dirichlet=known,
-        sigma=params.sigma,
+        sigma=params.sigma_edges,
         neighbours=params.neighbours,
+        seed=params.basis_seed,
     )
 
 

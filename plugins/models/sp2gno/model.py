@@ -42,8 +42,7 @@ from gsnobench_plugins.models.sp2gno.graph import (
 GSNOBENCH_API = 1
 LENGTH_CHANNELS = 16  # of an edge's length in a gate, the authors' number
 GATE_CHANNELS = 3  # hidden channels of a gate, the authors' number
-# width of the Gaussian edge weights, in domain sizes: all weights are exactly 1 in double precision
-UNWEIGHTED = 1e9
+UNWEIGHTED = math.inf  # width of the Gaussian edge weights: all weights are exactly 1
 OCTAVES = 8  # of sines and cosines in the positional features
 CENTRE = 1e-4  # origin of angles and radius in the positional features
 
@@ -217,9 +216,8 @@ def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, summary: gb.Summary) 
     lengths = edge_lengths(mesh.points / length, k)
     # at the same positions in the box of every mesh
     _, anchors = KDTree(in_box(mesh.points)).query(summary["anchors"])
-    sigma = UNWEIGHTED * float(np.ptp(mesh.points, axis=0).max())
     count = min(params.modes, mesh.size)
-    basis = eigenbasis(mesh, count, kind="knn", neighbours=k, sigma=sigma)
+    basis = eigenbasis(mesh, count, kind="knn", neighbours=k, sigma=UNWEIGHTED)
     # zeros where there are fewer nodes than modes
     modes = np.pad(basis.vectors, [(0, 0), (0, params.modes - basis.vectors.shape[1])])
     scaled = lengths / lengths.data.mean() if params.relative else lengths
