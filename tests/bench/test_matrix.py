@@ -24,6 +24,7 @@ from gsnobench.datasets.tasks import resolve
 from gsnobench.home import open_home
 from gsnobench.plugins import load
 from gsnobench.records import RunResult
+from gsnobench.registry import read_registry
 from gsnobench.runs.machine import Report
 
 
@@ -307,6 +308,12 @@ def test_windows_are_moved_where_a_task_has_one_to_move() -> None:
     plans = matrix(Choice(models=("mean",), datasets=tasks, seeds=(0,), track="smoke", t_in=(1, 5)))
     names = sorted(plan.spec.task for plan in plans)
     assert names == ["airfoil@1-1", "darcy", "nse@10-41", "swe@1-50", "swe@5-46"]
+
+
+def test_without_tasks_the_matrix_is_about_the_board_tasks() -> None:
+    plans = matrix(Choice(models=("persistence",), seeds=(0,), track="smoke"))
+    tasks = [plan.task.base for plan in plans]
+    assert tasks == list(read_registry().board_tasks)
 
 
 def test_a_configuration_of_ours_is_shown_beside_that_of_the_paper() -> None:
