@@ -72,7 +72,7 @@ def _error(result: RunResult) -> float | None:
 
 @dataclass(frozen=True)
 class Choice:
-    """The requested part of the matrix; empty means all that is installed."""
+    """The requested part of the matrix; no models means all, no tasks the board's."""
 
     models: Sequence[str] = ()  # model, or model@preset
     datasets: Sequence[str] = ()
@@ -85,10 +85,10 @@ def matrix(choice: Choice, home: Home) -> list[Plan]:
     """The plans of all cells; every unknown name is one line before anything runs."""
     registry = read_registry(home=home)
     track = registry.track(choice.track)
-    models = choice.models or _installed("model")
+    models = choice.models or _installed_models()
     rows = [row for name in models for row in _rows(name, track)]
     plans: dict[str, Plan] = {}
-    for task in choice.datasets or _installed("dataset"):
+    for task in choice.datasets or registry.board_tasks:
         if task.endswith(".nc"):
             raise ParamError(
                 f"bench: {task} is a file; a matrix holds tasks, `gsnobench run` reads files"
@@ -102,8 +102,8 @@ def matrix(choice: Choice, home: Home) -> list[Plan]:
     return list(plans.values())
 
 
-def _installed(kind: Literal["model", "dataset"]) -> list[str]:
-    return [entry.name for entry in listed(kind) if entry.problem is None]
+def _installed_models() -> list[str]:
+    return [entry.name for entry in listed("model") if entry.problem is None]
 
 
 def _windows(task: str, requested: Sequence[int]) -> Sequence[int | None]:

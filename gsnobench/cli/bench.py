@@ -32,7 +32,10 @@ ModelsOption = Annotated[
     str, typer.Option(help="Models (gsno, gsno@paper), separated by commas (default: all).")
 ]
 DatasetsOption = Annotated[
-    str, typer.Option(help="Tasks (darcy, swe@1-50), separated by commas (default: all).")
+    str,
+    typer.Option(
+        help="Tasks (darcy, swe@1-50), separated by commas (default: board_tasks of registry.toml)."
+    ),
 ]
 WindowsOption = Annotated[
     str,

@@ -24,6 +24,7 @@ from gsnobench.datasets.tasks import resolve
 from gsnobench.home import Home, open_home
 from gsnobench.plugins import load
 from gsnobench.records import RunResult
+from gsnobench.registry import read_registry
 from gsnobench.runs.machine import Report
 
 
@@ -308,6 +309,13 @@ def test_windows_are_moved_where_a_task_has_one_to_move(tmp_path: Path) -> None:
     plans = matrix(choice, Home(tmp_path))
     names = sorted(plan.spec.task for plan in plans)
     assert names == ["airfoil@1-1", "darcy", "nse@10-41", "swe@1-50", "swe@5-46"]
+
+
+def test_without_tasks_the_matrix_is_about_the_board_tasks(tmp_path: Path) -> None:
+    choice = Choice(models=("persistence",), seeds=(0,), track="smoke")
+    plans = matrix(choice, Home(tmp_path))
+    tasks = [plan.task.base for plan in plans]
+    assert tasks == list(read_registry().board_tasks)
 
 
 def test_a_configuration_of_ours_is_shown_beside_that_of_the_paper(tmp_path: Path) -> None:

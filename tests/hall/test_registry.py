@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import gsnobench as gb
-from gsnobench.plugins import load
+from gsnobench.datasets.tasks import resolve
+from gsnobench.plugins import dataset_named, load
 from gsnobench.registry import read_registry, registry_path, write_steps
 
 
@@ -22,6 +23,14 @@ def test_the_committed_registry_names_known_models_tasks_and_floors() -> None:
             for row in rows:
                 model, _, preset = row.partition("@")
                 assert preset in load("model", model).presets
+
+
+def test_board_tasks_exist_on_every_track() -> None:
+    registry = read_registry()
+    assert len(set(registry.board_tasks)) == len(registry.board_tasks) == 10
+    for task in registry.board_tasks:
+        for track in registry.tracks:
+            assert resolve(dataset_named(task), task, track=track).base == task
 
 
 def test_the_reference_row_and_the_checked_model_exist() -> None:
