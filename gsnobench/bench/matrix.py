@@ -119,7 +119,7 @@ def _windows(task: str, requested: Sequence[int]) -> Sequence[int | None]:
 def _rows(name: str, track: Track) -> list[tuple[str, str]]:
     """The rows of `model@preset`, or of a model: its default preset.
 
-    If the default is a configuration of ours, the paper's protocol is a second row.
+    If the default is an architecture of ours, the printed one is a second row.
     """
     model, _, preset = name.partition("@")
     if preset:
@@ -128,7 +128,7 @@ def _rows(name: str, track: Track) -> list[tuple[str, str]]:
     default = declared.default_preset(track)
     rows = [(model, default)]
     if declared.presets[default].is_ours:
-        rows += [(model, label) for label, other in declared.presets.items() if other.is_paper]
+        rows += [(model, label) for label, other in declared.presets.items() if other.is_printed]
     return rows
 
 

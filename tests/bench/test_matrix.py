@@ -323,7 +323,7 @@ def test_a_configuration_of_ours_is_shown_beside_that_of_the_paper(tmp_path: Pat
         choice = Choice(models=("gsno", "deeponet", "mean"), datasets=("darcy",), track=track)
         return list(dict.fromkeys(plan.spec.row for plan in matrix(choice, Home(tmp_path))))
 
-    assert rows("smoke") == ["gsno@plus", "gsno@paper", "deeponet@compact", "mean@default"]
+    assert rows("smoke") == ["gsno@plus", "gsno@compact", "deeponet@compact", "mean@default"]
     assert rows("paper") == ["gsno@paper", "deeponet@paper", "mean@default"]
 
 

@@ -378,6 +378,7 @@ COMPACT = gb.Preset(
         "warmup": 0.1,
         "clip": 1.0,
     },
+    is_printed=True,
 )
 PLUS = gb.Preset(
     model={
