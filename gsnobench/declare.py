@@ -157,7 +157,7 @@ class Preset:
     train: Mapping[str, Value] = field(default_factory=dict)  # knobs of the training loop
     is_default: bool = False  # used where no preset is named; the first preset if none is marked
     is_paper: bool = False  # the paper's protocol: used where a track counts epochs
-    is_ours: bool = False  # an architecture of the benchmark; `bench` runs the printed one beside it
+    is_ours: bool = False  # an architecture of ours; `bench` runs the printed one beside it
     is_printed: bool = False  # the printed architecture, trained as the other models are
 
 
