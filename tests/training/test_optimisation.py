@@ -1,4 +1,4 @@
-"""Learning rates over a phase, their shares by parameter, steps per epoch."""
+"""Learning rates and beta1 over a phase, shares by parameter, steps per epoch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import gsnobench as gb
 from gsnobench.training.muon import Muon
 from gsnobench.training.optimisation import (
     TrainParams,
+    beta1,
     make_optimiser,
     rate,
     rate_groups,
@@ -28,6 +29,30 @@ def test_schedules_begin_peak_and_end_where_they_should() -> None:
     assert rate(onecycle, 0.3) == pytest.approx(1.0)
     assert rate(onecycle, 1.0) == pytest.approx(1e-4)
     assert rate(TrainParams(schedule="constant"), 0.7) == 1.0
+
+
+@pytest.mark.parametrize("steps", [50, 1000])
+def test_beta1_and_the_rising_rate_are_those_of_torch(steps: int) -> None:
+    """torch peaks at step 0.3 T - 1 and ends at step T - 1; ours at the shares 0.3 and 1."""
+    params = TrainParams(schedule="onecycle", beta1_cycle=True)
+    optimiser = torch.optim.AdamW([nn.Parameter(torch.ones(1))], lr=1.0)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 1.0, total_steps=steps)
+    peak = 0.3 * steps - 1
+    for step in range(steps):
+        rises = step <= peak
+        done = 0.3 * step / peak if rises else 0.3 + 0.7 * (step - peak) / (steps - 1 - peak)
+        (group,) = optimiser.param_groups
+        assert beta1(params, done) == pytest.approx(group["betas"][0], abs=1e-12)
+        if rises:
+            assert rate(params, done) == pytest.approx(group["lr"], abs=1e-12)
+        optimiser.step()
+        if step < steps - 1:
+            schedule.step()
+
+
+def test_beta1_stays_unless_it_is_cycled() -> None:
+    assert beta1(TrainParams(schedule="onecycle"), 0.3) == 0.9
+    assert beta1(TrainParams(schedule="cosine"), 0.3) == 0.9
 
 
 def test_an_epoch_counts_windows_and_accumulated_batches() -> None:
