@@ -1,4 +1,4 @@
-"""Learning rates over a phase, their shares by parameter, steps per epoch."""
+"""Learning rates and beta1 over a phase, shares by parameter, steps per epoch."""
 
 from __future__ import annotations
 
@@ -43,18 +43,28 @@ def test_decays_are_even_and_those_of_torch() -> None:
         scheduler.step()
 
 
-def test_beta1_cycles_against_the_rate_as_in_torch() -> None:
-    steps = 200
+@pytest.mark.parametrize("steps", [50, 1000])
+def test_beta1_and_the_rising_rate_are_those_of_torch(steps: int) -> None:
+    """torch peaks at step 0.3 T - 1 and ends at step T - 1; ours at the shares 0.3 and 1."""
     params = TrainParams(schedule="onecycle", beta1_cycle=True)
-    optimiser = torch.optim.Adam([nn.Parameter(torch.zeros(1))], lr=1.0)
-    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=1.0, total_steps=steps)
+    optimiser = torch.optim.AdamW([nn.Parameter(torch.ones(1))], lr=1.0)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 1.0, total_steps=steps)
+    peak = 0.3 * steps - 1
     for step in range(steps):
-        own = beta1(params, step / steps)
-        assert own == pytest.approx(optimiser.param_groups[0]["betas"][0], abs=2e-3)
+        rises = step <= peak
+        done = 0.3 * step / peak if rises else 0.3 + 0.7 * (step - peak) / (steps - 1 - peak)
+        (group,) = optimiser.param_groups
+        assert beta1(params, done) == pytest.approx(group["betas"][0], abs=1e-12)
+        if rises:
+            assert rate(params, done) == pytest.approx(group["lr"], abs=1e-12)
         optimiser.step()
-        scheduler.step()
+        if step < steps - 1:
+            schedule.step()
+
+
+def test_beta1_stays_unless_it_is_cycled() -> None:
     assert beta1(TrainParams(schedule="onecycle"), 0.3) == 0.9
-    assert beta1(TrainParams(schedule="cosine", beta1_cycle=True), 0.3) == 0.9
+    assert beta1(TrainParams(schedule="cosine"), 0.3) == 0.9
 
 
 def test_an_epoch_counts_windows_and_accumulated_batches() -> None:

@@ -45,6 +45,15 @@ def edge_lengths(points: np.ndarray, k: int) -> csr_array:
     return csr_array(coo_array((np.concatenate([length, length]), ends), shape=shape))
 
 
+def balanced(lengths: csr_array) -> csr_array:
+    """Every edge's length over the root of the sums of lengths at its two ends, (N, N)."""
+    total = np.asarray(lengths.sum(axis=1))  # (N,)
+    receivers = np.repeat(np.arange(len(total)), np.diff(lengths.indptr))  # (E,)
+    ends = np.sqrt(total[receivers] * total[lengths.indices])
+    scaled = lengths.data / np.where(ends > 0, ends, 1.0)
+    return csr_array((scaled, lengths.indices, lengths.indptr), shape=lengths.shape)
+
+
 def lipschitz(lengths: csr_array, anchors: np.ndarray) -> np.ndarray:
     """1 / (1 + path length to an anchor), 0 without a path, standardised per anchor, (N, a)."""
     distance = dijkstra(lengths, directed=False, indices=anchors).T  # (N, a)

@@ -98,6 +98,9 @@ def test_parameters_are_those_of_the_published_sizes() -> None:
         == MODEL.settings["nse"]["official"]
     )
     assert count(make_task(), "official") == 2 * (231_681 + 1) + 115_590
+    official = {task: knobs["official"] for task, knobs in MODEL.settings.items()}
+    assert official["elasticity"]["model.processor"] == 64
+    assert (official["pipe"]["train.batch"], official["airfoil"]["train.batch"]) == (16, 32)
     assert all(
         count(task, "compact") <= 300_000
         for task in (make_task(), make_task(static=0, t_in=5, t_out=46))

@@ -65,13 +65,18 @@ def samples(meshes: tuple[gb.Mesh, ...], count: int, shape: Mapping[str, Any]) -
     )
 
 
-def load(data: gb.Samples, params: deeponet.Params, train: gb.Samples | None = None) -> Loader:
+def load(
+    data: gb.Samples,
+    params: deeponet.Params,
+    train: gb.Samples | None = None,
+    preset: str = "official",
+) -> Loader:
     train = train or data
     summary = deeponet.summary(train, params)
     return Loader(
         data,
         task=data.task,
-        normaliser=fit_normaliser(train, TrainParams.make(MODEL.presets["paper"].train)),
+        normaliser=fit_normaliser(train, TrainParams.make(MODEL.presets[preset].train)),
         geometries=[
             compute_geometry(MODEL, params, data.task, mesh, summary=summary, cache=Cache())
             for mesh in data.meshes
@@ -119,6 +124,21 @@ def test_parameters_are_those_of_the_sheet() -> None:
     assert count_parameters(darcy_task(1184), "official") == 227_401
     assert count_parameters(nse, "paper") == 652_801
     assert count_parameters(darcy_task(600), "compact") <= 300_000
+
+
+def test_paper_scales_to_the_unit_interval() -> None:
+    data = samples((square(5),), 3, {"static": (gb.Field("a"),), "t_in": 2, "t_out": 3})
+    scaling = fit_normaliser(data, TrainParams.make(MODEL.presets["paper"].train))
+    frames, points = torch.from_numpy(data.frames), torch.from_numpy(data.meshes[0].points)
+    pairs = [
+        (scaling.window, frames),
+        (scaling.output, frames),
+        (scaling.static, torch.from_numpy(data.static)),
+        (scaling.points, points),
+    ]
+    for affine, values in pairs:
+        encoded = affine.encode(values)
+        assert (float(encoded.min()), float(encoded.max())) == pytest.approx((0, 1), abs=1e-6)
 
 
 def test_every_parameter_gets_a_gradient() -> None:

@@ -34,6 +34,7 @@ VARIED = {
     "fixed_mesh": False,
     "corresponds": False,
 }
+FIXED_CODE = {**STEADY, "scalars": (gb.Field("s"), gb.Field("r"))}
 SMALL = {
     "modes": 3,
     "width": 6,
@@ -141,11 +142,12 @@ def literal(module: geofno.GeoFno, batch: gb.Batch) -> Tensor:
     waves = module.points.waves[:, : module.onto.weight.shape[0]] / (2 * math.pi)  # (2, K)
     for b in range(batch.size):
         x = 0.05 + 0.9 * batch.points[min(b, len(batch.points) - 1)]
-        xi = module.warp(x[None])[0]
+        xi = module.warp(x[None], batch.scalars[[b]])[0]
         real = torch.ones(len(x), dtype=torch.bool) if batch.mask is None else batch.mask[b]
         frames = []
         for t in module.clock:
-            v = module.lift(torch.cat([batch.features[b], t.expand(len(x), -1)], -1))  # (N, C)
+            given = batch.features[b][:, : module.lift.in_features - len(t)]
+            v = module.lift(torch.cat([given, t.expand(len(x), -1)], -1))  # (N, C)
             kernel = torch.exp(-2j * math.pi * (xi @ waves))  # (N, K)
             u = kernel[real].T @ v[real].to(kernel.dtype) / real.sum() * math.prod(space)  # (K, C)
             frames.append(from_modes(mixed(module.onto, u), space, modes))
@@ -205,6 +207,23 @@ def test_prediction_and_gradients_are_those_of_the_formula(
 ) -> None:
     meshes = (square(5), square(6), square(4)) if shape is VARIED else ()
     module, batch = make(shape, *meshes, time=time)
+    assert_formula(module, batch)
+
+
+@pytest.mark.parametrize("shape", [FIXED_CODE, VARIED], ids=["fixed", "varied"])
+def test_a_code_shapes_the_deformation_and_is_no_input_of_nodes(shape: Mapping[str, Any]) -> None:
+    meshes = (square(5), square(6), square(4)) if shape is VARIED else ()
+    module, batch = make(shape, *meshes, code=True)
+    assert module.inputs == batch.features.shape[-1] - len(module.task.scalars)
+    assert_formula(module, batch)
+    moved = replace(batch, scalars=batch.scalars + 1)
+    assert not torch.allclose(module(moved), module(batch))
+    torch.nn.init.zeros_(module.warp.code.weight)
+    torch.testing.assert_close(module(moved), module(batch))
+
+
+def assert_formula(module: geofno.GeoFno, batch: gb.Batch) -> None:
+    """Prediction and gradients agree with the literal formula."""
     results = []
     for function in (module, lambda inputs: literal(module, inputs)):
         module.zero_grad()
@@ -242,12 +261,46 @@ def test_computing_layers_again_changes_nothing() -> None:
 
 
 def test_the_origin_stays_and_a_silent_network_deforms_nothing() -> None:
-    warp = geofno.Warp(2, geofno.Params())
-    assert torch.equal(warp(torch.zeros(1, 1, 2)), torch.zeros(1, 1, 2))
+    warp, code = geofno.Warp(2, 0, geofno.Params()), torch.zeros(1, 0)
+    assert torch.equal(warp(torch.zeros(1, 1, 2), code), torch.zeros(1, 1, 2))
     torch.nn.init.zeros_(warp.last.weight)
     torch.nn.init.zeros_(warp.last.bias)
     x = torch.rand(1, 7, 2, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(warp(x), x)
+    torch.testing.assert_close(warp(x, code), x)
+
+
+@pytest.mark.parametrize("codes", [0, 42])
+def test_the_deformation_is_the_authors_with_and_without_a_code(codes: int) -> None:
+    """Point by point and number by number, in double precision."""
+    torch.manual_seed(0)
+    warp = geofno.Warp(2, codes, geofno.Params()).double()
+    warp.octaves = math.pi * 2.0 ** torch.arange(8, dtype=torch.float64)
+    x, code = torch.rand(2, 5, 2, dtype=torch.float64), torch.rand(2, codes, dtype=torch.float64)
+    weight = {name: value.detach().numpy() for name, value in warp.named_parameters()}
+
+    def applied(name: str, values: Any) -> Any:
+        return weight[f"{name}.weight"] @ values + weight[f"{name}.bias"]
+
+    def gelu(values: Any) -> Any:
+        return np.array([v * (1 + math.erf(v / math.sqrt(2))) / 2 for v in values])
+
+    for b, n in np.ndindex(2, 5):
+        a, c = x[b, n].tolist()
+        q = [a, c, math.atan2(c - 0.5, a - 0.5), math.hypot(a - 0.5, c - 0.5)]
+        angles = [value * math.pi * 2**octave for value in q for octave in range(8)]
+        waves = [*map(math.sin, angles), *map(math.cos, angles)]
+        features = np.concatenate([applied("place", np.array(q)), waves])  # (96,)
+        if codes:
+            hidden = np.concatenate([applied("code", code[b].numpy()), features])  # (128,)
+        else:
+            hidden = applied("mix", features)
+        for layer in ("hidden.0", "hidden.2"):
+            hidden = gelu(applied(layer, hidden))
+        expected = x[b, n].numpy() * (1 + applied("last", hidden))
+        result = warp(x, code)[b, n].detach().numpy()
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
+    # 43 * 32 for the code instead of 97 * 128 for the mixture
+    assert count_parameters(warp) == (45_858 - 97 * 128 + 43 * 32 if codes else 45_858)
 
 
 def test_polar_coordinates_in_plane_and_space() -> None:
@@ -287,7 +340,7 @@ def test_renumbered_nodes_give_renumbered_values(shape: Mapping[str, Any]) -> No
 def test_a_node_is_answered_alike_whatever_else_is_asked() -> None:
     module, batch = make(STEADY)
     x = 0.05 + 0.9 * batch.points
-    basis = module.points.basis(module.warp(x))
+    basis = module.points.basis(module.warp(x, batch.scalars))
     z = module.to_grid(batch, basis)
     torch.testing.assert_close(
         module.to_nodes(z, basis[:, :5], x[:, :5]), module.to_nodes(z, basis, x)[:, :5]
@@ -304,7 +357,7 @@ def test_doubled_nodes_count_as_the_weights_say(weights: str, factor: float) -> 
     module.onto_bias.bias.data.zero_()
     results = []
     for inputs in (batch, twice):
-        basis = module.points.basis(module.warp(inputs.points))
+        basis = module.points.basis(module.warp(inputs.points, inputs.scalars))
         v = module.lift(inputs.features)[0][None] * inputs.geometry["weight"][..., None]
         results.append(module.points.analyse(basis, v))
     torch.testing.assert_close(

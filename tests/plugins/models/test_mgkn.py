@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -167,6 +167,9 @@ def literal(module: Mgkn, batch: gb.Batch) -> Tensor:
             return y
 
         v = [module.lift(f)[level] for level in nodes]
+        if module.params.root:
+            samples.append(module.project(second_variant(module, v, kernel_sum)))
+            continue
         for turn in range(module.params.cycles):
             for k in (0, 1):
                 v[k + 1] = (v[k + 1] + kernel_sum(f"down{k}", v)).relu()
@@ -179,9 +182,42 @@ def literal(module: Mgkn, batch: gb.Batch) -> Tensor:
     return batch.frames(torch.stack(samples))
 
 
+def second_variant(
+    module: Mgkn, v: list[Tensor], kernel_sum: Callable[[str, list[Tensor]], Tensor]
+) -> Tensor:
+    """The cycles of MGKN_general_darcy2d.py: W v inside a level, then a relu of every level."""
+    for _ in range(module.params.cycles):
+        for k in (0, 1):
+            v[k + 1] = v[k + 1] + kernel_sum(f"down{k}", v)
+            v = [values.relu() for values in v]
+        for k in (2, 1, 0):
+            v[k] = v[k] @ module.roots[k] + kernel_sum(f"mid{k}", v)
+            if k:
+                v[k - 1] = v[k - 1] + kernel_sum(f"up{k - 1}", v)
+                v = [values.relu() for values in v]
+    return v[0]
+
+
+@pytest.mark.parametrize("form", ["shared", "gram"])
+def test_root_is_the_authors_second_variant(form: str) -> None:
+    """In double precision, three cycles, so that no level is positive by chance."""
+    knobs = {"form": form, "root": True, "cycles": 3, "small_start": False}
+    module, batch = in_double(*make(STEADY, problems.square(4), **knobs))
+    expected = literal(module, batch)
+    scale = float(expected.detach().abs().max())
+    torch.testing.assert_close(module(batch), expected, rtol=0, atol=1e-12 * scale)
+    module.params = replace(module.params, root=False)  # the other variant is another operator
+    assert not torch.allclose(module(batch), expected, rtol=0, atol=0.1 * scale)
+
+
 @pytest.mark.parametrize(
     "knobs",
-    [{"form": "shared"}, {"form": "gram"}, {"edges": "inputs", "slopes": True, "lift": "linear"}],
+    [
+        {"form": "shared"},
+        {"form": "gram"},
+        {"root": True},
+        {"edges": "inputs", "slopes": True, "lift": "linear"},
+    ],
 )
 def test_prediction_and_gradients_are_those_of_the_formula(knobs: Mapping[str, Any]) -> None:
     module, batch = make(STEADY, problems.square(4), small_start=False, **knobs)
@@ -289,6 +325,36 @@ def test_small_start_begins_near_the_truth() -> None:
             )
         )
     assert sizes[0] < 0.3 * sizes[1]
+
+
+@pytest.mark.parametrize("shape", [STEADY, VARIED], ids=["steady", "varied"])
+def test_smoothed_inputs_and_slopes_have_mean_zero_and_deviation_one(
+    shape: Mapping[str, Any],
+) -> None:
+    """Over the real nodes of the training split, whatever the batches are."""
+    meshes = (problems.square(7), problems.square(6), problems.square(8)) if shape is VARIED else ()
+    data = samples(meshes or (problems.square(7),), 3, shape)
+    knobs = {"slopes": True, "edges": "inputs"}
+    loader, module = load(data, Params.make(SMALL, knobs)), build_module(data.task, **knobs)
+    batch, steps, given = all_of(loader), data.task.t_out, data.task.in_channels
+    unscaled = module.inputs(batch)
+    pairs = [
+        loader.batch(torch.tensor(some), torch.zeros(len(some), dtype=torch.long), steps)
+        for some in ([0, 1], [2])
+    ]
+    (phase,) = MODEL.phases(data.task, module.params)
+    phase.prepare(module, gb.Fit(data.task, data, data, lambda split: pairs))
+    is_real = torch.ones(3, batch.nodes, dtype=torch.bool) if batch.mask is None else batch.mask
+    before, after = (
+        inputs[is_real].double().numpy() for inputs in (unscaled, module.inputs(batch))
+    )
+    np.testing.assert_array_equal(after[:, :given], before[:, :given])
+    mean, std = before[:, given:].mean(axis=0), before[:, given:].std(axis=0)
+    flat = std < 1e-6  # slopes of the scalar
+    assert flat.sum() == (2 if shape is VARIED else 0)
+    expected = (before[:, given:] - mean) / np.where(flat, 1.0, std)
+    np.testing.assert_allclose(after[:, given:], expected, rtol=0, atol=1e-5)
+    assert set(module.state_dict()) >= {"middle", "spread"}  # saved with the weights
 
 
 # --------------------------------------------------------------------------------------- symmetries

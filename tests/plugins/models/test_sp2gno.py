@@ -24,6 +24,7 @@ from gsnobench.training.optimisation import TrainParams
 from gsnobench.training.rollout import rollout
 from gsnobench_plugins.models.sp2gno import model as sp2gno
 from gsnobench_plugins.models.sp2gno.graph import (
+    balanced,
     edge_lengths,
     farthest,
     lipschitz,
@@ -42,6 +43,7 @@ VARIED = {
     "corresponds": False,
 }
 SHAPES = {"steady": STEADY, "unsteady": UNSTEADY, "varied": VARIED}
+AIRFOIL_GATES = {"length_channels": 32, "gate_channels": 8, "balanced": True}
 SMALL = {"width": 8, "layers": 2, "modes": 6, "neighbours": 5, "anchors": 3, "head": 10}
 
 
@@ -146,6 +148,27 @@ def test_parameters_are_those_of_the_published_sizes() -> None:
     assert [name for name, parameter in every if parameter.shape == (8, 16)] == ["fuse.weight"]
 
 
+def test_gates_of_the_airfoil_are_the_authors() -> None:
+    # coordinates alone: 32 channels of a length, 32 anchors at both ends, 8 hidden channels
+    d, L, m, a, inputs = 32, 6, 48, 32, 2
+    gates = 2 * 32 + 8 * (32 + 2 * a) + 8 + 8 + 1
+    layers = L * (m * d**2 + 2 * (d**2 + d) + 2 * d + gates)
+    for name in ("airfoil", "airfoil_family", "pipe", "car"):
+        assert (
+            count(make_task(static=0), "official", name)
+            == (inputs + 1) * d + layers + 2 * d**2 + d + 128 * d + 128 + 129
+        )
+
+
+def test_official_decays_weights_as_beside_a_sum_of_losses() -> None:
+    """The authors add 1e-4 of a weight to the gradient of a sum; ours is that of its mean."""
+    summed = {"elasticity": 5, "elasticity_radii": 5, "airfoil": 20, "pipe": 20, "nse": 10}
+    official = {name: MODEL.settings[name]["official"]["train.weight_decay"] for name in summed}
+    official["darcy"] = MODEL.presets["official"].train["weight_decay"]
+    for name, decay in official.items():
+        assert decay * summed.get(name, 10) == pytest.approx(1e-4)
+
+
 def test_positional_inputs_are_the_authors() -> None:
     # elasticity: coordinates, angle, radius, and eight octaves of their sines and cosines
     d, L, m, a, inputs = 32, 4, 48, 6, 68
@@ -235,7 +258,7 @@ def test_anchors_are_far_from_one_another_and_stay_at_their_place() -> None:
     assert farthest(np.zeros((2, 2)), 3).tolist() == [0, 0, 0]  # fewer points than anchors
 
 
-def test_lengths_are_in_domain_sizes_or_relative_to_their_mean() -> None:
+def test_lengths_are_in_domain_sizes_relative_to_their_mean_or_balanced() -> None:
     mesh = square(7)
     large = gb.Mesh(100 * mesh.points)
     np.testing.assert_allclose(
@@ -243,6 +266,13 @@ def test_lengths_are_in_domain_sizes_or_relative_to_their_mean() -> None:
     )
     np.testing.assert_allclose(parts_of(large)["embedding"], parts_of(mesh)["embedding"], atol=1e-9)
     assert parts_of(mesh, relative=True)["lengths"].data.mean() == pytest.approx(1.0)
+    lengths, even = parts_of(mesh)["lengths"].toarray(), parts_of(mesh, balanced=True)["lengths"]
+    for i, j in np.argwhere(lengths):
+        expected = lengths[i, j] / np.sqrt(sum(lengths[i]) * sum(lengths[:, j]))
+        assert even[i, j] == pytest.approx(expected, rel=1e-12)
+    assert even.nnz == np.count_nonzero(lengths)
+    np.testing.assert_array_equal(even.indices, parts_of(mesh)["lengths"].indices)
+    assert not balanced(csr_array((3, 3))).nnz
     # fewer nodes than either
     few = parts_of(gb.Mesh(mesh.points[:5] + mesh.points[5:10, ::-1]), modes=8, neighbours=9)
     np.testing.assert_allclose(
@@ -282,9 +312,12 @@ def literal(module: Sp2Gno, batch: gb.Batch, b: int) -> Tensor:
     return module.last(module.head(x).relu())
 
 
+@pytest.mark.parametrize("knobs", [{}, AIRFOIL_GATES], ids=["darcy", "airfoil"])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_prediction_and_gradients_are_those_of_the_formula(shape: Mapping[str, Any]) -> None:
-    module, batch = make(shape)
+def test_prediction_and_gradients_are_those_of_the_formula(
+    shape: Mapping[str, Any], knobs: Mapping[str, Any]
+) -> None:
+    module, batch = make(shape, **knobs)
     moved = {
         name: getattr(batch, name).double() for name in ("window", "static", "scalars", "points")
     }
@@ -314,7 +347,7 @@ def test_gates_are_shares_and_messages_have_length_one_and_forget_the_scale() ->
     joined = torch.zeros(6, 6)
     joined[range(5), [1, 2, 3, 4, 0]] = torch.arange(1.0, 6)  # a ring and a node without neighbours
     graph = make_graph((joined + joined.T).to_sparse_csr(), torch.randn(1, 6, 2))
-    gates, y = Gates(2, 2)(graph.described), torch.randn(6, 3, 4)
+    gates, y = Gates(Params(layers=2, anchors=2))(graph.described), torch.randn(6, 3, 4)
     assert gates.shape == (2, 10) and bool(((gates > 0) & (gates < 1)).all())
     assert not torch.allclose(gates, gates[:, graph.reverse])  # receiver and sender are not alike
     result = messages(y, gates[0], graph)

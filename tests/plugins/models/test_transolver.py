@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import problems
 import pytest
 import torch
-from random_data import nodes_picked, random_batch
+from random_data import all_of, nodes_picked, random_batch, samples
 from torch import Tensor
 
 import gsnobench as gb
@@ -52,11 +53,15 @@ def count(task: gb.Task, preset: str = "paper", **knobs: Any) -> int:
 
 
 def test_parameters_are_those_of_the_published_sizes() -> None:
-    assert count(make_task()) == 2_135_953
-    assert count(make_task(static=0)) == 2_135_441
-    assert count(make_task(dim=3, static=4, fields=4)) == 2_138_772
-    assert count(make_task(static=0, t_in=5, t_out=46)) == 2_149_566
-    assert count(make_task(), ratio=2.0) == 2_923_921
+    plain = {"octaves": 0}
+    assert count(make_task(), **plain) == 2_135_953
+    assert count(make_task(static=0), **plain) == 2_135_441
+    assert count(make_task(dim=3, static=4, fields=4), **plain) == 2_138_772
+    assert count(make_task(static=0, t_in=5, t_out=46), **plain) == 2_149_566
+    assert count(make_task(), ratio=2.0, **plain) == 2_923_921
+    # 4 octaves of sin and cos of 2 coordinates; 64 distances instead of 2 coordinates
+    assert count(make_task()) == 2_135_953 + 16 * 512
+    assert count(make_task(), reference=8, **plain) == 2_135_953 + 62 * 512
     assert count(make_task(static=0), "official") == 713_665
     assert count(make_task(), "compact") <= 300_000
 
@@ -245,7 +250,61 @@ def test_waves_of_the_coordinates_are_further_inputs() -> None:
     waves = Transolver(batch.task, Params(**SMALL, octaves=3)).waves(batch)
     assert len(waves) == 6 and waves[0].shape == (3, 20, 2)
     torch.testing.assert_close(waves[4][1], (4 * torch.pi * batch.points[0]).sin())
-    assert count(make_task(), octaves=3) == count(make_task()) + 12 * 512
+    assert count(make_task(), octaves=3) == count(make_task(), octaves=0) + 12 * 512
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_distances_from_a_grid_on_the_unit_box_replace_coordinates(dim: int) -> None:
+    """The authors' `unified_pos`, node by node and grid point by grid point."""
+    draw, params = np.random.default_rng(0), Params.make(SMALL, {"reference": 3})
+    meshes = tuple(gb.Mesh(draw.uniform(-2, 5, (size, dim))) for size in (9, 12))
+    shape = {"static": (gb.Field("a"),), "fixed_mesh": False, "corresponds": False}
+    data = samples(meshes, 2, shape)
+    carried = transolver.summary(data, params)
+    everywhere = np.concatenate([mesh.points for mesh in meshes])
+    low, high = everywhere.min(axis=0), everywhere.max(axis=0)
+    expected = [
+        [
+            [
+                sum(((x - a) / (b - a) - g / 2) ** 2 for x, a, b, g in axes) ** 0.5
+                for place in itertools.product(range(3), repeat=dim)
+                for axes in [list(zip(point, low, high, place, strict=True))]
+            ]
+            for point in mesh.points
+        ]
+        for mesh in meshes
+    ]
+    parts = [transolver.geometry(mesh, data.task, params, carried) for mesh in meshes]
+    for part, distances in zip(parts, expected, strict=True):
+        np.testing.assert_allclose(part["reference"].value, distances, rtol=0, atol=1e-13)
+    loader = Loader(
+        data,
+        task=data.task,
+        normaliser=fit_normaliser(data, TrainParams()),
+        geometries=parts,
+        device="cpu",
+        impose_boundary=False,
+    )
+    batch, module = all_of(loader), Transolver(data.task, params)
+    features = module.features(batch)
+    assert features.shape == (2, 12, 3**dim + 1)
+    torch.testing.assert_close(
+        features[0, :9, :-1].double(), torch.tensor(expected[0]), rtol=0, atol=1e-6
+    )
+    torch.testing.assert_close(features[..., -1:], batch.static)
+    moved = replace(batch, points=batch.points + 1)
+    torch.testing.assert_close(module(moved), module(batch), rtol=0, atol=0)
+
+
+def test_official_is_the_authors_script_of_the_nearest_benchmark() -> None:
+    official = {task: knobs["official"] for task, knobs in MODEL.settings.items()}
+    assert official["darcy"]["model.reference"] == official["nse"]["model.reference"] == 8
+    assert "model.reference" not in official["airfoil"] | official["burgers3d"] | official["car"]
+    for knobs in official.values():
+        assert (knobs["train.schedule"], knobs["train.beta1_cycle"]) == ("onecycle", True)
+    # the norm of the mean over a batch where the authors clip that of the sum at 0.1
+    for task in ("darcy", "airfoil", "pipe"):
+        assert official[task]["train.clip"] * official[task]["train.batch"] == pytest.approx(0.1)
 
 
 def test_frames_can_be_predicted_one_by_one() -> None:
