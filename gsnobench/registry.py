@@ -35,6 +35,7 @@ class Registry:
     tracks: Mapping[str, Track]
     steps: Mapping[str, Any] = field(default_factory=dict)  # track -> task -> row -> phase -> steps
     pairs: Mapping[str, Any] = field(default_factory=dict)  # task -> row -> dotted knob -> value
+    board_tasks: tuple[str, ...] = ()  # what a board is about
     floors: tuple[str, ...] = ()  # models that every run is compared with
     reference_row: str = ""  # the row that run times on the boards are relative to
     checked_model: str = ""  # the model that `doctor --gpu` runs
@@ -93,6 +94,7 @@ def read_registry(path: Path | None = None, *, home: Home | None = None) -> Regi
         tracks={name: Track(name=name, **track) for name, track in body.get("track", {}).items()},
         steps=steps,
         pairs=pairs,
+        board_tasks=tuple(body.get("board_tasks", ())),
         floors=tuple(body.get("floors", ())),
         reference_row=body.get("reference_row", ""),
         checked_model=body.get("checked_model", ""),
