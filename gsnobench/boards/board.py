@@ -73,6 +73,11 @@ class Row:
         return self.entries[0].spec.model
 
     @property
+    def untold(self) -> str:
+        """Settings of a variant that its name does not spell out."""
+        return "" if self.name.endswith(f"[{self.settings}]") else self.settings
+
+    @property
     def has_features(self) -> bool:
         return self.entries[0].spec.has_features
 

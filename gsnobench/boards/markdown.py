@@ -138,20 +138,20 @@ def _variants(board: Board) -> list[str]:
     rows = board.variants
     if not rows:
         return []
-    columns = [column for column in error_columns(rows) if column.name != "published"]
+    columns = [column for column in error_columns(rows) if not column.is_detail]
     lines = [
         [
             plain(row.name),
-            plain(row.settings),
             wording.error(row),
             *(column.show(row) for column in columns[1:]),
-            plain(wording.notes(row) if row.seeds else row.reason),
+            plain(row.untold),
+            plain(wording.notes(row)),
         ]
         for row in rows
     ]
-    header = ["variant", "settings", *(plain(column.name) for column in columns), "notes"]
+    header = ["variant", *(plain(column.name) for column in columns), "settings", "notes"]
     summary = f"<summary>Variants: {len(rows)}, not ranked</summary>"
-    return [f"<details>{summary}\n\n{wording.VARIANTS}\n\n{table(header, lines, 2)}\n\n</details>"]
+    return [f"<details>{summary}\n\n{wording.VARIANTS}\n\n{table(header, lines)}\n\n</details>"]
 
 
 def _facts(board: Board) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row
-from gsnobench.boards.columns import Column, cost_columns, error_columns
+from gsnobench.boards.columns import ERROR, Column, cost_columns, error_columns
 from gsnobench.boards.diff import Change
 from gsnobench.boards.evidence import printable
 
@@ -15,9 +15,9 @@ GAP = 3  # letters between two columns
 NARROWEST = 60  # letters of a terminal: whatever is narrower wraps
 
 
-def overview(track: BoardTrack) -> Table:
-    """Rows by tasks."""
-    boards = [board for board in track.boards if board.compared]
+def overview(track: BoardTrack, *, wide: bool = False) -> Table:
+    """Rows by tasks; those that only floors have tried if it may be wide."""
+    boards = [board for board in track.boards if board.compared and (wide or board.has_models)]
     by_name = [{row.name: row for row in board.rows} for board in boards]
     lines = []
     for standing in track.standings:
@@ -28,57 +28,54 @@ def overview(track: BoardTrack) -> Table:
         ]
         cells = [_cell(rows.get(standing.row)) for rows in by_name]
         lines.append([printable(standing.row), *numbers, *cells])
-    return ["row", "tasks", "mean rank", "x best", *map(_heading, boards)], lines
-
-
-def _heading(board: Board) -> str:
-    """A task; a star where only floors have an error."""
-    return printable(board.slug) + ("" if board.has_models else "*")
+    headings = [printable(board.slug) for board in boards]
+    return ["row", "tasks", "mean rank", "times the best", *headings], lines
 
 
 def _cell(row: Row | None) -> str:
-    if row is None:
-        return ""
-    return wording.error(row) + wording.signs(row)
+    return "" if row is None else wording.error(row) + wording.signs(row)
 
 
 def overview_remarks(track: BoardTrack) -> Iterator[str]:
     """What the overview cannot hold."""
-    if any(board.compared and not board.has_models for board in track.boards):
-        yield "* floors only: no model has an error on this task yet"
+    floors = [board.slug for board in track.boards if board.compared and not board.has_models]
+    if floors:
+        yield printable(f"Floors only, shown with --wide: {', '.join(floors)}.")
     yield printable(wording.overview_legend(track))
     yield from map(printable, wording.comparisons(track))
 
 
-def board(shown: Board) -> Table:
-    """One board without its variants, rows with an error first."""
-    columns = [*error_columns(shown.compared), *cost_columns(shown.compared)]
+def board(shown: Board, *, wide: bool = False) -> Table:
+    """One board without its variants, rows with an error first; all columns if it may be wide."""
+    columns = _columns(shown.compared, wide=wide)
     rows = [*shown.compared, *shown.blank]
-    header = ["place", "ties", "row", *(printable(column.name) for column in columns), "range"]
     lines = [
         [
-            *(wording.place(row), wording.ties(row), printable(row.name)),
+            *(wording.place(row), printable(row.name), wording.ties(row), wording.places(row)),
             *(_shown(column, row) for column in columns),
-            wording.places(row),
         ]
         for row in rows
     ]
-    return header, lines
+    return ["place", "row", "ties", "range", *(printable(c.name) for c in columns)], lines
 
 
-def variants(shown: Board) -> Table:
-    """What a board does not rank, with its settings."""
-    rows = shown.variants
-    columns = [*error_columns(rows), *cost_columns(rows)]
+def variants(shown: Board, *, wide: bool = False) -> Table:
+    """What a board does not rank."""
+    columns = _columns(shown.variants, wide=wide)
     lines = [
-        [printable(row.name), *(_shown(column, row) for column in columns), printable(row.settings)]
-        for row in rows
+        [printable(row.name), *(_shown(column, row) for column in columns)]
+        for row in shown.variants
     ]
-    return ["variant", *(printable(column.name) for column in columns), "settings"], lines
+    return ["variant", *(printable(column.name) for column in columns)], lines
+
+
+def _columns(rows: Sequence[Row], *, wide: bool) -> list[Column]:
+    columns = [*error_columns(rows), *cost_columns(rows)]
+    return [column for column in columns if wide or not column.is_detail]
 
 
 def _shown(column: Column, row: Row) -> str:
-    if column.name == "error":
+    if column is ERROR:
         return wording.error(row) + wording.signs(row)
     return column.show(row) if row.seeds else wording.NOTHING
 
@@ -88,8 +85,8 @@ def remarks(shown: Board, rows: Sequence[Row]) -> Iterator[str]:
     if sentence := wording.promotion(shown):
         yield printable(sentence)
     for row in rows:
-        if notes := wording.notes(row) if row.seeds else f"{row.state}, {row.reason}":
-            yield printable(f"{row.name}: {notes}")
+        if words := "; ".join(filter(None, (row.untold, wording.notes(row)))):
+            yield printable(f"{row.name}: {words}")
     if any(row.is_variant for row in rows):
         yield wording.VARIANTS
     elif shown.variants:

@@ -109,7 +109,7 @@ def signs(row: Row) -> str:
 def notes(row: Row) -> str:
     """Marks, what would separate a row from the one above, and what became of lost seeds."""
     needs = f"needs {row.needs}" if row.needs else ""
-    lost = row.reason if row.seeds else ""
+    lost = row.reason if row.seeds else f"{row.state}, {row.reason}"
     return "; ".join(filter(None, (*map(str, row.marks), needs, lost)))
 
 
@@ -129,7 +129,7 @@ def overview_legend(track: BoardTrack) -> str:
     return (
         f"Tasks: of the {track.tasks} board tasks, those with an error. Mean rank and times the "
         "best (geometric mean of error / best error) are about the compared tasks, on which "
-        f"several models have an error: {compared}. Rows that lack one of them are below and have "
+        f"models have an error: {compared}. Rows that lack one of them are below and have "
         "no mean rank. ° fewer than three seeds, † not converged."
     )
 
@@ -140,7 +140,9 @@ def comparisons(track: BoardTrack) -> list[str]:
         return []
     sentences = [f"Mean rank over {_mean_ranks(track.comparison)}"]
     if track.converged is not None and track.converged != track.comparison:
-        sentences.append(f"Without rows that are not converged: {_mean_ranks(track.converged)}")
+        sentences.append(
+            f"Without rows that are not converged, over {_mean_ranks(track.converged)}"
+        )
     elif track.converged is None:
         sentences.append("Fewer than three of these rows are converged.")
     return sentences

@@ -134,6 +134,10 @@ def show_boards(
         bool,
         typer.Option("--variants", help="Also the variants of the board, which are not ranked."),
     ] = False,
+    wide: Annotated[
+        bool,
+        typer.Option("--wide", help="All columns and tasks, also raw errors, costs, floors only."),
+    ] = False,
     form: Annotated[Format, typer.Option("--format", help="What to print.")] = "text",
     out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
     results: ResultsOption = None,
@@ -155,7 +159,10 @@ def show_boards(
             raise ParamError("parquet: is no text; name a file with --out")
         tables.write_parquet(chosen, out)
     elif form == "text":
-        _print_track(chosen[0], task, variants=variants)
+        if task:
+            _print_board(chosen[0], task, variants=variants, wide=wide)
+        else:
+            _print_track(chosen[0], wide=wide)
     else:
         texts = {
             "markdown": lambda: markdown.track_page(chosen[0]),
@@ -176,20 +183,17 @@ def _write(text: str, out: Path | None) -> None:
         write_text(out, text)
 
 
-def _print_track(track: BoardTrack, task: str, *, variants: bool) -> None:
+def _print_track(track: BoardTrack, *, wide: bool) -> None:
     from gsnobench.boards import terminal
 
-    if task:
-        _print_board(track, task, variants=variants)
-        return
     title = f"Track {track.name}: mean test error over seeds"
-    _print_blocks(title, terminal.overview(track), 1)
+    _print_blocks(title, terminal.overview(track, wide=wide), 1)
     for line in terminal.overview_remarks(track):
         print(line)
     print("one board: gsnobench leaderboard show --task NAME")
 
 
-def _print_board(track: BoardTrack, task: str, *, variants: bool) -> None:
+def _print_board(track: BoardTrack, task: str, *, variants: bool, wide: bool) -> None:
     from gsnobench.boards import terminal
 
     boards = {board.slug: board for board in track.boards}
@@ -197,10 +201,10 @@ def _print_board(track: BoardTrack, task: str, *, variants: bool) -> None:
         near = did_you_mean(task, boards)
         raise ParamError(f"task: no board {task!r} on track {track.name}; {near}")
     board = boards[task]
-    _print_blocks(board.title, terminal.board(board), 3)
+    _print_blocks(board.title, terminal.board(board, wide=wide), 2)
     rows = [*board.compared, *board.blank]
     if variants and board.variants:
-        _print_blocks(f"Variants of {board.title}", terminal.variants(board), 1)
+        _print_blocks(f"Variants of {board.title}", terminal.variants(board, wide=wide), 1)
         rows += board.variants
     for line in terminal.remarks(board, rows):
         print(line)

@@ -174,15 +174,15 @@ def _variants(board: Board, home: str | None) -> Sequence[Html]:
     if not rows:
         return ()
     columns = [*error_columns(rows), *cost_columns(rows)]
-    names, settings = heading("variant", class_="names"), words_heading("settings")
-    header = tag("tr", names, settings, column_heads(columns), words_heading("notes"))
+    words = [words_heading(name) for name in ("settings", "notes")]
+    header = tag("tr", heading("variant", class_="names"), column_heads(columns), words)
     nobody = (math.nan, math.nan)
     lines = [
         _row(
             row,
             name_cell(row, home),
-            tag("td", row.settings, class_="words"),
             measured_cells(row, columns, nobody),
+            tag("td", row.untold, class_="words"),
             notes_cell(row),
         )
         for row in rows
