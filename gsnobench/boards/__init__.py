@@ -1,8 +1,9 @@
 """Leaderboards as pure functions of result files; nothing here trains, and no other room is needed.
 
-The way is one line: `evidence` reads result files, `statistics` compares their errors, `assemble`
-makes the tracks, boards and rows of `board`, and each view shows them in the words of `wording`:
-`terminal`, `markdown`, `tables` (CSV, JSON, parquet, LaTeX), `site` (HTML), `plots`, and `ledger`,
-our numbers beside those of `paper`. `build` writes all rendered files, `diff` compares two folders
-of evidence, `publish` brings the boards into MLflow.
+The way is one line: `evidence` reads result files, `statistics` compares their errors,
+`convergence` judges how training ended, `assemble` makes the tracks, boards and rows of `board`,
+`standings` looks across tasks, and each view shows them with the columns of `columns` in the words
+of `wording`: `terminal`, `markdown`, `tables` (CSV, JSON, parquet, LaTeX), `site` (HTML), `plots`,
+and `ledger`, our numbers beside those of `paper`. `build` writes all rendered files, `diff`
+compares two folders of evidence, `publish` brings the boards into MLflow.
 """

@@ -1,50 +1,64 @@
-"""Results -> boards: what shares a table, which setting is a row, who is ranked above whom."""
+"""Results -> boards: what shares a table, what is a row or a variant, who is ahead of whom."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gsnobench.boards.board import Board, BoardTrack, Promotion, Row, safe_name
-from gsnobench.boards.evidence import Entry, Evidence
-from gsnobench.boards.paper import PaperNumbers
-from gsnobench.boards.statistics import (
-    LEVEL,
-    Comparison,
-    Scores,
-    across,
-    ranks,
-    seeds_needed,
-    separation,
+from gsnobench.boards.board import (
+    Board,
+    BoardTrack,
+    Mark,
+    Promotion,
+    Row,
+    chosen_settings,
+    safe_name,
 )
+from gsnobench.boards.evidence import NOWHERE, Entry, Evidence, Installation
+from gsnobench.boards.paper import PaperNumbers
+from gsnobench.boards.standings import (
+    compare_rows,
+    compared_boards,
+    count_wins,
+    dataset_of,
+    make_standings,
+    task_boards,
+)
+from gsnobench.boards.statistics import LEVEL, Scores, ranks, seeds_needed, separation
 from gsnobench.data import Array
+from gsnobench.errors import PluginError
 from gsnobench.files import digest
-from gsnobench.records import RunSpec, Status
-from gsnobench.registry import Registry
+from gsnobench.plugins import dataset_name
+from gsnobench.records import FEATURES, RunSpec, Status
+from gsnobench.registry import Registry, Track
 
-NO_PLACE = 9.0  # sorts rows without any error behind all others
+SLACK = 0.15  # share of a track's CPU-seconds by which a row may miss them without a mark
+NO_TRACK = Track("")  # of results whose track the registry does not know
 
 
 @dataclass(frozen=True)
 class Declared:
-    """What the registry and the paper say of the rows of any board."""
+    """What is known of the rows of any board beside their results."""
 
-    floors: frozenset[str]  # names of models
-    reference_row: str
-    counting_tracks: frozenset[str]  # on which a row has counted steps
+    registry: Registry
     paper: PaperNumbers
+    here: Installation
+
+    def track(self, name: str) -> Track:
+        return self.registry.tracks.get(name, NO_TRACK)
 
 
-def make_tracks(evidence: Evidence, registry: Registry, paper: PaperNumbers) -> list[BoardTrack]:
+def make_tracks(
+    evidence: Evidence, registry: Registry, paper: PaperNumbers, here: Installation = NOWHERE
+) -> list[BoardTrack]:
     """All tracks of the evidence, by name."""
-    counting = (track.name for track in registry.tracks.values() if track.counts_steps)
-    declared = Declared(
-        frozenset(registry.floors), registry.reference_row, frozenset(counting), paper
-    )
+    declared = Declared(registry, paper, here)
     by_track: dict[str, list[Entry]] = defaultdict(list)
     for entry in evidence.entries:
         if entry.status != "pruned":
@@ -61,8 +75,21 @@ def _track(name: str, entries: Sequence[Entry], declared: Declared) -> BoardTrac
         groups[_board_key(entry)].append(entry)
     slugs = _slugs(groups)
     boards = [_board(slugs[key], group, declared) for key, group in groups.items()]
-    boards.sort(key=lambda board: board.slug)
-    return BoardTrack(name, tuple(boards), _row_order(boards), _wins(boards), _comparison(boards))
+    names = declared.registry.board_tasks
+    order = {task: number for number, task in enumerate(names)}
+    boards.sort(key=lambda board: (order.get(dataset_of(board), len(order)), board.slug))
+    tasks = task_boards(boards, names)
+    compared = compared_boards(tasks)
+    return BoardTrack(
+        name=name,
+        boards=tuple(boards),
+        standings=make_standings(boards, tasks, compared),
+        tasks=len(names) or len(tasks),
+        compared=tuple(board.slug for board in compared),
+        wins=count_wins(tasks),
+        comparison=compare_rows(compared),
+        converged=compare_rows(compared, converged_only=True),
+    )
 
 
 def _board_key(entry: Entry) -> str:
@@ -97,8 +124,8 @@ def _board(slug: str, entries: Sequence[Entry], declared: Declared) -> Board:
     current = _of_newest_revision(entries)
     rows = _board_rows(current, declared)
     ranked, p_values = _ranked([row for row in rows if row.seeds and not row.is_variant])
-    variants = [row for row in rows if row.seeds and row.is_variant]
-    blank = [row for row in rows if not row.seeds]
+    blank = [row for row in rows if not row.seeds and not row.is_variant]
+    variants = [row for row in rows if row.is_variant]
     origins = Counter(entry.data["origin"] for entry in current if "origin" in entry.data)
     return Board(
         track=spec.track,
@@ -111,8 +138,8 @@ def _board(slug: str, entries: Sequence[Entry], declared: Declared) -> Board:
         slug=slug,
         rows=(
             *ranked,
-            *sorted(variants, key=lambda row: (row.error, row.name)),
             *sorted(blank, key=lambda row: (row.state, row.name)),
+            *sorted(variants, key=_variant_order),
         ),
         p_values=p_values,
         promotion=_promotion(ranked, p_values),
@@ -148,42 +175,103 @@ def _board_rows(entries: Sequence[Entry], declared: Declared) -> list[Row]:
     ]
 
 
+@dataclass(frozen=True)
+class Variant:
+    """What sets a result apart from the row of its preset; all empty: it is the row itself."""
+
+    origin: str = ""  # in words: "tuned, 12 trials", "steps not counted"
+    settings: str = ""  # batch=4, lr=0.004
+    identity: str = ""  # results of one variant agree in all settings
+
+    def label(self, *, is_unique: bool) -> str:
+        """What is written behind the name of the row; settings where words are not enough."""
+        words = f"({self.origin})" if self.origin else ""
+        needs_settings = self.settings and not (words and is_unique)
+        return " ".join(filter(None, (words, f"[{self.settings}]" if needs_settings else "")))
+
+
 def _rows(
     name: str, entries: Sequence[Entry], declared: Declared, published: Mapping[str, float]
 ) -> list[Row]:
-    """A row, and one per other setting: seeds of two settings are never averaged.
+    """A row, and one per variant: seeds of two settings are never averaged.
 
     The row is the unmodified preset at its committed steps; whatever was changed is a variant.
     """
-    groups: dict[str, list[Entry]] = defaultdict(list)
+    groups: dict[Variant, list[Entry]] = defaultdict(list)
+    row_spec = _row_spec(entries, declared)
     for entry in sorted(entries, key=lambda entry: (entry.spec.seed, entry.key)):
-        groups[_variant_label(entry, declared)].append(entry)
+        groups[_variant(entry, declared, row_spec)].append(entry)
+    origins = Counter(variant.origin for variant in groups)
     rows = []
-    for label, group in groups.items():
+    for variant, group in groups.items():
         spec = group[0].spec
         state, reason = _state(group)
+        label = variant.label(is_unique=origins[variant.origin] == 1)
         row = Row(
             name=f"{name} {label}" if label else name,
             entries=tuple(group),
             state=state,
             reason=reason,
-            is_floor=spec.model in declared.floors,
-            is_reference=name == declared.reference_row and not label,
+            is_floor=spec.model in declared.registry.floors,
+            is_reference=name == declared.registry.reference_row and not label,
             is_variant=bool(label),
             published=None if spec.has_features else published.get(spec.model),
+            settings=variant.settings,
         )
-        rows.append(row)
+        rows.append(_with_marks(row, declared))
     return rows
 
 
-def _variant_label(entry: Entry, declared: Declared) -> str:
-    """What is written behind a row's name where settings differ from it; empty: the row itself."""
-    spec, changed = entry.spec, entry.changed
-    if not changed:
-        is_guess = entry.steps_from == "track" and spec.track in declared.counting_tracks
-        return "(steps not counted)" if is_guess and not entry.is_closed_form else ""
-    settings = ", ".join(f"{_short(knob, spec)}={value}" for knob, value in changed.items())
-    return f"({spec.origin}) [{settings}]" if spec.origin else f"[{settings}]"
+def _variant(entry: Entry, declared: Declared, row: RunSpec | None) -> Variant:
+    """Of a result; `row` has the settings of the row itself."""
+    spec, identity = entry.spec, _identity(entry.spec)
+    if entry.changed:
+        return Variant(spec.origin, _spelled(entry.changed, spec), identity)
+    if entry.status != "done":
+        return Variant()  # only an error can take somebody's place
+    if doubt := _doubt(entry, declared):
+        steps = {f"steps.{phase}": count for phase, count in spec.trained_steps.items()}
+        return Variant(doubt, _spelled(steps, spec), identity)
+    if row is not None and identity != _identity(row):
+        here, there = chosen_settings(spec), chosen_settings(row)
+        names = sorted(name for name in {*here, *there} if here.get(name) != there.get(name))
+        differing = {name: spec.settings.get(name) for name in names}
+        return Variant("earlier settings", _spelled(differing, spec), identity)
+    return Variant()
+
+
+def _row_spec(entries: Sequence[Entry], declared: Declared) -> RunSpec | None:
+    """The settings of the row itself: those of the most seeds if a preset was changed in place."""
+    done = [entry for entry in entries if entry.status == "done" and not entry.changed]
+    specs = {_identity(entry.spec): entry.spec for entry in done if not _doubt(entry, declared)}
+    counts = Counter(_identity(entry.spec) for entry in done)
+    chosen = max(sorted(specs), key=lambda identity: counts[identity], default=None)
+    return None if chosen is None else specs[chosen]
+
+
+def _identity(spec: RunSpec) -> str:
+    return digest(chosen_settings(spec))
+
+
+def _spelled(settings: Mapping[str, object], spec: RunSpec) -> str:
+    """Settings in one line: batch=4, lr=0.004."""
+    return ", ".join(f"{_short(knob, spec)}={value}" for knob, value in settings.items())
+
+
+def _doubt(entry: Entry, declared: Declared) -> str:
+    """Why the steps of an unmodified preset are not those that its track is committed to."""
+    spec = entry.spec
+    if entry.is_closed_form:
+        return ""
+    counted = declared.registry.calibrated(spec.track, spec.task, spec.row.removesuffix(FEATURES))
+    if counted is not None:
+        is_other = any(spec.steps.get(phase) != count for phase, count in counted.items())
+        return "steps of an earlier count" if is_other else ""
+    if entry.steps_from == "track" and declared.track(spec.track).counts_steps:
+        return "steps not counted"
+    if entry.steps_from == "home" and not entry.is_own:
+        return "steps counted on another machine"
+    return ""
 
 
 def _short(dotted: str, spec: RunSpec) -> str:
@@ -192,6 +280,10 @@ def _short(dotted: str, spec: RunSpec) -> str:
     if section == "steps":
         return "steps" if len(spec.trained_steps) == 1 else dotted
     return dotted if name in spec.model_params and name in spec.train_params else name
+
+
+def _variant_order(row: Row) -> tuple[bool, float, str]:
+    return not row.seeds, row.error if row.seeds else 0.0, row.name
 
 
 def _state(entries: Sequence[Entry]) -> tuple[Status, str]:
@@ -244,54 +336,67 @@ def _promotion(ranked: Sequence[Row], p_values: Array) -> Promotion | None:
     return Promotion(best.name, next_best.name, percent, bool(p_values[first, second] < LEVEL))
 
 
-# ------------------------------------------------------------------------------------- across tasks
+# -------------------------------------------------------------------------------------------- marks
 
 
-def _main_boards(boards: Sequence[Board]) -> list[Board]:
-    """One board per task: the one that has the task's own name."""
-    return [board for board in boards if board.slug == safe_name(board.task)]
+def _with_marks(row: Row, declared: Declared) -> Row:
+    """The row with its CPU-seconds on the machine that counted the steps, and with its marks."""
+    normalised = replace(row, normalised_cpu_s=_normalised_cpu_s(row, declared.registry))
+    return replace(normalised, marks=tuple(_marks(normalised, declared)))
 
 
-def _row_order(boards: Sequence[Board]) -> tuple[str, ...]:
-    """All rows by their mean place, each as a share of the board's length."""
-    places: dict[str, list[float]] = defaultdict(list)
-    for board in boards:
-        for row in board.rows:
-            if not row.is_variant:
-                places[row.name] += []
-        for index, row in enumerate(board.compared):
-            places[row.name].append(index / max(len(board.compared) - 1, 1))
-    means = {
-        name: float(np.mean(shares)) if shares else NO_PLACE for name, shares in places.items()
-    }
-    return tuple(sorted(means, key=lambda name: (means[name], name)))
-
-
-def _wins(boards: Sequence[Board]) -> dict[tuple[str, str], tuple[int, int]]:
-    """(row, other) -> tasks on which the row is significantly better, tasks that both have."""
-    won: Counter[tuple[str, str]] = Counter()
-    both: Counter[tuple[str, str]] = Counter()
-    for board in _main_boards(boards):
-        names = [row.name for row in board.compared]
-        for first, name in enumerate(names):
-            for second, rival in enumerate(names):
-                if first != second:
-                    is_separated = bool(board.p_values[first, second] < LEVEL)
-                    both[name, rival] += 1
-                    won[name, rival] += first < second and is_separated
-    return {pair: (won[pair], both[pair]) for pair in both}
-
-
-def _comparison(boards: Sequence[Board]) -> Comparison | None:
-    """Mean ranks of the rows that have an error on every task that two models were run on."""
-    tried = [
-        board
-        for board in _main_boards(boards)
-        if sum(not row.is_floor for row in board.compared) > 1
+def _normalised_cpu_s(row: Row, registry: Registry) -> float:
+    """Training in CPU-seconds of the calibrating machine, by the reference step timed beside it."""
+    pairs = [
+        (entry.costs.get("train_cpu_s"), entry.costs.get("reference_step_s")) for entry in row.done
     ]
-    if not tried:
-        return None
-    errors = [{row.name: row.error for row in board.compared} for board in tried]
-    names = sorted(set.intersection(*map(set, errors)))
-    table = np.array([[by_name[name] for by_name in errors] for name in names])
-    return across(table.reshape(len(names), len(tried)), names)
+    values = [spent * registry.reference_step_s / step for spent, step in pairs if spent and step]
+    return float(np.mean(values)) if values else math.nan
+
+
+def _marks(row: Row, declared: Declared) -> Iterator[Mark]:
+    if not row.is_converged and row.ending is not None:
+        yield Mark("not converged", _ending_in_words(row))
+    yield from _budget_mark(row, declared)
+    names = sorted({name for entry in row.done for name in _changed_plugins(entry, declared.here)})
+    if names:
+        yield Mark("code changed", f"{', '.join(names)} since the results were computed")
+
+
+def _ending_in_words(row: Row) -> str:
+    ending = row.ending
+    assert ending is not None
+    words = f"{ending.epochs:.0f} epochs"
+    if math.isfinite(ending.valid_fall):
+        words += f", validation fell by {100 * ending.valid_fall:.1f} % over the last tenth"
+    if ending.best_at < 0.5:
+        words += f", best after {100 * ending.best_at:.0f} % of the steps"
+    return words
+
+
+def _budget_mark(row: Row, declared: Declared) -> Iterator[Mark]:
+    """CPU-seconds that miss those of the track, on tracks that are counted in them.
+
+    Rows with features take the steps of the row without, whatever those then cost.
+    """
+    track = declared.track(row.entries[0].spec.track)
+    is_on_cpu = all(entry.environment.get("device", "cpu") == "cpu" for entry in row.done)
+    if not track.counts_steps or not is_on_cpu or not row.steps or row.has_features:
+        return
+    is_known = math.isfinite(row.normalised_cpu_s)
+    spent = row.normalised_cpu_s if is_known else row.cost("train_cpu_s")
+    if abs(spent - track.train_cpu_s) > SLACK * track.train_cpu_s:
+        unit = "normalised CPU-s" if is_known else "CPU-s"
+        yield Mark("off the budget", f"{spent:.0f} of {track.train_cpu_s:.0f} {unit}")
+
+
+def _changed_plugins(entry: Entry, here: Installation) -> Iterator[str]:
+    """Names of plugins whose installed code is not that of the result, where both are known."""
+    names = {"model": entry.spec.model}
+    with suppress(PluginError):  # no such dataset is installed
+        known = [name for kind, name in here.code if kind == "dataset"]
+        names["dataset"] = dataset_name(entry.spec.task, known)
+    for kind, name in names.items():
+        recorded, installed = entry.code.get(kind), here.code.get((kind, name))
+        if recorded and installed and installed != recorded:
+            yield name

@@ -4,41 +4,78 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from gsnobench.boards.convergence import Ending, is_converged, mean_ending
 from gsnobench.boards.evidence import Entry
 from gsnobench.boards.statistics import Comparison, Rank, Scores, interval
 from gsnobench.data import Array
 from gsnobench.files import digest
-from gsnobench.records import FEATURES, Status
+from gsnobench.records import FEATURES, RunSpec, Status
 
 SEEDS = 3  # fewer seeds than this are marked
-COSTS = ("parameters", "prepare_cold_s", "train_cpu_s", "inference_s", "peak_mb")
+TAIL = 0.95  # share of the test samples below the column of this name
+# names of costs in a result
+COSTS = (
+    "parameters",
+    "prepare_cold_s",
+    "prepare_warm_s",
+    "train_cpu_s",
+    "inference_s",
+    "peak_mb",
+)
+# metrics of a field that every result has; any other is a column of its own
+USUAL_METRICS = ("rel_l2", "rel_l2_raw", "rel_l2_area", "rmse", "mae", "max")
+BOUNDARY_METRIC = "boundary_"  # how the names of further usual ones begin
+HEADLINE = "headline"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a reader should know before trusting a row; it stays ranked."""
+
+    name: str
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.why}" if self.why else self.name
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One model@preset on a board: its runs, and the numbers that follow from them."""
+    """One model@preset on a board: its runs, and the numbers that follow from them.
 
-    name: str  # model@preset, or with the knobs of a variant: model@preset [model.width=16]
+    Every number is computed for each seed, then averaged over the seeds.
+    """
+
+    name: str  # model@preset; of a variant with what sets it apart: model@preset [width=16]
     entries: tuple[Entry, ...]  # by seed; results that can be compared with one another
     state: Status
     reason: str  # why it has no error, or what became of the seeds that have none
     is_floor: bool
     is_reference: bool  # run times are shown relative to this row
-    is_variant: bool  # other knobs than the row itself: shown, not ranked
+    is_variant: bool  # not the unmodified preset at its committed steps: shown, not ranked
     published: float | None
+    settings: str = ""  # of a variant: which settings differ from the row's
     rank: Rank | None = None  # None for variants, for a single seed, and without an error
     needs: str = ""  # what would separate it from the row above
+    normalised_cpu_s: float = math.nan  # training, on the machine that counted the steps
+    marks: tuple[Mark, ...] = ()
 
     @property
     def model(self) -> str:
         return self.entries[0].spec.model
+
+    @property
+    def untold(self) -> str:
+        """Settings of a variant that its name does not spell out."""
+        return "" if self.name.endswith(f"[{self.settings}]") else self.settings
 
     @property
     def has_features(self) -> bool:
@@ -78,6 +115,60 @@ class Row:
     def interval(self) -> tuple[float, float] | None:
         """95 % over seeds; None for a single one."""
         return interval(np.array([entry.error for entry in self.done]))
+
+    @cached_property
+    def ood_error(self) -> float:
+        """Mean error out of distribution; not a number where a seed has none."""
+        return self._mean([entry.ood_error for entry in self.done])
+
+    @cached_property
+    def ood_median(self) -> float:
+        """Median over samples out of distribution, since a single one can set the mean."""
+        samples = [entry.ood_samples for entry in self.done]
+        return self._mean([np.median(values) if len(values) else math.nan for values in samples])
+
+    @cached_property
+    def tail(self) -> float:
+        """The error that 95 % of the test samples stay below."""
+        return self._mean([np.quantile(entry.samples, TAIL) for entry in self.done])
+
+    @cached_property
+    def worst(self) -> float:
+        """The error of the worst test sample."""
+        return self._mean([entry.samples.max() for entry in self.done])
+
+    @staticmethod
+    def _mean(by_seed: Sequence[float]) -> float:
+        return float(np.mean(by_seed)) if by_seed else math.nan
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps of all phases; none of a closed form."""
+        return sum(self.entries[0].spec.trained_steps.values())
+
+    @cached_property
+    def ending(self) -> Ending | None:
+        """How training ended, mean over seeds; None for a closed form."""
+        return mean_ending([entry.ending for entry in self.done if entry.ending is not None])
+
+    @property
+    def is_converged(self) -> bool:
+        return self.ending is None or is_converged(self.ending)
+
+    @property
+    def metrics(self) -> list[tuple[str, str]]:
+        """Field and metric of what is scored beyond the usual: metrics of plugins."""
+        names = {
+            (field, metric)
+            for entry in self.done
+            for field in (HEADLINE, *entry.fields)
+            for metric in entry.scores.get(field, {})
+        }
+        return sorted(
+            (field, metric)
+            for field, metric in names
+            if metric not in USUAL_METRICS and not metric.startswith(BOUNDARY_METRIC)
+        )
 
     def by_seed(self, field: str, metric: str) -> Array:
         """A metric of one field, one value per seed; empty where a result lacks it."""
@@ -133,7 +224,7 @@ class Board:
     sizes: Mapping[str, int]
     data_seed: int
     slug: str  # safe in a file name and in an address; unique within a track
-    # those with an error, then variants with one, best first; then those without an error
+    # those with an error, best first; those without one; variants in the same order
     rows: tuple[Row, ...]
     # (R, R) of the `compared` rows, in their order
     p_values: Array = field(default_factory=lambda: np.ones((0, 0)))
@@ -144,6 +235,21 @@ class Board:
     def compared(self) -> list[Row]:
         """Rows with an error, best first, without variants."""
         return [row for row in self.rows if row.seeds and not row.is_variant]
+
+    @property
+    def variants(self) -> list[Row]:
+        """What is not the row itself, best first, then those without an error."""
+        return [row for row in self.rows if row.is_variant]
+
+    @property
+    def blank(self) -> list[Row]:
+        """Rows without an error, without variants."""
+        return [row for row in self.rows if not row.seeds and not row.is_variant]
+
+    @property
+    def has_models(self) -> bool:
+        """Whether any row but a floor has an error: else nobody is the best."""
+        return any(not row.is_floor for row in self.compared)
 
     @property
     def input_pairs(self) -> list[tuple[Row, Row]]:
@@ -169,8 +275,25 @@ class Board:
 def _settings_key(row: Row) -> str:
     """Equal for two rows that differ in computed inputs alone."""
     spec = row.entries[0].spec
-    name = spec.row.removesuffix(FEATURES)
-    return digest([name, dict(spec.model_params), dict(spec.train_params), spec.trained_steps])
+    return digest([spec.row.removesuffix(FEATURES), chosen_settings(spec)])
+
+
+def chosen_settings(spec: RunSpec) -> dict[str, Any]:
+    """Settings without knobs at their default, which results of older code do not name."""
+    defaults = frozenset(spec.defaults)
+    return {name: value for name, value in spec.settings.items() if name not in defaults}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One row across the tasks of a track."""
+
+    row: str
+    is_floor: bool
+    tasks: int  # board tasks on which it has an error
+    is_complete: bool  # it has one on every compared task
+    mean_rank: float  # over the compared tasks, among complete rows; not a number if incomplete
+    ratio: float  # geometric mean of error / best error over its compared tasks
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,10 +302,18 @@ class BoardTrack:
 
     name: str
     boards: tuple[Board, ...]
-    rows: tuple[str, ...]  # every row of any board, best mean rank first
+    standings: tuple[Standing, ...]  # every row of any board, complete ones first, best first
+    tasks: int  # board tasks of the benchmark
+    compared: tuple[str, ...]  # slugs of the boards that standings and comparisons are about
     # (row, other) -> tasks on which the row is significantly better, tasks that both have
     wins: Mapping[tuple[str, str], tuple[int, int]]
     comparison: Comparison | None
+    converged: Comparison | None  # the same without rows that are marked as not converged
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Names in the order of the standings."""
+        return tuple(standing.row for standing in self.standings)
 
 
 def safe_name(text: str) -> str:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gsnobench.boards.evidence import evidence_stamp, read_evidence
+from gsnobench.boards.evidence import NOWHERE, Installation, evidence_stamp, read_evidence
 from gsnobench.files import atomic, digest, write_text
-from gsnobench.registry import read_registry
+from gsnobench.registry import read_registry, registry_path
 
 # statistics and pictures take seconds to import: not needed to see that nothing is new
 if TYPE_CHECKING:
@@ -45,35 +45,38 @@ class Built:
     was_fresh: bool = False
 
 
-def read_tracks(roots: Sequence[Path]) -> tuple[list[BoardTrack], tuple[str, ...]]:
+def read_tracks(
+    roots: Sequence[Path], here: Installation = NOWHERE
+) -> tuple[list[BoardTrack], tuple[str, ...]]:
     """The boards of some folders of evidence, and one line per file that was skipped."""
     from gsnobench.boards.assemble import make_tracks
     from gsnobench.boards.paper import read_paper
 
-    evidence, registry = read_evidence(roots), read_registry()
-    return make_tracks(evidence, registry, read_paper()), evidence.problems
+    evidence, registry = read_evidence(roots, here.results), read_registry()
+    return make_tracks(evidence, registry, read_paper(), here), evidence.problems
 
 
-def build(roots: Sequence[Path], target: Target) -> Built:
+def build(roots: Sequence[Path], target: Target, here: Installation = NOWHERE) -> Built:
     """Bring a folder up to date: write files that changed, remove those no longer made."""
     # looked at before it is read: a late file is not missed
-    out, last, evidence = target.out, _last_build(target.out), evidence_stamp(roots)
-    if last.get("stamp") == _stamp(evidence, roots, target):
+    out, last = target.out, _last_build(target.out)
+    sources = [evidence_stamp(roots), str(here.results), sorted(here.code.items())]
+    if last.get("stamp") == _stamp(sources, roots, target):
         return Built(problems=tuple(last["problems"]), was_fresh=True)
-    tracks, problems = read_tracks(roots)
+    tracks, problems = read_tracks(roots, here)
     files = dict(rendered(tracks, target))
     written = [str(path) for path, content in files.items() if _write(path, content)]
     removed = [path for path in _made_before(out) if path not in files]
     for path in removed:
         path.unlink()
-    body = {"stamp": _stamp(evidence, roots, target), "problems": problems}
+    body = {"stamp": _stamp(sources, roots, target), "problems": problems}
     write_text(out / STAMP, json.dumps(body) + "\n")
     return Built(tuple(written), tuple(str(path) for path in removed), problems)
 
 
-def stale(roots: Sequence[Path], target: Target) -> list[Path]:
+def stale(roots: Sequence[Path], target: Target, here: Installation = NOWHERE) -> list[Path]:
     """Rendered files that differ from what the evidence says now; writes nothing."""
-    tracks, _ = read_tracks(roots)
+    tracks, _ = read_tracks(roots, here)
     files = dict(rendered(tracks, target))
     differing = [path for path, content in files.items() if _content(path) != content]
     return [*differing, *(path for path in _made_before(target.out) if path not in files)]
@@ -87,7 +90,8 @@ def rendered(tracks: Sequence[BoardTrack], target: Target) -> Iterator[tuple[Pat
     from gsnobench.boards.plots.track import overview_png
 
     for track in tracks:
-        yield target.out / f"{safe_name(track.name)}.png", overview_png(track)
+        if any(board.has_models for board in track.boards):
+            yield target.out / f"{safe_name(track.name)}.png", overview_png(track)
     for name, text in _own_files(tracks, target.out):
         yield target.out / name, text.encode()
     if target.ledger is not None:
@@ -161,7 +165,7 @@ def _write(path: Path, content: bytes) -> bool:
 # -------------------------------------------------------------------------------------------- stamp
 
 
-def _stamp(evidence: str, roots: Sequence[Path], target: Target) -> str:
+def _stamp(sources: Sequence[object], roots: Sequence[Path], target: Target) -> str:
     """Of the evidence, the registry, the code of this room, and of what was rendered."""
     room = Path(__file__).parent
     code = [path for path in room.rglob("*") if "__pycache__" not in path.parts]
@@ -170,8 +174,7 @@ def _stamp(evidence: str, roots: Sequence[Path], target: Target) -> str:
     others = [path for path in (target.ledger, target.readme) if path is not None]
     files = [path for path in (*sorted(code), *sorted(made), *others) if path.is_file()]
     stats = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in files]
-    registry = read_registry()
-    return digest([evidence, list(registry.floors), registry.reference_row, stats])
+    return digest([*sources, registry_path().read_text(encoding="utf-8"), stats])
 
 
 def _last_build(out: Path) -> Mapping[str, Any]:

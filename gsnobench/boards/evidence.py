@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gsnobench.boards.convergence import Ending, ending_of
 from gsnobench.data import Array
 from gsnobench.errors import DataError
 from gsnobench.files import digest
@@ -27,6 +29,18 @@ TABLES = ("sizes", "data", "model_params", "train_params", "steps")
 WORDS = ("task", "track", "model", "preset", "source", "origin")
 
 
+@dataclass(frozen=True)
+class Installation:
+    """What this machine adds to result files: its own results, and the code that it has now."""
+
+    results: Path | None = None  # the home's folder: only step counts of this home are ranked
+    # kind and name of an installed plugin -> digest of its source
+    code: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+
+NOWHERE = Installation()
+
+
 @dataclass(frozen=True, eq=False)
 class Entry:
     """One result without what no board shows: twenty thousand of them must fit in memory."""
@@ -39,8 +53,9 @@ class Entry:
     scores: Mapping[str, Mapping[str, float]]  # field -> metric, on the test split
     fields: tuple[str, ...]  # those that the headline is the mean of
     samples: Array  # (S,) headline of each test sample, empty unless done
-    ood_samples: Array  # (S,) the same out of distribution, empty where the task has no such split
-    curve: tuple[Mapping[str, Any], ...]  # losses and validation errors over the steps
+    ood_error: float  # the headline out of distribution; not a number without such a split
+    ood_samples: Array  # (S,) of each sample there, empty in results of schema 1
+    ending: Ending | None  # of the training; None for a closed form
     changed: Mapping[str, Any]  # settings that differ from the preset at its committed steps
     steps_from: StepsFrom
     code: Mapping[str, str]  # digests of the plugins' source
@@ -51,6 +66,7 @@ class Entry:
     # field -> truth, error -> one per band of Laplacian modes; older runs have none
     bands: Mapping[str, Mapping[str, list[float]]]
     picture: Path | None = None  # best, median and worst test sample, if drawn
+    is_own: bool = False  # computed in the home that the boards are made for
 
     @property
     def key(self) -> str:
@@ -62,21 +78,21 @@ class Entry:
         return not any(self.spec.steps.values())
 
     @classmethod
-    def of(cls, result: RunResult, picture: Path | None = None) -> Entry:
+    def of(cls, result: RunResult, picture: Path | None = None, *, is_own: bool = False) -> Entry:
         """What a board shows of a result."""
-        valid = result.scores.get("valid", {}).get("headline", {}).get("rel_l2")
-        error = result.headline if result.status == "done" else None
+        is_done = result.status == "done"
         return cls(
             spec=result.spec,
             status=result.status,
             reason=result.reason,
-            error=float("nan") if error is None else error,
-            valid=float("nan") if valid is None else valid,
+            error=_headline(result, "test") if is_done else math.nan,
+            valid=_headline(result, "valid"),
             scores=result.scores.get("test", {}),
             fields=tuple(sorted(result.samples.get("test", {}))),
             samples=_headlines(result, "test"),
+            ood_error=_headline(result, "test_ood") if is_done else math.nan,
             ood_samples=_headlines(result, "test_ood"),
-            curve=tuple(result.curve),
+            ending=ending_of(result.curve, result.spec.steps),
             changed=result.changed,
             steps_from=result.steps_from,
             code=result.code,
@@ -86,7 +102,14 @@ class Entry:
             environment=result.environment,
             bands=result.bands,
             picture=picture,
+            is_own=is_own,
         )
+
+
+def _headline(result: RunResult, split: str) -> float:
+    """The headline of a split; not a number where the result has none."""
+    value = result.scores.get(split, {}).get("headline", {}).get("rel_l2")
+    return math.nan if value is None else value
 
 
 def _headlines(result: RunResult, split: str) -> Array:
@@ -110,12 +133,16 @@ def evidence_folders(home: Home) -> list[Path]:
     return [folder for folder in (home.results, committed) if folder.is_dir()]
 
 
-def read_evidence(roots: Sequence[Path]) -> Evidence:
-    """All results below some folders; where two have the same key, the first folder counts."""
+def read_evidence(roots: Sequence[Path], own: Path | None = None) -> Evidence:
+    """All results below some folders; where two have the same key, the first folder counts.
+
+    `own` is the folder of the home that the boards are made for.
+    """
     by_key: dict[str, Entry] = {}
     problems: list[str] = []
     for root in roots:
-        entries, lines = _read_folder(root)
+        is_own = own is not None and root.resolve() == own.resolve()
+        entries, lines = _read_folder(root, is_own=is_own)
         by_key = {**entries, **by_key}
         problems += lines
     # evidence stays to the end, so the collector need not walk through it again and again
@@ -123,7 +150,7 @@ def read_evidence(roots: Sequence[Path]) -> Evidence:
     return Evidence(tuple(by_key.values()), tuple(problems))
 
 
-def _read_folder(root: Path) -> tuple[dict[str, Entry], list[str]]:
+def _read_folder(root: Path, *, is_own: bool) -> tuple[dict[str, Entry], list[str]]:
     """Results by key; damaged, foreign, duplicate and newer-schema files are named and skipped."""
     if not root.is_dir():
         raise DataError(
@@ -131,7 +158,8 @@ def _read_folder(root: Path) -> tuple[dict[str, Entry], list[str]]:
         )
     entries: dict[str, tuple[Path, Entry]] = {}
     problems: list[str] = []
-    for path, entry in _read_files(root, list(result_files(root))):
+    read = partial(_read_file, root, is_own=is_own)
+    for path, entry in _read_files(list(result_files(root)), read):
         if isinstance(entry, str):
             problems.append(entry)
             continue
@@ -146,9 +174,10 @@ def _read_folder(root: Path) -> tuple[dict[str, Entry], list[str]]:
     return {key: entry for key, (_, entry) in entries.items()}, problems
 
 
-def _read_files(root: Path, paths: Sequence[Path]) -> Iterator[tuple[Path, Entry | str]]:
+def _read_files(
+    paths: Sequence[Path], read: Callable[[Path], Entry | str]
+) -> Iterator[tuple[Path, Entry | str]]:
     """Every file with its entry, or with a line that says what is wrong; many use all cores."""
-    read = partial(_read_file, root)
     if len(paths) < MANY:
         yield from zip(paths, map(read, paths), strict=True)
         return
@@ -156,11 +185,11 @@ def _read_files(root: Path, paths: Sequence[Path]) -> Iterator[tuple[Path, Entry
         yield from zip(paths, pool.map(read, paths, chunksize=100), strict=True)
 
 
-def _read_file(root: Path, path: Path) -> Entry | str:
-    name = path.relative_to(root).as_posix()
+def _read_file(root: Path, path: Path, *, is_own: bool) -> Entry | str:
+    name, picture = path.relative_to(root).as_posix(), path.with_suffix(".png")
     try:
-        picture = path.with_suffix(".png")
-        return Entry.of(_checked(RunResult.load(path), name), picture if picture.exists() else None)
+        result = _checked(RunResult.load(path), name)
+        return Entry.of(result, picture if picture.exists() else None, is_own=is_own)
     except DataError as error:
         return printable(str(error).replace(str(path), name))
     # the right entries, but not the right kinds
@@ -188,27 +217,28 @@ def _checked(result: RunResult, name: str) -> RunResult:
         )
     if result.status != "done":
         return result
-    for split in ("test", "test_ood"):
-        expected = result.spec.sizes.get(split, 0)
-        tables = result.samples.get(split, {}).values()
-        lengths = {len(values.get("rel_l2", ())) for values in tables}
-        is_known = split == "test" or bool(tables)  # results of schema 1 have none out of it
-        if is_known and expected and lengths != {expected}:
-            raise DataError(
-                f"{name}: a finished run without its {split} errors; expected {expected} per "
-                "field; run it again"
-            )
-    return _with_right_headline(result, name)
-
-
-def _with_right_headline(result: RunResult, name: str) -> RunResult:
-    """The same result if its headline is the mean of its samples, as far as their digits go."""
-    mean = float(_headlines(result, "test").mean())
-    if not result.headline > 0 or abs(mean - result.headline) > HEADLINE_SLACK * result.headline:
-        raise DataError(
-            f"{name}: states {result.headline!r}, but its samples have {mean:.6g}; run it again"
-        )
+    _check_samples(result, "test", name)
+    if result.samples.get("test_ood"):  # results of schema 1 have none
+        _check_samples(result, "test_ood", name)
+    if not result.headline > 0:
+        raise DataError(f"{name}: states an error of {result.headline!r}; run it again")
     return result
+
+
+def _check_samples(result: RunResult, split: str, name: str) -> None:
+    """All errors of a split are there, and its headline is their mean as far as digits go."""
+    expected = result.spec.sizes.get(split, 0)
+    lengths = {len(table.get("rel_l2", ())) for table in result.samples.get(split, {}).values()}
+    if not expected or lengths != {expected}:
+        raise DataError(
+            f"{name}: a finished run without its {split} errors; expected {expected} per field; "
+            "run it again"
+        )
+    stated, mean = _headline(result, split), float(_headlines(result, split).mean())
+    if abs(mean - stated) > HEADLINE_SLACK * stated:
+        raise DataError(
+            f"{name}: states {stated!r} on {split}, but its samples have {mean:.6g}; run it again"
+        )
 
 
 def _wrong_kinds(result: RunResult) -> list[str]:
@@ -217,8 +247,11 @@ def _wrong_kinds(result: RunResult) -> list[str]:
     wrong = [entry for entry in WHOLE if type(getattr(spec, entry)) is not int]
     wrong += [entry for entry in TABLES if not isinstance(getattr(spec, entry), Mapping)]
     wrong += [entry for entry in WORDS if not isinstance(getattr(spec, entry), str)]
-    wrong += [] if isinstance(result.changed, Mapping) else ["changed"]
+    tables = {"changed": result.changed, "code": result.code, "environment": result.environment}
+    wrong += [entry for entry, table in tables.items() if not isinstance(table, Mapping)]
     number = (int, float, type(None))
+    scores = [table.items() for table in result.scores.get("test", {}).values()]
+    wrong += [entry for pairs in scores for entry, value in pairs if not isinstance(value, number)]
     wrong += [entry for entry, value in result.costs.items() if not isinstance(value, number)]
     wrong += [entry for entry, value in result.data.items() if not isinstance(value, str)]
     if result.status == "done":  # what diverged may have left anything but numbers

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row
+from gsnobench.boards.columns import cost_columns, error_columns
 from gsnobench.boards.evidence import printable
 from gsnobench.boards.paper import CITATION
 
 GENERATED = f"<!-- {wording.generated_by('leaderboard build')} -->"
-HEADER = ("rank", "row", "error", "95 % over seeds", "seeds", "raw", "published")
+RANKED = ("place", "ties", "range", "row")
 
 
 def track_page(track: BoardTrack, note: str = "") -> str:
@@ -27,53 +28,55 @@ def track_page(track: BoardTrack, note: str = "") -> str:
         overview(track),
         _across(track),
         *(board_section(board) for board in track.boards),
-        f"## How to read it\n\n{wording.HOW_TO_READ} {source}",
+        f"## How to read it\n\n{wording.HOW_TO_READ} {source}\n\n{wording.HOW_TO_READ_MARKS}",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def overview(track: BoardTrack, page: str = "") -> str:
-    """Mean errors of rows by tasks: best bold, second underlined, ° fewer than three seeds.
+    """Rows by tasks: best bold, second underlined, ° fewer than three seeds, † not converged.
 
     The links of its header go to `page`.
     """
     boards = [board for board in track.boards if board.compared]
     by_name = [{row.name: row for row in board.rows} for board in boards]
-    podiums = [wording.podium([row.error for row in board.compared]) for board in boards]
-    columns = list(zip(by_name, podiums, strict=True))
-    lines = [
-        [plain(name), *(_overview_cell(rows.get(name), *best) for rows, best in columns)]
-        for name in track.rows
-    ]
-    links = [f"[{plain(board.slug)}]({page}#{_anchor(board)})" for board in boards]
-    return table(["row", *links], lines)
+    columns = list(zip(by_name, map(wording.podium, boards), strict=True))
+    header = ["row", "tasks", "mean rank", "times the best"]
+    header += [_overview_heading(board, page) for board in boards]
+    lines = []
+    for before, standing in zip((None, *track.standings), track.standings, strict=False):
+        if before is not None and before.is_complete and not standing.is_complete:
+            lines.append([f"*{wording.INCOMPLETE}*", *[""] * (len(header) - 1)])
+        numbers = [
+            wording.coverage(standing, track),
+            wording.number(standing.mean_rank),
+            wording.number(standing.ratio),
+        ]
+        cells = [_overview_cell(rows.get(standing.row), *best) for rows, best in columns]
+        lines.append([plain(standing.row), *numbers, *cells])
+    return table(header, lines)
+
+
+def _overview_heading(board: Board, page: str) -> str:
+    link = f"[{plain(board.slug)}]({page}#{_anchor(board)})"
+    return " ".join(filter(None, (link, wording.task_heading(board))))
 
 
 def _overview_cell(row: Row | None, best: float, second: float) -> str:
-    if row is None:
-        return ""
-    if not row.seeds:
-        return row.state
+    if row is None or not row.seeds:
+        return "" if row is None else wording.state(row)
     text = wording.number(row.error)
     if row.error == best:
         text = f"**{text}**"
     elif row.error == second:
         text = f"<u>{text}</u>"
-    return text + ("°" if row.has_few_seeds else "")
+    return text + wording.signs(row)
 
 
 def _across(track: BoardTrack) -> str:
-    """Mean ranks over tasks, and the meaning of °."""
-    comparison = track.comparison
-    if comparison is None:
-        return "° fewer than three seeds."
-    order = sorted(zip(comparison.mean_ranks, comparison.rows, strict=True))
-    listed = ", ".join(f"{plain(name)} {mean:.2f}" for mean, name in order)
-    return (
-        f"° fewer than three seeds. Mean rank over {comparison.tasks} tasks: {listed}. Differences "
-        f"below {comparison.critical_difference:.2f} may be chance (Nemenyi, 5 %; Friedman p = "
-        f"{comparison.p_value:.2g})."
-    )
+    """What the columns of the overview are about, and mean ranks over tasks."""
+    parts = [wording.overview_legend(track), *wording.comparisons(track)]
+    return " ".join(plain(part) for part in parts)
 
 
 def _anchor(board: Board) -> str:
@@ -81,20 +84,74 @@ def _anchor(board: Board) -> str:
 
 
 def board_section(board: Board) -> str:
-    """One board: what was run, the table, the reasons of the rows without an error."""
-    rows = [_board_row(row, board) for row in board.rows if row.seeds]
+    """One board: the ranking, steps and costs, variants, and why rows have no error."""
     reasons = [
-        f"- {plain(row.name)}: {row.state}, {plain(row.reason)}" for row in board.rows if row.reason
+        f"- {plain(row.name)}: {row.state}, {plain(row.reason)}"
+        for row in board.blank
+        if row.reason
     ]
     parts = [
         f"## {plain(board.slug)}",
         _facts(board),
-        table([*HEADER, *wording.COST_COLUMNS, "needs"], rows, words=2),
+        _ranking(board.compared),
         plain(wording.promotion(board)),
+        _costs(board.compared),
         *_computed_inputs(board),
+        *_variants(board),
         "\n".join(reasons),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _ranking(rows: Sequence[Row]) -> str:
+    columns = error_columns(rows)
+    header = [*RANKED, *(plain(column.name) for column in columns), "notes"]
+    lines = [
+        [
+            *(wording.place(row), wording.ties(row), wording.places(row), _name(row)),
+            *(column.show(row) for column in columns),
+            plain(wording.notes(row)),
+        ]
+        for row in rows
+    ]
+    return table(header, lines, words=4) if lines else ""
+
+
+def _costs(rows: Sequence[Row]) -> str:
+    columns = cost_columns(rows)
+    lines = [[_name(row), *(column.show(row) for column in columns)] for row in rows]
+    return table(["row", *(column.name for column in columns)], lines) if lines else ""
+
+
+def _name(row: Row) -> str:
+    """Floors are pale, models that nobody is significantly better than are bold."""
+    is_first = row.rank is not None and row.rank.low == 1
+    return (
+        f"*{plain(row.name)}*"
+        if row.is_floor
+        else (f"**{plain(row.name)}**" if is_first else plain(row.name))
+    )
+
+
+def _variants(board: Board) -> list[str]:
+    """What is not ranked, folded."""
+    rows = board.variants
+    if not rows:
+        return []
+    columns = [column for column in error_columns(rows) if not column.is_detail]
+    lines = [
+        [
+            plain(row.name),
+            wording.error(row),
+            *(column.show(row) for column in columns[1:]),
+            plain(row.untold),
+            plain(wording.notes(row)),
+        ]
+        for row in rows
+    ]
+    header = ["variant", *(plain(column.name) for column in columns), "settings", "notes"]
+    summary = f"<summary>Variants: {len(rows)}, not ranked</summary>"
+    return [f"<details>{summary}\n\n{wording.VARIANTS}\n\n{table(header, lines)}\n\n</details>"]
 
 
 def _facts(board: Board) -> str:
@@ -116,25 +173,6 @@ def _computed_inputs(board: Board) -> list[str]:
     if not lines:
         return []
     return [wording.COMPUTED_INPUTS, table(wording.COMPUTED_INPUTS_HEADER, lines)]
-
-
-def _board_row(row: Row, board: Board) -> list[str]:
-    name = plain(row.name)
-    if row.is_floor or row.is_variant:
-        name = f"*{name}*"
-    elif row.rank and row.rank.low == 1:
-        name = f"**{name}**"
-    return [
-        wording.rank(row, board),
-        name,
-        wording.number(row.error),
-        wording.spread(row.interval),
-        wording.seeds(row),
-        wording.number(row.raw),
-        wording.number(row.published),
-        *wording.costs(row).values(),
-        row.needs,
-    ]
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:

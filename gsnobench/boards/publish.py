@@ -115,7 +115,7 @@ def _publish(
     kept: list[str] = []  # one run per row
     written = 0
     for line, row in enumerate(board.rows):
-        summary = _summary(board, row)
+        summary = _summary(row)
         known = whole.get(summary.digest)
         # MLflow lists the newest run first: one millisecond per row keeps the order of the board
         kept.append(known or _write_row(client, experiment, summary, now - 1 - line))
@@ -147,7 +147,7 @@ def _runs(client: MlflowClient, experiment: str) -> Iterator[Run]:
 # ---------------------------------------------------------------------------------------- summaries
 
 
-def _summary(board: Board, row: Row) -> RowSummary:
+def _summary(row: Row) -> RowSummary:
     spec = row.entries[0].spec
     tags = {
         KIND: "summary",
@@ -157,7 +157,11 @@ def _summary(board: Board, row: Row) -> RowSummary:
         "preset": spec.preset,
         "task": spec.task,
         "track": spec.track,
-        "rank": wording.rank(row, board),
+        "place": wording.place(row),
+        "ties": wording.ties(row),
+        "places": wording.places(row),
+        "marks": ", ".join(mark.name for mark in row.marks),
+        "settings": row.settings,
         "seeds": wording.seeds(row),
         "state": row.state,
         "reason": row.reason,
@@ -178,13 +182,20 @@ def _metrics(row: Row) -> dict[str, float]:
     values = {
         # the headline again: MLflow draws its sections by name, and this one comes first
         "board/error": row.error,
-        "board/rank": row.rank.low if row.rank else math.nan,
+        "board/place": row.rank.place if row.rank else math.nan,
         "board/seeds": row.seeds,
         "board/published": math.nan if row.published is None else row.published,
         "test/headline/rel_l2": row.error,
         "test/headline/rel_l2_low": low,
         "test/headline/rel_l2_high": high,
         "test/headline/rel_l2_raw": row.raw,
+        "test/headline/rel_l2_95": row.tail,
+        "test/headline/rel_l2_worst": row.worst,
+        "test_ood/headline/rel_l2": row.ood_error,
+        "test_ood/headline/rel_l2_median": row.ood_median,
+        "cost/steps": row.steps,
+        "cost/epochs": row.ending.epochs if row.ending else math.nan,
+        "cost/normalised_cpu_s": row.normalised_cpu_s,
     }
     values |= {f"cost/{name}": row.cost(name) for name in COSTS}
     names = {
@@ -193,7 +204,7 @@ def _metrics(row: Row) -> dict[str, float]:
         for field in entry.fields
         for metric in entry.scores.get(field, {})
     }
-    for field, metric in sorted(names):
+    for field, metric in sorted({*names, *row.metrics}):
         values[f"test/{safe_name(field)}/{safe_name(metric)}"] = row.score(field, metric)
     return {name: float(value) for name, value in values.items() if math.isfinite(value)}
 
@@ -242,18 +253,20 @@ def _files(track: BoardTrack, board: Board) -> Files:
 
 def _note(board: Board, experiment: str, runs: Sequence[str]) -> str:
     """The first rows, each with a link to its summary run: MLflow's frame has no working links."""
+    pairs = zip(board.rows, runs, strict=True)
+    rows = [(row, run) for row, run in pairs if not row.is_variant]
     lines: list[list[str]] = []
-    for row, run in list(zip(board.rows, runs, strict=True))[:TOP]:
+    for row, run in rows[:TOP]:
         link = f"[{markdown.plain(row.name)}](#/experiments/{experiment}/runs/{run})"
-        error = wording.number(row.error) if row.seeds else row.state
-        numbers = [error, wording.spread(row.interval), wording.seeds(row)]
-        lines.append([wording.rank(row, board), link, *numbers])
-    left_out = f"{len(board.rows) - TOP} more rows are in {PAGE}." if len(board.rows) > TOP else ""
+        numbers = [wording.error(row), wording.spread(row.interval), wording.seeds(row)]
+        lines.append([wording.place(row), wording.ties(row), link, *numbers])
+    counts = {"more rows": len(rows) - TOP, "variants, not ranked,": len(board.variants)}
+    left_out = [f"{count} {what} are in {PAGE}." for what, count in counts.items() if count > 0]
     parts = [
         f"**{markdown.plain(board.title)}**",
         markdown.plain(wording.promotion(board)),
-        markdown.table(["rank", "row", "error", "95 % over seeds", "seeds"], lines),
-        left_out,
+        markdown.table(["place", "ties", "row", "error", "95 % over seeds", "seeds"], lines, 3),
+        " ".join(left_out),
         wording.HOW_TO_READ,
     ]
     return "\n\n".join(part for part in parts if part)

@@ -1,4 +1,4 @@
-"""Intervals, separation and ranks of rows, from the errors of their seeds and test samples.
+"""Intervals, separation, places and ties of rows, from the errors of their seeds and test samples.
 
 Two rows are separated only if two tests agree: a paired bootstrap over test samples (would other
 samples have ordered them otherwise?) and a Welch t-test of the log error over seeds (would other
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from string import ascii_letters
 
 import numpy as np
 from scipy import stats
@@ -145,25 +146,81 @@ def holm(p_values: Array | Sequence[float]) -> Array:
 
 @dataclass(frozen=True)
 class Rank:
-    """The places a row may have; `low` is its rank, which rows that are not separated share."""
+    """Where a row is on its board, and how sure that is."""
 
-    low: int
+    place: int  # by the error alone; equal errors share it
+    low: int  # the best and the worst place that the separated pairs leave
     high: int
+    letters: str  # rows that share a letter are not separated
 
 
 def ranks(rows: Sequence[Scores], p_values: Array) -> list[Rank | None]:
-    """One more than the rows that are significantly better; None for a single seed.
+    """The ranks of rows; None for a single seed, which takes nobody's place.
 
-    The highest place is what the rows that are significantly worse leave.
+    The best place is one more than the rows that are significantly better, the worst one is what
+    the rows that are significantly worse leave.
     """
-    means = np.array([row.mean for row in rows])
-    is_better = (p_values < LEVEL) & (means[None] < means[:, None])  # [i, j]: j is better than i
-    count = sum(row.is_testable for row in rows)
-    counted = zip(is_better.sum(axis=1), is_better.sum(axis=0), rows, strict=True)
+    tested = [index for index, row in enumerate(rows) if row.is_testable]
+    means = np.array([rows[index].mean for index in tested])
+    is_separated = p_values[np.ix_(tested, tested)] < LEVEL
+    is_better = is_separated & (means[None] < means[:, None])  # [i, j]: j is better than i
+    places = (means[None] < means[:, None]).sum(axis=1) + 1
+    low, high = is_better.sum(axis=1) + 1, len(tested) - is_better.sum(axis=0)
+    columns = zip(places, low, high, shared_letters(is_separated), strict=True)
+    by_index = dict(
+        zip(
+            tested, (Rank(int(at), int(a), int(b), text) for at, a, b, text in columns), strict=True
+        )
+    )
+    return [by_index.get(index) for index in range(len(rows))]
+
+
+# ------------------------------------------------------------------------------------------ letters
+
+
+def shared_letters(is_separated: Array) -> list[str]:
+    """Compact letter display: two rows share a letter if and only if they are not separated."""
+    groups = _without_redundant(_groups(is_separated))
+    letters = [_letter(number) for number in range(len(groups))]
     return [
-        Rank(1 + int(better), count - int(worse)) if row.is_testable else None
-        for better, worse, row in counted
+        "".join(letter for letter, group in zip(letters, groups, strict=True) if row in group)
+        for row in range(len(is_separated))
     ]
+
+
+def _groups(is_separated: Array) -> list[frozenset[int]]:
+    """Largest sets of rows of which no two are separated.
+
+    By insertion and absorption (Piepho, J. Comput. Graph. Stat. 13, 2004): one set of all rows is
+    split at each separated pair, and what lies inside another set is dropped.
+    """
+    groups = [frozenset(range(len(is_separated)))] if len(is_separated) else []
+    for first, second in np.argwhere(np.triu(is_separated, 1)).tolist():
+        split = [group for group in groups if first in group and second in group]
+        groups = [group for group in groups if group not in split]
+        for part in (group - {row} for group in split for row in (second, first)):
+            if not any(part <= group for group in groups):
+                groups = [group for group in groups if not group < part] + [part]
+    return sorted(groups, key=sorted)
+
+
+def _without_redundant(groups: Sequence[frozenset[int]]) -> list[frozenset[int]]:
+    """Without sets all of whose pairs other sets hold, small ones first."""
+    kept = list(groups)
+    for group in sorted(groups, key=len):
+        others = [other for other in kept if other is not group]
+        pairs = [{row, mate} for row in group for mate in group]
+        if all(any(pair <= other for other in others) for pair in pairs):
+            kept = others
+    return kept
+
+
+def _letter(number: int) -> str:
+    """a to z, A to Z, and numbers in brackets for boards that need more."""
+    return ascii_letters[number] if number < len(ascii_letters) else f"[{number + 1}]"
+
+
+# -------------------------------------------------------------------------------------------- seeds
 
 
 def seeds_needed(row: Scores, better: Scores, pairs: int, seed: int = 0) -> int | None:
@@ -205,9 +262,12 @@ def across(table: Array, rows: Sequence[str]) -> Comparison | None:
     count, tasks = table.shape
     if count < 3 or tasks < 2:
         return None
-    mean_ranks = stats.rankdata(table, axis=0).mean(axis=1)
     spread = stats.studentized_range.ppf(1 - LEVEL, count, np.inf) / math.sqrt(2)
     critical = spread * math.sqrt(count * (count + 1) / (6 * tasks))
     p_value = float(stats.friedmanchisquare(*table).pvalue)
-    means = tuple(float(mean) for mean in mean_ranks)
-    return Comparison(tuple(rows), means, tasks, p_value, float(critical))
+    return Comparison(tuple(rows), mean_ranks(table), tasks, p_value, float(critical))
+
+
+def mean_ranks(table: Array) -> tuple[float, ...]:
+    """Mean over tasks of each row's rank by its error, (R, tasks) -> R; equal errors share one."""
+    return tuple(stats.rankdata(table, axis=0).mean(axis=1).tolist())

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +36,32 @@ def _flat_row(board: Board, row: Row) -> dict[str, Any]:
         "data_seed": board.data_seed,
         "row": row.name,
         "kind": kind(row),
+        "settings": row.settings,
         "state": row.state,
         "reason": row.reason,
-        "rank": row.rank.low if row.rank else None,
-        "rank_high": row.rank.high if row.rank else None,
+        "place": row.rank.place if row.rank else None,
+        "place_low": row.rank.low if row.rank else None,
+        "place_high": row.rank.high if row.rank else None,
+        "ties": row.rank.letters if row.rank else "",
         "seeds": row.seeds,
         "error": row.error,
         "error_low": low,
         "error_high": high,
+        "error_ood": row.ood_error,
+        "error_ood_median": row.ood_median,
+        "error_95": row.tail,
+        "error_worst": row.worst,
         "error_raw": row.raw,
         "published": row.published,
+        "metrics": [
+            {"field": f, "name": name, "value": row.score(f, name)} for f, name in row.metrics
+        ],
+        "steps": row.steps,
+        "epochs": row.ending.epochs if row.ending else None,
+        "valid_fall": row.ending.valid_fall if row.ending else None,
         **{name: row.cost(name) for name in COSTS},
+        "normalised_cpu_s": row.normalised_cpu_s,
+        "marks": [mark.name for mark in row.marks],
         "needs": row.needs,
         "keys": [entry.spec.short for entry in row.entries],
     }
@@ -58,13 +73,25 @@ def to_json(tracks: Iterable[BoardTrack]) -> str:
 
 
 def to_csv(tracks: Iterable[BoardTrack]) -> str:
-    """Comma-separated, one header line; keys joined by spaces."""
-    rows = [{**row, "keys": " ".join(row["keys"])} for row in flat_rows(tracks)]
+    """Comma-separated, one header line; lists are joined."""
+    rows = [
+        {
+            **row,
+            "keys": " ".join(row["keys"]),
+            "marks": ", ".join(row["marks"]),
+            "metrics": ", ".join(map(_spelled_metric, row["metrics"])),
+        }
+        for row in flat_rows(tracks)
+    ]
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
     writer.writerows({name: _inert(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
+
+
+def _spelled_metric(metric: Mapping[str, Any]) -> str:
+    return f"{metric['field']} {metric['name']} {metric['value']}"
 
 
 def _inert(value: Any) -> Any:
@@ -126,8 +153,7 @@ def _line(cells: Sequence[str]) -> str:
 
 def _cells(track: BoardTrack, boards: Sequence[Board]) -> Iterator[list[str]]:
     by_name = [{row.name: row for row in board.compared} for board in boards]
-    podiums = [podium([row.error for row in board.compared]) for board in boards]
-    columns = list(zip(by_name, podiums, strict=True))
+    columns = list(zip(by_name, map(podium, boards), strict=True))
     for name in track.rows:
         if any(name in rows for rows in by_name):
             yield [_escaped(name), *(_marked(rows.get(name), *best) for rows, best in columns)]

@@ -2,63 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row
+from gsnobench.boards.columns import ERROR, Column, cost_columns, error_columns
 from gsnobench.boards.diff import Change
 from gsnobench.boards.evidence import printable
 
 Table = tuple[list[str], list[list[str]]]
-MEASURED = ("error", "95 % over seeds", "seeds", "raw", "published")
-COST_NAMES = ("parameters", "train CPU-s", "ms per sample")
+GAP = 3  # letters between two columns
+NARROWEST = 60  # letters of a terminal: whatever is narrower wraps
 
 
-def overview(track: BoardTrack) -> Table:
-    """Rows by tasks."""
-    boards = [board for board in track.boards if board.compared]
+def overview(track: BoardTrack, *, wide: bool = False) -> Table:
+    """Rows by tasks; those that only floors have tried if it may be wide."""
+    boards = [board for board in track.boards if board.compared and (wide or board.has_models)]
     by_name = [{row.name: row for row in board.rows} for board in boards]
-    lines = [[printable(name), *(_cell(rows.get(name)) for rows in by_name)] for name in track.rows]
-    return ["row", *(printable(board.slug) for board in boards)], lines
+    lines = []
+    for standing in track.standings:
+        numbers = [
+            wording.coverage(standing, track),
+            wording.number(standing.mean_rank),
+            wording.number(standing.ratio),
+        ]
+        cells = [_cell(rows.get(standing.row)) for rows in by_name]
+        lines.append([printable(standing.row), *numbers, *cells])
+    headings = [printable(board.slug) for board in boards]
+    return ["row", "tasks", "mean rank", "times the best", *headings], lines
 
 
 def _cell(row: Row | None) -> str:
-    if row is None:
-        return ""
-    return _error(row) + ("°" if row.has_few_seeds else "")
+    return "" if row is None else wording.error(row) + wording.signs(row)
 
 
-def _error(row: Row) -> str:
-    return wording.number(row.error) if row.seeds else row.state
+def overview_remarks(track: BoardTrack) -> Iterator[str]:
+    """What the overview cannot hold."""
+    floors = [board.slug for board in track.boards if board.compared and not board.has_models]
+    if floors:
+        yield printable(f"Floors only, shown with --wide: {', '.join(floors)}.")
+    yield printable(wording.overview_legend(track))
+    yield from map(printable, wording.comparisons(track))
 
 
-def board(shown: Board) -> Table:
-    """One board, rows with an error first."""
-    lines = [_line(row, shown) for row in shown.rows]
-    return ["rank", "row", *MEASURED, *COST_NAMES, "needs"], lines
-
-
-def _line(row: Row, shown: Board) -> list[str]:
-    costs = wording.costs(row)
-    measured = [
-        _error(row),
-        wording.spread(row.interval),
-        wording.seeds(row),
-        wording.number(row.raw),
-        wording.number(row.published),
+def board(shown: Board, *, wide: bool = False) -> Table:
+    """One board without its variants, rows with an error first; all columns if it may be wide."""
+    columns = _columns(shown.compared, wide=wide)
+    rows = [*shown.compared, *shown.blank]
+    lines = [
+        [
+            *(wording.place(row), printable(row.name), wording.ties(row), wording.places(row)),
+            *(_shown(column, row) for column in columns),
+        ]
+        for row in rows
     ]
-    spent = [costs[cost] for cost in COST_NAMES]
-    return [wording.rank(row, shown), printable(row.name), *measured, *spent, row.needs]
+    return ["place", "row", "ties", "range", *(printable(c.name) for c in columns)], lines
 
 
-def remarks(shown: Board) -> Iterator[str]:
-    """What the table cannot hold."""
+def variants(shown: Board, *, wide: bool = False) -> Table:
+    """What a board does not rank."""
+    columns = _columns(shown.variants, wide=wide)
+    lines = [
+        [printable(row.name), *(_shown(column, row) for column in columns)]
+        for row in shown.variants
+    ]
+    return ["variant", *(printable(column.name) for column in columns)], lines
+
+
+def _columns(rows: Sequence[Row], *, wide: bool) -> list[Column]:
+    columns = [*error_columns(rows), *cost_columns(rows)]
+    return [column for column in columns if wide or not column.is_detail]
+
+
+def _shown(column: Column, row: Row) -> str:
+    if column is ERROR:
+        return wording.error(row) + wording.signs(row)
+    return column.show(row) if row.seeds else wording.NOTHING
+
+
+def remarks(shown: Board, rows: Sequence[Row]) -> Iterator[str]:
+    """What the tables cannot hold."""
     if sentence := wording.promotion(shown):
         yield printable(sentence)
-    for row in shown.rows:
-        if row.reason:
-            yield printable(f"{row.name}: {row.state}, {row.reason}")
+    for row in rows:
+        if words := "; ".join(filter(None, (row.untold, wording.notes(row)))):
+            yield printable(f"{row.name}: {words}")
+    if any(row.is_variant for row in rows):
+        yield wording.VARIANTS
+    elif shown.variants:
+        yield f"{len(shown.variants)} variants are not ranked; --variants shows them"
     yield wording.HOW_TO_READ
+    yield wording.HOW_TO_READ_MARKS
+
+
+def blocks(table: Table, width: int, fixed: int) -> Iterator[Table]:
+    """A table cut into tables that are at most so wide; each begins with the fixed columns."""
+    header, lines = table
+    sizes = [max(map(len, column)) + GAP for column in zip(header, *lines, strict=True)]
+    room, used = max(width, NARROWEST) - sum(sizes[:fixed]), 0
+    cut: list[list[int]] = [[]]
+    for column in range(fixed, len(header)):
+        if cut[-1] and used + sizes[column] > room:
+            cut.append([])
+            used = 0
+        cut[-1].append(column)
+        used += sizes[column]
+    for columns in cut:
+        chosen = [*range(fixed), *columns]
+        yield [header[at] for at in chosen], [[line[at] for at in chosen] for line in lines]
 
 
 def change(line: Change) -> list[str]:

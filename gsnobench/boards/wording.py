@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 
-from gsnobench.boards.board import Board, Row
+from gsnobench.boards.board import Board, BoardTrack, Row, Standing
+from gsnobench.boards.statistics import Comparison
 
 NOTHING = "–"
 HOW_TO_READ = (
     "Error: mean over seeds of the headline (relative L2 of field - reference on the test split), "
     "with a 95 % t-interval over seeds of its logarithm. Two rows are separated only if a paired "
     "bootstrap over test samples and a Welch test over seeds of the log error both say so "
-    "(Holm-corrected over the board); rows that are not separated share a rank. Rows with one seed "
-    "are not ranked. Closed-form floors are deterministic, so one run is enough."
+    "(Holm-corrected over the board). Places follow the error; rows that share a letter under ties "
+    "are not separated, and the range holds the places that a row may have. Rows with one seed "
+    "are not ranked. Closed-form floors are deterministic, so one run is enough. OOD: samples out "
+    "of distribution. Percentile and worst sample are of the test split. All columns are means "
+    "over seeds."
 )
+HOW_TO_READ_MARKS = (
+    "Not converged (†): fewer than 50 epochs, or validation still fell by more than 5 % over the "
+    "last tenth of the steps, or it was best in the first half while the loss still fell. Off the "
+    "budget: CPU-seconds more than 15 % off those of the track, normalised by a reference step "
+    "timed beside the training where it is known. Code changed: the installed plugin is not the "
+    "code that computed the results. Marked rows stay ranked."
+)
+VARIANTS = (
+    "Variants are not ranked: their settings or steps are not those of the preset at the track's "
+    "committed steps."
+)
+INCOMPLETE = "rows that lack a compared task"
 COMPUTED_INPUTS = (
     "Features are inputs that are computed and not learned: distances to the boundaries, smoothed "
     "inputs, a linear propagator. On time-dependent tasks most models then only learn a correction "
@@ -22,14 +37,6 @@ COMPUTED_INPUTS = (
     "and steps of a row are the same with and without features."
 )
 COMPUTED_INPUTS_HEADER = ("row", "without features", "seeds", "with features", "seeds", "ratio")
-# heading with its unit -> name of the cost
-COST_COLUMNS = {
-    "parameters": "parameters",
-    "prepare s": "prepare_cold_s",
-    "train CPU-s": "train_cpu_s",
-    "ms per sample": "inference_s",
-    "peak MB": "peak_mb",
-}
 
 
 def generated_by(command: str) -> str:
@@ -62,18 +69,93 @@ def seeds(row: Row) -> str:
     return "exact" if row.is_exact else str(row.seeds)
 
 
-def rank(row: Row, board: Board) -> str:
-    """`2`, `2=` where it is shared, with the places that are possible: `2= (2-4)`."""
+def place(row: Row) -> str:
+    """The place by the error, a dash where there is none."""
+    return str(row.rank.place) if row.rank else NOTHING
+
+
+def ties(row: Row) -> str:
+    """Letters: rows that share one are not separated."""
+    return row.rank.letters if row.rank else NOTHING
+
+
+def places(row: Row) -> str:
+    """The places that a row may have: 2-4."""
     if row.rank is None:
         return NOTHING
     low, high = row.rank.low, row.rank.high
-    is_shared = sum(other.rank is not None and other.rank.low == low for other in board.rows) > 1
-    places = f" ({low}-{high})" if high > low else ""
-    return f"{low}{'=' if is_shared else ''}{places}"
+    return f"{low}-{high}" if high > low else str(low)
 
 
 def kind(row: Row) -> str:
-    return "floor" if row.is_floor else "variant" if row.is_variant else "model"
+    return "variant" if row.is_variant else "floor" if row.is_floor else "model"
+
+
+def state(row: Row) -> str:
+    """What is written instead of an error; a floor that declines does not apply to the task."""
+    return "n/a" if row.is_floor and row.state == "declined" else row.state
+
+
+def error(row: Row) -> str:
+    """The error, or why there is none."""
+    return number(row.error) if row.seeds else state(row)
+
+
+def signs(row: Row) -> str:
+    """What is written behind an error: ° fewer than three seeds, † not converged."""
+    return ("°" if row.has_few_seeds else "") + ("" if row.is_converged else "†")
+
+
+def notes(row: Row) -> str:
+    """Marks, what would separate a row from the one above, and what became of lost seeds."""
+    needs = f"needs {row.needs}" if row.needs else ""
+    lost = row.reason if row.seeds else f"{row.state}, {row.reason}"
+    return "; ".join(filter(None, (*map(str, row.marks), needs, lost)))
+
+
+def task_heading(board: Board) -> str:
+    """What is written below the name of a task where no model has an error yet."""
+    return "" if board.has_models else "floors only"
+
+
+def coverage(standing: Standing, track: BoardTrack) -> str:
+    """Tasks of the benchmark on which a row has an error: 3/10."""
+    return f"{standing.tasks}/{track.tasks}"
+
+
+def overview_legend(track: BoardTrack) -> str:
+    """What the numbers across tasks are about."""
+    compared = ", ".join(track.compared) or "none yet"
+    return (
+        f"Tasks: of the {track.tasks} board tasks, those with an error. Mean rank and times the "
+        "best (geometric mean of error / best error) are about the compared tasks, on which "
+        f"models have an error: {compared}. Rows that lack one of them are below and have "
+        "no mean rank. ° fewer than three seeds, † not converged."
+    )
+
+
+def comparisons(track: BoardTrack) -> list[str]:
+    """Mean ranks with and without rows that are not converged, in sentences."""
+    if track.comparison is None:
+        return []
+    sentences = [f"Mean rank over {_mean_ranks(track.comparison)}"]
+    if track.converged is not None and track.converged != track.comparison:
+        sentences.append(
+            f"Without rows that are not converged, over {_mean_ranks(track.converged)}"
+        )
+    elif track.converged is None:
+        sentences.append("Fewer than three of these rows are converged.")
+    return sentences
+
+
+def _mean_ranks(comparison: Comparison) -> str:
+    order = sorted(zip(comparison.mean_ranks, comparison.rows, strict=True))
+    listed = ", ".join(f"{name} {mean:.2f}" for mean, name in order)
+    return (
+        f"{comparison.tasks} tasks: {listed}. Differences below "
+        f"{comparison.critical_difference:.2f} may be chance (Nemenyi, 5 %; Friedman p = "
+        f"{comparison.p_value:.2g})."
+    )
 
 
 def computed_inputs(board: Board) -> list[list[str]]:
@@ -96,19 +178,11 @@ def promotion(board: Board) -> str:
     return f"{best.first} is {ahead}, {best.second} ({separated})."
 
 
-def costs(row: Row) -> Mapping[str, str]:
-    """The columns COST_COLUMNS: preparation, training and inference apart."""
-    return {
-        "parameters": count(row.cost("parameters")),
-        "prepare s": number(row.cost("prepare_cold_s")),
-        "train CPU-s": number(row.cost("train_cpu_s")),
-        "ms per sample": number(1000 * row.cost("inference_s")),
-        "peak MB": count(row.cost("peak_mb")),
-    }
+def podium(board: Board) -> tuple[float, float]:
+    """Best and second best error, which tables mark; not a number where there is none.
 
-
-def podium(errors: Sequence[float]) -> tuple[float, float]:
-    """Best and second best error, which tables mark; not a number where there is none."""
-    known = sorted({error for error in errors if math.isfinite(error)})
-    best, second, *_ = (*known, math.nan, math.nan)
+    Where no model has an error, nobody is the best.
+    """
+    errors = sorted({row.error for row in board.compared}) if board.has_models else []
+    best, second, *_ = (*errors, math.nan, math.nan)
     return best, second

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,13 +15,16 @@ import typer
 from gsnobench.cli.console import print_result, print_table
 from gsnobench.cli.options import HomeOption, JsonOption, TrackOption
 from gsnobench.errors import DataError, ParamError, RunError, did_you_mean
-from gsnobench.home import open_home
+from gsnobench.home import Home, open_home
+from gsnobench.plugins import Kind
 
 if TYPE_CHECKING:
     from gsnobench.boards.board import BoardTrack
     from gsnobench.boards.build import Built
     from gsnobench.boards.diff import Change
+    from gsnobench.boards.evidence import Installation
     from gsnobench.boards.publish import StoredBoard
+    from gsnobench.boards.terminal import Table
 
 app = typer.Typer()
 board_app = typer.Typer(
@@ -48,6 +53,21 @@ def _folders(results: Sequence[Path] | None, home: Path | None) -> list[Path]:
             "leaderboard: no results yet; run a model first, or name a folder with --results"
         )
     return folders
+
+
+def installation(home: Home) -> Installation:
+    """What this machine adds to result files: its own results, and the code that it has now."""
+    from gsnobench.boards.evidence import Installation
+    from gsnobench.plugins import listed
+    from gsnobench.runs.source import source_digest
+
+    kinds: tuple[Kind, ...] = ("model", "dataset")
+    usable = [entry for kind in kinds for entry in listed(kind) if entry.problem is None]
+    code: dict[tuple[str, str], str] = {}
+    for entry in usable:
+        with suppress(SyntaxError, OSError, ValueError):  # a broken plugin has no digest
+            code[entry.kind, entry.name] = source_digest(entry.kind, entry.name)
+    return Installation(home.results, code)
 
 
 def _warn(problems: Sequence[str]) -> int:
@@ -81,12 +101,13 @@ def build_boards(
 
     own = [out / "results"] if (out / "results").is_dir() else []
     roots, target = _folders(results or own, home), Target(out, ledger, readme)
+    here = installation(open_home(home))
     if check:
-        old = [str(path) for path in stale(roots, target)]
+        old = [str(path) for path in stale(roots, target, here)]
         text = "\n".join(old) or "all rendered files are up to date"
         print_result({"stale": old}, lambda: print(text), as_json=as_json)
         return 3 if old else 0
-    built = build(roots, target)
+    built = build(roots, target, here)
     document = {"folder": str(out), **asdict(built)}
     print_result(document, lambda: _print_built(built, out), as_json=as_json)
     return _warn(built.problems)
@@ -109,6 +130,14 @@ def show_boards(
     task: Annotated[
         str, typer.Option(help="One board in full, e.g. darcy_threshold (default: the overview).")
     ] = "",
+    variants: Annotated[
+        bool,
+        typer.Option("--variants", help="Also the variants of the board, which are not ranked."),
+    ] = False,
+    wide: Annotated[
+        bool,
+        typer.Option("--wide", help="All columns and tasks, also raw errors, costs, floors only."),
+    ] = False,
     form: Annotated[Format, typer.Option("--format", help="What to print.")] = "text",
     out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
     results: ResultsOption = None,
@@ -118,7 +147,9 @@ def show_boards(
     from gsnobench.boards import markdown, tables
     from gsnobench.boards.build import read_tracks
 
-    tracks, problems = read_tracks(_folders(results, home))
+    if variants and not task:
+        raise ParamError("variants: belong to one board; name it with --task")
+    tracks, problems = read_tracks(_folders(results, home), installation(open_home(home)))
     chosen = [entry for entry in tracks if entry.name == track]
     if not chosen:
         known = [entry.name for entry in tracks]
@@ -128,7 +159,10 @@ def show_boards(
             raise ParamError("parquet: is no text; name a file with --out")
         tables.write_parquet(chosen, out)
     elif form == "text":
-        _print_track(chosen[0], task)
+        if task:
+            _print_board(chosen[0], task, variants=variants, wide=wide)
+        else:
+            _print_track(chosen[0], wide=wide)
     else:
         texts = {
             "markdown": lambda: markdown.track_page(chosen[0]),
@@ -149,23 +183,44 @@ def _write(text: str, out: Path | None) -> None:
         write_text(out, text)
 
 
-def _print_track(track: BoardTrack, task: str) -> None:
+def _print_track(track: BoardTrack, *, wide: bool) -> None:
     from gsnobench.boards import terminal
 
-    if not task:
-        header, rows = terminal.overview(track)
-        title = f"Track {track.name}: mean test error over seeds (° fewer than three)"
-        print_table(terminal.printable(title), header, rows)
-        print("one board: gsnobench leaderboard show --task NAME")
-        return
+    title = f"Track {track.name}: mean test error over seeds"
+    _print_blocks(title, terminal.overview(track, wide=wide), 1)
+    for line in terminal.overview_remarks(track):
+        print(line)
+    print("one board: gsnobench leaderboard show --task NAME")
+
+
+def _print_board(track: BoardTrack, task: str, *, variants: bool, wide: bool) -> None:
+    from gsnobench.boards import terminal
+
     boards = {board.slug: board for board in track.boards}
     if task not in boards:
         near = did_you_mean(task, boards)
         raise ParamError(f"task: no board {task!r} on track {track.name}; {near}")
-    header, rows = terminal.board(boards[task])
-    print_table(terminal.printable(boards[task].title), header, rows)
-    for line in terminal.remarks(boards[task]):
+    board = boards[task]
+    _print_blocks(board.title, terminal.board(board, wide=wide), 2)
+    rows = [*board.compared, *board.blank]
+    if variants and board.variants:
+        _print_blocks(f"Variants of {board.title}", terminal.variants(board, wide=wide), 1)
+        rows += board.variants
+    for line in terminal.remarks(board, rows):
         print(line)
+
+
+def _print_blocks(title: str, table: Table, fixed: int) -> None:
+    """A table, in a terminal cut into tables that are as wide as it is."""
+    from gsnobench.boards import terminal
+
+    if not sys.stdout.isatty():
+        print_table(terminal.printable(title), *table)
+        return
+    width = shutil.get_terminal_size().columns
+    for number, (header, rows) in enumerate(terminal.blocks(table, width, fixed)):
+        heading = f"{title}, continued" if number else title
+        print_table(terminal.printable(heading), header, rows)
 
 
 # --------------------------------------------------------------------------------- compare, publish
@@ -217,7 +272,7 @@ def publish_boards(
             "publish: tracking is turned off; set GSNOBENCH_TRACKING_URI to the store, or unset it "
             "for SQLite"
         )
-    tracks, problems = read_tracks(_folders(results, home))
+    tracks, problems = read_tracks(_folders(results, home), installation(open_home(home)))
 
     def show_board(shown: StoredBoard) -> None:
         if not as_json:

@@ -54,7 +54,7 @@ def print_table(
     table = Table(title=Text(title), box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
     table.title_justify, table.title_style = "left", "bold"
     for column, name in enumerate(header):
-        is_number = all(row[column][:1] in "-0123456789" for row in rows)
+        is_number = all(row[column][:1] in "-–0123456789" for row in rows)
         table.add_column(Text(name), justify="right" if is_number else "left")
     for number, row in enumerate(rows):
         table.add_row(*(Text(cell) for cell in row), style="bold green" if number == mark else None)

@@ -21,7 +21,7 @@ import typer
 
 from gsnobench.cli.options import HomeOption
 from gsnobench.errors import RunError
-from gsnobench.home import open_home
+from gsnobench.home import Home, open_home
 from gsnobench.tracking.address import Address
 
 if TYPE_CHECKING:  # statistics take seconds to import, and the server starts meanwhile
@@ -110,8 +110,9 @@ def _publisher(evidence: Sequence[Path], address: Address) -> Publisher:
         return lambda report: None
     from gsnobench.boards.build import read_tracks
     from gsnobench.boards.publish import publish
+    from gsnobench.cli.boards import installation
 
-    tracks, problems = read_tracks(evidence)
+    tracks, problems = read_tracks(evidence, installation(Home(address.home)))
     for problem in problems:
         log.warning("skipped %s", problem)
 

@@ -42,13 +42,22 @@ def _own_modules(module: str) -> dict[str, ast.Module]:
 
 
 def _source_file(module: str) -> Path | None:
-    """The file of a module; None if there is no such module (a function's name, for example)."""
+    """The file of a module; None if there is no such module (a function's name, for example).
+
+    Only the first package is looked up, since Python imports the parents of all others for that.
+    """
+    top, *parts = module.split(".")
     try:
-        spec = find_spec(module)
+        spec = find_spec(top)
     except (ImportError, AttributeError, ValueError):
         return None
-    origin = None if spec is None else spec.origin
-    return Path(origin) if origin is not None and origin.endswith(".py") else None
+    if spec is None or spec.origin is None:
+        return None
+    path = Path(spec.origin)
+    if parts:
+        inside = path.parent.joinpath(*parts)
+        path = inside / "__init__.py" if inside.is_dir() else inside.with_suffix(".py")
+    return path if path.suffix == ".py" and path.is_file() else None
 
 
 def _own_imports(tree: ast.Module, package: str) -> Iterator[str]:

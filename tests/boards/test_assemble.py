@@ -56,11 +56,12 @@ def test_tracks_and_data_origins_are_never_mixed(evidence: Path) -> None:
 
 def test_another_setting_of_the_knobs_is_a_variant_of_its_own(evidence: Path) -> None:
     for width in (16, 64):
-        save(evidence, made_result("gsno", errors=0.001, model_params={"width": width}))
+        knobs = {"model_params": {"width": width}, "changed": {"model.width": width}}
+        save(evidence, made_result("gsno", errors=0.001, **knobs))
     board = board_of(evidence)
     variants = [row for row in board.rows if row.is_variant]
-    names = ["gsno@compact [model.width=16]", "gsno@compact [model.width=64]"]
-    assert [row.name for row in variants] == names
+    names = ["gsno@compact [width=16]", "gsno@compact [width=64]"]
+    assert [row.name for row in variants] == names == [row.name for row in board.variants]
     assert all(row.rank is None for row in variants)
     assert board.rows[0].name == "gsno@compact" and board.rows[0].seeds == 3
 

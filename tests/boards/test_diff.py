@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 from fake_results import made_result, save, spread
+from toy_boards import tracks_of
 
-from gsnobench.boards.build import read_tracks
 from gsnobench.boards.diff import diff
 
 
@@ -20,7 +20,7 @@ def test_diff_tells_better_worse_new_and_gone(evidence: Path, tmp_path: Path) ->
     for seed in range(3):
         save(other, made_result("amg", errors=spread(0.06, 30 + seed), seed=seed))
     save(other, made_result("gnot", errors=0.1))
-    before, after = (read_tracks([root])[0] for root in (evidence, other))
+    before, after = (tracks_of(root) for root in (evidence, other))
     verdicts = {change.row: change.verdict for change in diff(before, after)}
     expected = {"amg@compact": "worse", "coral@compact": "gone", "gnot@compact": "new"}
     assert verdicts == {**expected, "gsno@compact": "same", "mean@default": "same"}

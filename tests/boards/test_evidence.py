@@ -9,12 +9,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_results import made_result, save
+from fake_results import made_result, save, with_ood
 
 from gsnobench.boards.build import read_tracks
 from gsnobench.boards.evidence import read_evidence
 from gsnobench.errors import DataError
 from gsnobench.files import digest
+from gsnobench.records import RunSpec
+
+OOD_SIZES = {"train": 128, "valid": 32, "test": 64, "test_ood": 3}
+
+
+def rewritten(body: dict[str, object]) -> str:
+    """A changed file with its digest made anew, so that later checks see the change."""
+    rest = {name: value for name, value in body.items() if name != "digest"}
+    return json.dumps({**rest, "digest": digest(rest)})
 
 
 def test_unusable_files_are_named_and_skipped_and_the_rest_is_read(
@@ -28,14 +37,15 @@ def test_unusable_files_are_named_and_skipped_and_the_rest_is_read(
     shutil.copy(good[0], evidence / "copy.json")
     (evidence / "edited.json").write_text(good[1].read_text().replace('"seed":', '"seed":1'))
     short = json.loads(good[2].read_text())
-    short["samples"]["head"]["rel_l2"].pop()
-    good[2].write_text(json.dumps(short))
+    short["samples"]["test"]["head"]["rel_l2"].pop()
+    good[2].write_text(rewritten(short))
     result = read_evidence([evidence])
     assert len(result.entries) == len(good) - 1
     for name in ("damaged", "foreign", "future", "copy", "edited", good[2].stem):
         assert sum(f"{name}.json" in line for line in result.problems) == 1, name
     problems = "\n".join(result.problems)
     assert "schema 99" in problems and str(tmp_path) not in problems
+    assert "its digest does not match" in problems and "without its test errors" in problems
     assert len(result.problems) == 6
 
 
@@ -45,9 +55,14 @@ def test_unusable_files_are_named_and_skipped_and_the_rest_is_read(
         {"costs": {"parameters": "many"}},
         {"data": {"hash": 3, "origin": "generated"}},
         {"frames": {"head": {"q50": "all"}}},
-        {"samples": {"head": [1, 2]}},
-        {"samples": {"head": {"rel_l2": ["a"] * 64}}},
+        {"samples": {"test": {"head": [1, 2]}}},
+        {"samples": {"test": {"head": {"rel_l2": ["a"] * 64}}}},
         {"scores": []},
+        {"scores": {"test": {"head": {"rmse": "small"}, "headline": {"rel_l2": 0.1}}}},
+        {"curve": [{"phase": "fit"}]},
+        {"curve": [{"phase": "other", "step": 1, "epoch": 1}]},
+        {"changed": 3},
+        {"code": "none"},
         {"spec": {"resolution": "fine"}},
         {"spec": {"sizes": [1]}},
         {"spec": {"steps": 3}},
@@ -60,10 +75,11 @@ def test_entries_of_the_wrong_kind_are_named_and_skipped(
 ) -> None:
     body = json.loads(made_result("gnot").to_json())
     spec = {**body["spec"], **change.pop("spec", {})}  # type: ignore[dict-item]
-    body |= {**change, "spec": spec, "key": digest(spec)}
-    (evidence / "wrong.json").write_text(json.dumps(body))
+    body |= {**change, "spec": spec, "key": RunSpec.from_dict(spec).key}
+    (evidence / "wrong.json").write_text(rewritten(body))
     result = read_evidence([evidence])
-    assert len(result.problems) == 1 and result.problems[0].startswith("wrong.json: ")
+    (problem,) = result.problems
+    assert problem.startswith("wrong.json: ") and "digest" not in problem and "key" not in problem
     assert len(result.entries) == 10
 
 
@@ -106,10 +122,51 @@ def test_a_run_whose_test_errors_are_not_numbers_stays_as_diverged(evidence: Pat
 def test_a_result_without_bands_is_read_and_one_with_wrong_bands_is_named(evidence: Path) -> None:
     (path,) = save(evidence, made_result("mgkn"))
     body = json.loads(path.read_text())
-    del body["bands"]
-    path.write_text(json.dumps(body))
+    path.write_text(rewritten({**body, "bands": {}}))
     assert read_tracks([evidence])[1] == ()
     for wrong in ({"truth": [1.0]}, {"truth": [1.0], "error": [None]}, 3):
-        path.write_text(json.dumps({**body, "bands": {"head": wrong}}))
+        path.write_text(rewritten({**body, "bands": {"head": wrong}}))
         (problem,) = read_tracks([evidence])[1]
-        assert path.name in problem
+        assert path.name in problem and "digest" not in problem
+
+
+def test_errors_out_of_distribution_must_be_complete_and_agree_with_their_mean(
+    evidence: Path,
+) -> None:
+    (path,) = save(evidence, with_ood(made_result("mgkn", sizes=OOD_SIZES), [0.1, 0.2, 0.6]))
+    body = json.loads(path.read_text())
+    assert read_evidence([evidence]).problems == ()
+    wrong_mean = {**body["scores"], "test_ood": {"headline": {"rel_l2": 0.2}}}
+    short = {**body["samples"], "test_ood": {"head": {"rel_l2": [0.1, 0.2]}}}
+    for change, words in (
+        ({"scores": wrong_mean}, "states 0.2 on test_ood, but its samples have 0.3"),
+        ({"samples": short}, "without its test_ood errors; expected 3"),
+    ):
+        path.write_text(rewritten({**body, **change}))
+        (problem,) = read_evidence([evidence]).problems
+        assert words in problem
+    # a model may leave all bounds there and still be done; results of schema 1 have no samples
+    wild = {**body["scores"], "test_ood": {"headline": {"rel_l2": None}}}
+    lost = {**body["samples"], "test_ood": {"head": {"rel_l2": [0.1, 0.2, None]}}}
+    old = {"test": body["samples"]["test"]}
+    for change in ({"scores": wild, "samples": lost}, {"samples": old}):
+        path.write_text(rewritten({**body, **change}))
+        assert read_evidence([evidence]).problems == ()
+
+
+def test_a_finished_run_without_test_samples_is_refused(evidence: Path) -> None:
+    body = json.loads(made_result("mgkn").to_json())
+    spec = {**body["spec"], "sizes": {"train": 128, "test": 0}}
+    samples = {"test": {"head": {"rel_l2": []}}}
+    body |= {"spec": spec, "key": RunSpec.from_dict(spec).key, "samples": samples}
+    (evidence / "wrong.json").write_text(rewritten(body))
+    (problem,) = read_evidence([evidence]).problems
+    assert "without its test errors" in problem
+
+
+def test_only_results_of_the_given_home_are_its_own(evidence: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "home" / "results"
+    save(mine, made_result("mine", errors=0.5))
+    entries = read_evidence([mine, evidence], tmp_path / "home" / ".." / "home" / "results").entries
+    assert {entry.spec.model for entry in entries if entry.is_own} == {"mine"}
+    assert not any(entry.is_own for entry in read_evidence([mine, evidence]).entries)

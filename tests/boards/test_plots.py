@@ -89,7 +89,7 @@ def test_a_model_has_one_colour_on_all_boards_and_a_stranger_keeps_its_own() -> 
     styles = [{row.name: row_style(row) for row in board.rows} for board in boards]
     for name in {f"{model}@compact" for model in MODELS}:
         assert len({by_name[name] for by_name in styles}) == 1
-    variant = styles[0]["gsno@compact [model.k_s=16]"]
+    variant = styles[0]["gsno@compact [k_s=16]"]
     assert variant == styles[0]["gsno@compact"], "a variant is the same model"
 
 

@@ -12,8 +12,8 @@ from fake_results import made_result, made_spec, save, spread
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow_store import client_of, forget_outer_store
+from toy_boards import tracks_of
 
-from gsnobench.boards.build import read_tracks
 from gsnobench.boards.publish import DIGEST, KIND, NAME, NOTE, StoredBoard, publish
 from gsnobench.errors import RunError
 from gsnobench.records import RunResult
@@ -60,7 +60,7 @@ def evidence(tmp_path: Path) -> Path:
 def put(evidence: Path, home: Path) -> list[StoredBoard]:
     address = Address.of(home)
     assert address is not None
-    return publish(read_tracks([evidence])[0], address)
+    return publish(tracks_of(evidence), address)
 
 
 def runs_of(home: Path, kind: str, experiment: str = EXPERIMENT) -> dict[str, Run]:
@@ -92,10 +92,11 @@ def test_a_board_is_complete_in_an_empty_store(evidence: Path, home: Path) -> No
     assert metrics["test/headline/rel_l2"] == metrics["board/error"]
     assert metrics["test/headline/rel_l2_low"] < 0.02 * 1.05
     assert metrics["test/headline/rel_l2_high"] > 0.02 * 0.95
-    assert metrics["board/rank"] == 1 and metrics["board/seeds"] == 3
+    assert metrics["board/place"] == 1 and metrics["board/seeds"] == 3
     assert "cost/parameters" in metrics
     assert (tags["model"], tags["preset"]) == ("gsno", "compact")
-    assert (tags["floor"], tags["rank"]) == ("false", "1")
+    assert (tags["floor"], tags["variant"]) == ("false", "false")
+    assert (tags["place"], tags["ties"], tags["places"]) == ("1", "a", "1")
     assert any(name.startswith("model.") for name in best.params)
     assert rows["mean@default"].data.tags["floor"] == "true"
     lost = rows["coral@compact"]

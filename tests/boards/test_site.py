@@ -204,15 +204,19 @@ def test_a_task_page_says_how_to_add_a_model_where_there_are_not_two() -> None:
     assert "Only floors have results on this task" in task_page(track, track.boards[1], ())
 
 
-def test_variants_are_shown_where_they_belong_and_can_be_hidden() -> None:
+def test_variants_are_folded_below_the_ranking_and_drawn_nowhere() -> None:
     page = benign()["tasks/laptop--darcy.html"]
     read = Reader(page)
     variants = [row for row in read.all("tr") if row.get("data-kind") == "variant"]
-    assert [row["data-name"] for row in variants] == ["gsno@compact [model.k_s=16]"]
-    boxes = [box.get("data-kind") for box in read.all("input")]
-    assert boxes == [None, "floor", "variant"]
-    assert "model.k_s=16" in benign()["models/gsno@compact.html"]
-    assert "model.k_s=16" not in benign()["index.html"]
+    assert [row["data-name"] for row in variants] == ["gsno@compact [k_s=16]"]
+    ranking, _, rest = page.partition("<details>")
+    assert "k_s=16" not in ranking and rest.startswith(
+        "<summary>Variants (1), not ranked</summary>"
+    )
+    figures = page.partition("<h2>Plots</h2>")[2].partition("<h2>Evidence</h2>")[0]
+    assert "gsno@compact" in figures and "k_s=16" not in figures
+    assert "k_s=16" in benign()["models/gsno@compact.html"]
+    assert "k_s=16" not in benign()["index.html"]
 
 
 def test_a_model_page_has_all_tasks_with_the_reasons() -> None:

@@ -17,17 +17,18 @@ def test_a_board_says_what_computed_inputs_change(tmp_path: Path) -> None:
     long = {"preset": "compact", "steps": {"fit": 5000}}
     for seed in (0, 1):
         save(tmp_path, made_result("gnot", errors=0.04, seed=seed, **long))
+    short = {"steps": {"fit": 100}, "changed": {"steps.fit": 100}}
     runs = [
         ("gnot", "compact", 0.08),
         ("gnot", "compact+features", 0.02),
         ("amg", "compact+features", 0.05),
     ]
     for name, preset, error in runs:
-        save(tmp_path, made_result(name, errors=error, preset=preset, steps={"fit": 100}))
+        save(tmp_path, made_result(name, errors=error, preset=preset, **short))
     (track,) = tracks_of(tmp_path)
     (board,) = track.boards
     (line,) = wording.computed_inputs(board)
-    assert line[0].startswith("gnot@compact [") and (line[2], line[4]) == ("1", "1")
+    assert line[0] == "gnot@compact [steps=100]" and (line[2], line[4]) == ("1", "1")
     assert float(line[5]) == pytest.approx(0.25, abs=0.02)
-    assert f"| {' | '.join(line[1:])} |" in markdown.board_section(board)
+    assert f" | {' | '.join(line[1:])} |" in markdown.board_section(board)
     assert "Layers or inputs" in task_page(track, board, ())

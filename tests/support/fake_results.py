@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,13 @@ def made_result(
     errors: Sequence[float] | float = 0.1,
     frames: int = 0,
     changed: Mapping[str, Any] | None = None,
+    epochs: float = 100.0,
     **changes: Any,
 ) -> RunResult:
-    """A finished run with these errors of its test samples; `changed` makes it a variant."""
+    """A finished run with these errors of its test samples; `changed` makes it a variant.
+
+    Its curve falls in the first epochs and is flat at the end.
+    """
     spec = made_spec(model, **changes)
     by_sample = np.broadcast_to(errors, (spec.sizes["test"],))
     samples = [round(float(error), 6) for error in by_sample]
@@ -64,12 +69,38 @@ def made_result(
         scores={"valid": table, "test": table},
         samples={"test": {"head": {"rel_l2": samples, "rel_l2_raw": samples}}},
         frames=quantiles if frames else {},
+        curve=made_curve(spec.steps, epochs) if any(spec.steps.values()) else [],
         costs={**costs, "train_s": 110.0, "peak_mb": 500.0, "inference_s": 0.002},
         data={"hash": "a" * 64, "fingerprint": "{}", "origin": "generated"},
         environment={"gsnobench": "0.1.0", "hardware": "test"},
         changed=changed or {},
         steps_from="registry",
     )
+
+
+def with_ood(result: RunResult, errors: Sequence[float]) -> RunResult:
+    """The same result with these errors of its samples out of distribution."""
+    samples = {"head": {"rel_l2": list(errors)}}
+    scores = {"headline": {"rel_l2": float(np.mean(errors))}}
+    return replace(
+        result,
+        scores={**result.scores, "test_ood": scores},
+        samples={**result.samples, "test_ood": samples},
+    )
+
+
+def made_curve(steps: Mapping[str, int], epochs: float) -> list[dict[str, Any]]:
+    """Ten points of every phase that takes steps: halved from point to point, flat at the end."""
+    trained = {phase: count for phase, count in steps.items() if count}
+    points = []
+    for phase, count in trained.items():
+        for tenth in range(1, 11):
+            step = count * tenth / 10
+            value = 2.0 ** -min(tenth, 6)
+            epoch = epochs * step / count / len(trained)
+            point = {"phase": phase, "epoch": epoch, "step": step, "loss": value, "valid": value}
+            points.append(point)
+    return points
 
 
 def spread(mean: float, seed: int, *, samples: int = 64, scatter: float = 0.02) -> np.ndarray:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm
 
-from gsnobench.boards.board import BoardTrack
+from gsnobench.boards.board import Board, BoardTrack
 from gsnobench.boards.plots.axes import LINE, NAMES, WIDTH, name_rows, tone
 from gsnobench.boards.plots.style import (
     GREY,
@@ -31,6 +31,7 @@ from gsnobench.data import Array
 
 HEAT, HEAT_END = "YlGnBu", 30.0  # times the best error at which the colours end
 CELL, FOOT = (0.68, 0.22), 0.78  # inches: width and height of a cell, names of the tasks below
+HEAD_WIDTH = 6.4  # inches that the head of a picture needs
 TURNED: dict[str, Any] = {"ha": "right", "va": "top", "rotation": 30, "rotation_mode": "anchor"}
 
 
@@ -44,19 +45,29 @@ def track_figures(track: BoardTrack) -> list[Figure]:
 
 
 def _overview_figure(track: BoardTrack) -> Figure | None:
-    if not track.rows or not any(board.compared for board in track.boards):
+    if not _shown_boards(track):
         return None
+    left_out = [board.slug for board in track.boards if board.compared and not board.has_models]
+    floors = f" Not shown, since only floors have an error: {', '.join(left_out)}."
     caption = (
         "Error of each row on each task as a multiple of the best error on that task, so 1 is the "
         f"best; darker is worse, and the colours end at {HEAT_END:.0f}. A dash: no error "
-        "(declined, failed or diverged); empty: not run."
+        f"(declined, failed or diverged); empty: not run.{floors if left_out else ''}"
     )
     drawing = _overview(track)
     return drawing.figure(f"{track.name}-overview", "Error relative to the best", caption)
 
 
+def _shown_boards(track: BoardTrack) -> list[Board]:
+    """Tasks on which a model has an error: where none has, the best floor is not the best."""
+    return [board for board in track.boards if board.has_models]
+
+
 def overview_png(track: BoardTrack) -> bytes:
-    """The overview as a picture for a README: on white paper, with its title."""
+    """The overview as a picture for a README: on white paper, with its title.
+
+    A track without a model has none.
+    """
     drawing = _overview(track, ink=PAPER_INK, head=0.85)
     drawing.sheet.patch.set(facecolor="white", alpha=1.0)
     title = "How far is each model from the best?"
@@ -78,27 +89,30 @@ def overview_png(track: BoardTrack) -> bytes:
 
 def _overview(track: BoardTrack, ink: str = INK, head: float = 0.0) -> Drawing:
     """A table of coloured cells, rows by tasks, with room for a head above it."""
-    boards = [board for board in track.boards if board.compared]
-    floors = {row.name for board in boards for row in board.rows if row.is_floor}
-    wide, high = CELL[0] * len(boards), CELL[1] * len(track.rows)
-    drawing = Drawing(NAMES + wide + 0.75, high + FOOT + head + 0.1, ink)
+    boards = _shown_boards(track)
+    rows = {row.name: row for board in boards for row in board.rows if not row.is_variant}
+    names = [name for name in track.rows if name in rows]
+    wide, high = CELL[0] * len(boards), CELL[1] * len(names)
+    width = max(NAMES + wide + 0.75, HEAD_WIDTH if head else 0.0)
+    drawing = Drawing(width, high + FOOT + head + 0.1, ink)
     axes = drawing.axes(NAMES, FOOT, wide, high)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    axes.set(xlim=(0, len(boards)), ylim=(len(track.rows), 0), xticks=[], yticks=[])
-    ratios = np.full((len(track.rows), len(boards)), np.nan)
+    axes.set(xlim=(0, len(boards)), ylim=(len(names), 0), xticks=[], yticks=[])
+    ratios = np.full((len(names), len(boards)), np.nan)
     for across, board in enumerate(boards):
         by_name = {row.name: row for row in board.rows}
-        for down, name in enumerate(track.rows):
+        for down, name in enumerate(names):
             row = by_name.get(name)
             if row is not None and row.seeds:
                 ratios[down, across] = row.error / board.compared[0].error
             elif row is not None:
                 drawing.text(axes, across + 0.5, down + 0.5, "–", ha="center")
-        drawing.text(axes, across + 0.6, len(track.rows) + 0.2, label(board.slug), **TURNED)
+        drawing.text(axes, across + 0.6, len(names) + 0.2, label(board.slug), **TURNED)
     _heat(drawing, axes, ratios)
-    for down, name in enumerate(track.rows):
-        drawing.text(axes, -0.12, down + 0.5, label(name), ha="right", **tone(name in floors))
+    for down, name in enumerate(names):
+        tint = tone(rows[name].is_floor)
+        drawing.text(axes, -0.12, down + 0.5, label(name), ha="right", **tint)
     return drawing
 
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, Row, safe_name
+from gsnobench.boards.columns import ERROR, Column
 from gsnobench.boards.paper import CITATION
 from gsnobench.boards.plots.style import Figure
 from gsnobench.boards.site.html import Html, tag, text
 
 SITE_TITLE = "gsnobench leaderboards"
-MEASURED = ("error", "95 % over seeds", "seeds", "raw", "published", *wording.COST_COLUMNS)
-KINDS = {"floor": "floors", "variant": "variants"}  # that a reader can hide
+KINDS = {"floor": "floors"}  # that a reader can hide
 
 Podium = tuple[float, float]  # best and second best error
 
@@ -99,10 +99,28 @@ def _pair_column(number: int, name: str) -> Html:
 # ---------------------------------------------------------------------------------- heads and cells
 
 
-def heading(*name: str, before: Sequence[str] = (), class_: str | None = None) -> Html:
+def heading(
+    *name: str, before: Sequence[str] = (), class_: str | None = None, title: str | None = None
+) -> Html:
     """A column that can be sorted by its button; `before` comes before the button."""
     button = tag("button", (_with_unit(part) for part in name), type="button")
-    return tag("th", before, button, scope="col", aria_sort="none", class_=class_)
+    return tag("th", before, button, scope="col", aria_sort="none", class_=class_, title=title)
+
+
+def column_heads(columns: Sequence[Column]) -> list[Html]:
+    """The headings of declared columns, which tell what they mean."""
+    return [heading(column.name, title=column.help) for column in columns]
+
+
+PLACE_HELP = {
+    "place": "by the error alone",
+    "ties": "rows that share a letter are not separated",
+    "range": "the places that a row may have",
+}
+
+
+def place_heads() -> list[Html]:
+    return [heading(name, title=text) for name, text in PLACE_HELP.items()]
 
 
 def _with_unit(name: str) -> Html:
@@ -119,16 +137,17 @@ def words_heading(name: str) -> Html:
 
 
 def name_cell(row: Row, home: str | None) -> Html:
-    """The name of a row, and what kind of row it is, in words."""
+    """The name of a row, and what kind of row it is, in words; settings of a variant on hover."""
     shown = breakable(row.name)
     path = model_path(row.entries[0].spec.row)
     linked = tag("a", shown, href=f"{home}{path}") if home is not None else shown
-    return tag("th", linked, badge(wording.kind(row)), scope="row", data_value=row.name)
+    kind, title = badge(wording.kind(row)), row.settings or None
+    return tag("th", linked, kind, scope="row", data_value=row.name, title=title)
 
 
 def badge(kind: str) -> Sequence[Html]:
     """The kind of a row in words, unless it is a model."""
-    return [tag("span", kind, class_="badge")] if kind in KINDS else []
+    return [tag("span", kind, class_="badge")] if kind != "model" else []
 
 
 def breakable(name: str) -> Html:
@@ -142,36 +161,38 @@ def cell(shown: str, value: float | None = None) -> Html:
     return tag("td", shown, data_value=known)
 
 
-def rank_cell(row: Row, board: Board) -> Html:
-    return cell(wording.rank(row, board), row.rank.low if row.rank else None)
+def place_cells(row: Row) -> list[Html]:
+    """Place, letters of ties, and the places that are possible."""
+    rank = row.rank
+    return [
+        cell(wording.place(row), rank.place if rank else None),
+        tag("td", wording.ties(row), data_value=rank.letters if rank else None, class_="ties"),
+        cell(wording.places(row), rank.low if rank else None),
+    ]
 
 
-def error_cell(row: Row, podium: Podium, rank: str = "") -> Html:
-    """Best bold, second underlined; its rank beside it, or ° for too few seeds."""
+def error_cell(row: Row, podium: Podium, beside: str = "") -> Html:
+    """Best bold, second underlined; behind it a text, ° for too few seeds, † not converged."""
     best, second = podium
     kind = "best" if row.error == best else "second" if row.error == second else None
     shown = tag("span", wording.number(row.error), class_=kind)
-    beside = tag("span", "°" if row.has_few_seeds else rank, class_="place")
-    return tag("td", shown, beside, data_value=repr(row.error))
+    signs = tag("span", beside, wording.signs(row), class_="place")
+    return tag("td", shown, signs, data_value=repr(row.error))
 
 
-def measured_cells(row: Row, podium: Podium) -> Iterator[Html]:
-    """The columns MEASURED, which the pages of boards and of models share."""
-    yield error_cell(row, podium)
-    yield cell(wording.spread(row.interval), (row.interval or (None,))[0])
-    yield cell(wording.seeds(row), row.seeds)
-    yield cell(wording.number(row.raw), row.raw)
-    yield cell(wording.number(row.published), row.published)
-    shown = wording.costs(row)
-    yield from (cell(shown[name], row.cost(cost)) for name, cost in wording.COST_COLUMNS.items())
+def measured_cells(row: Row, columns: Sequence[Column], podium: Podium) -> Iterator[Html]:
+    """One cell per column; the error stands out."""
+    for column in columns:
+        is_error = column is ERROR
+        value = column.value(row)
+        yield error_cell(row, podium) if is_error else cell(column.show(row), value)
 
 
 def notes_cell(row: Row) -> Html:
-    """What a row needs to be separated, and what became of lost seeds."""
-    return tag("td", "; ".join(part for part in (row.needs, row.reason) if part), class_="words")
+    """Marks, what a row needs to be separated, and what became of lost seeds."""
+    return tag("td", wording.notes(row), class_="words")
 
 
 def reason_cell(row: Row, columns: int) -> Html:
-    """Why a row has no error, over so many columns beside the measured ones."""
-    span = str(len(MEASURED) + columns)
-    return tag("td", f"{row.state}: {row.reason}", class_="reason", colspan=span)
+    """Why a row has no error, over so many columns."""
+    return tag("td", f"{row.state}: {row.reason}", class_="reason", colspan=str(columns))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from gsnobench.boards import wording
-from gsnobench.boards.board import Board, BoardTrack, Row
+from gsnobench.boards.board import Board, BoardTrack, Row, Standing
 from gsnobench.boards.plots.track import track_figures
 from gsnobench.boards.site.elements import (
     SITE_TITLE,
     Podium,
     badge,
     breakable,
+    cell,
     error_cell,
     figure,
     heading,
@@ -31,10 +32,16 @@ ABOUT = (
     "part (water depth 5 m) are scored after subtracting it."
 )
 MARKS = (
-    "Bold: best of the task. Underlined: second. Small number: rank, shared by rows that are not "
-    "significantly different. °: fewer than three seeds, not to be trusted yet. Pale: a floor, "
-    "which every model should beat."
+    "Bold: best of the task. Underlined: second. Small letters: rows of a task that share one are "
+    "not significantly different. °: fewer than three seeds, not to be trusted yet. †: training "
+    "was not converged. Pale: a floor, which every model should beat; n/a: it does not apply."
 )
+
+STANDING = {
+    "tasks": "board tasks on which the row has an error",
+    "mean rank": "over the compared tasks, of rows that have all of them",
+    "times the best": "geometric mean of error / best error over the row's compared tasks",
+}
 
 Reason = tuple[str, str]  # state and reason of a row without an error
 
@@ -48,7 +55,8 @@ def index_page(tracks: Sequence[BoardTrack]) -> str:
         links.append(tag("li", tag("a", f"Track {track.name}", href=f"#{anchor}")))
         main += _track_section(track, anchor)
     if tracks:
-        main += [tag("h2", "How to read it"), tag("p", wording.HOW_TO_READ)]
+        reading = [wording.HOW_TO_READ, wording.HOW_TO_READ_MARKS]
+        main += [tag("h2", "How to read it"), *(tag("p", text) for text in reading)]
     else:
         main += [tag("p", "No result yet.")]
     return document(SITE_TITLE, tag("nav", tag("ul", links), aria_label="Tracks"), main)
@@ -64,6 +72,8 @@ def _track_section(track: BoardTrack, anchor: str) -> Iterator[Html]:
     yield tag("p", counts)
     yield tools(f"{anchor}-table", kinds)
     yield _overview_table(track, anchor, reasons)
+    legend = [wording.overview_legend(track), *wording.comparisons(track)]
+    yield from (tag("p", sentence, class_="notes") for sentence in legend)
     if reasons:
         items = [
             tag("li", f"{state}: {reason}", id=f"{anchor}-note-{number}")
@@ -83,44 +93,58 @@ def _reasons(rows: Sequence[Row]) -> dict[Reason, int]:
 
 def _overview_table(track: BoardTrack, anchor: str, reasons: Mapping[Reason, int]) -> Html:
     columns = [
-        (board, {row.name: row for row in board.rows}, _podium(board)) for board in track.boards
+        (board, {row.name: row for row in board.rows}, wording.podium(board))
+        for board in track.boards
     ]
-    body = []
-    for name in track.rows:
+    complete: list[Html] = []
+    others: list[Html] = []
+    for standing in track.standings:
+        name, kind = standing.row, "floor" if standing.is_floor else "model"
         cells = [
-            _overview_cell(board, rows.get(name), podium, anchor, reasons)
-            for board, rows, podium in columns
+            _overview_cell(rows.get(name), podium, anchor, reasons) for _, rows, podium in columns
         ]
-        kind = wording.kind(next(rows[name] for _, rows, _ in columns if name in rows))
         link = tag("a", breakable(name), href=model_path(name))
         head = tag("th", link, badge(kind), scope="row", data_value=name)
-        body.append(tag("tr", head, cells, class_=kind, data_kind=kind, data_name=name))
-    header = tag("tr", heading("row", class_="names"), map(_task_heading, track.boards))
-    caption = f"Track {track.name}: error of every row on every task, best mean place first"
-    table = sortable(caption, header, [body], f"{anchor}-table")
+        numbers = _standing_cells(standing, track)
+        line = tag("tr", head, numbers, cells, class_=kind, data_kind=kind, data_name=name)
+        (complete if standing.is_complete else others).append(line)
+    heads = [heading(column, title=text) for column, text in STANDING.items()]
+    tasks = map(_task_heading, track.boards)
+    header = tag("tr", heading("row", class_="names"), heads, tasks)
+    caption = (
+        f"Track {track.name}: error of every row on every task; rows that have all compared tasks "
+        "first, by their mean rank"
+    )
+    table = sortable(caption, header, [complete, others], f"{anchor}-table")
     return scrolling(table, f"Overview of track {track.name}")
 
 
-def _podium(board: Board) -> Podium:
-    return wording.podium([row.error for row in board.compared])
+def _standing_cells(standing: Standing, track: BoardTrack) -> list[Html]:
+    return [
+        cell(wording.coverage(standing, track), standing.tasks),
+        cell(wording.number(standing.mean_rank), standing.mean_rank),
+        cell(wording.number(standing.ratio), standing.ratio),
+    ]
 
 
 def _task_heading(board: Board) -> Html:
     name = task_name(board)
     hidden = tag("span", f"sort by {name}", class_="hidden-text")
-    return heading(hidden, before=[tag("a", name, href=task_path(board))])
+    note = wording.task_heading(board)
+    chip = [tag("span", note, class_="badge")] if note and board.compared else []
+    return heading(hidden, before=[tag("a", name, href=task_path(board)), *chip])
 
 
 def _overview_cell(
-    board: Board, row: Row | None, podium: Podium, anchor: str, reasons: Mapping[Reason, int]
+    row: Row | None, podium: Podium, anchor: str, reasons: Mapping[Reason, int]
 ) -> Html:
     if row is None:
         return tag("td", tag("span", "not run", class_="hidden-text"))
     if row.seeds:
-        return error_cell(row, podium, wording.rank(row, board).split(" ")[0] if row.rank else "")
+        return error_cell(row, podium, row.rank.letters if row.rank else "")
     number = str(reasons[row.state, row.reason])
     link = tag("a", number, href=f"#{anchor}-note-{number}", aria_label=f"reason {number}")
-    return tag("td", row.state, tag("sup", link), class_="muted", title=row.reason)
+    return tag("td", wording.state(row), tag("sup", link), class_="muted", title=row.reason)
 
 
 def _wins(track: BoardTrack) -> Html:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row
+from gsnobench.boards.columns import Column, cost_columns, error_columns
 from gsnobench.boards.site.elements import (
-    MEASURED,
     SITE_TITLE,
     cell,
+    column_heads,
     heading,
     measured_cells,
     notes_cell,
+    place_cells,
+    place_heads,
     published_note,
-    rank_cell,
     reason_cell,
     scrolling,
     site_links,
@@ -29,16 +32,13 @@ Result = tuple[Board, Row]
 
 
 def model_page(name: str, tracks: Sequence[BoardTrack]) -> str:
-    """All results of a row, variants too, one table per track."""
+    """All results of a row, then its variants, for each track errors and costs."""
     lead = f"All results of the row {name}, with what they cost."
     main = [tag("h1", name), tag("p", lead, class_="lead")]
     for number, track in enumerate(tracks, 1):
         if results := _results(name, track):
-            table = _table(f"{name} on track {track.name}", results, f"results-{number}")
-            main += [
-                tag("h2", f"Track {track.name}"),
-                scrolling(table, f"Results on track {track.name}"),
-            ]
+            main.append(tag("h2", f"Track {track.name}"))
+            main += _tables(f"{name} on track {track.name}", results, f"track-{number}")
     main.append(published_note())
     return document(f"{name}, {SITE_TITLE}", site_links("../", tag("span", name)), main)
 
@@ -48,29 +48,58 @@ def _results(name: str, track: BoardTrack) -> list[Result]:
     return [(board, row) for board, row in pairs if row.entries[0].spec.row == name]
 
 
-def _table(caption: str, results: Sequence[Result], anchor: str) -> Html:
-    columns = [heading(column) for column in ("rank", "times the best", *MEASURED)]
-    header = tag("tr", heading("task", class_="names"), columns, words_heading("notes"))
-    done = [_result_row(board, row) for board, row in results if row.seeds]
-    blank = [_reason_row(board, row) for board, row in results if not row.seeds]
+def _tables(title: str, results: Sequence[Result], anchor: str) -> Iterator[Html]:
+    """Errors and costs of the row itself, and of its variants in a fold."""
+    itself = [(board, row) for board, row in results if not row.is_variant]
+    variants = [(board, row) for board, row in results if row.is_variant]
+    if itself:
+        yield scrolling(_errors(title, itself, f"{anchor}-errors"), f"Errors of {title}")
+        yield from _costs(title, itself, f"{anchor}-costs")
+    if variants:
+        name = f"Variants of {title}"
+        table = _errors(f"{name}. {wording.VARIANTS}", variants, f"{anchor}-variants")
+        summary = tag("summary", f"Variants ({len(variants)}), not ranked")
+        yield tag("details", summary, scrolling(table, name))
+
+
+def _errors(caption: str, results: Sequence[Result], anchor: str) -> Html:
+    columns = error_columns([row for _, row in results])
+    heads = [*place_heads(), heading("times the best"), *column_heads(columns)]
+    header = tag("tr", heading("task", class_="names"), heads, words_heading("notes"))
+    done = [_result_row(board, row, columns) for board, row in results if row.seeds]
+    blank = [_reason_row(board, row, len(heads) + 1) for board, row in results if not row.seeds]
     return sortable(caption, header, [done, blank], anchor)
 
 
+def _costs(title: str, results: Sequence[Result], anchor: str) -> Iterator[Html]:
+    done = [(board, row) for board, row in results if row.seeds]
+    columns = cost_columns([row for _, row in done])
+    if columns:
+        header = tag("tr", heading("task", class_="names"), column_heads(columns))
+        lines = [
+            tag("tr", _task_cell(board, row), [cell(c.show(row), c.value(row)) for c in columns])
+            for board, row in done
+        ]
+        table = sortable(f"Steps and costs of {title}", header, [lines], anchor)
+        yield scrolling(table, f"Costs of {title}")
+
+
 def _task_cell(board: Board, row: Row) -> Html:
-    settings = tag("span", row.name, class_="badge") if row.is_variant else ""
+    label = row.name.removeprefix(row.entries[0].spec.row).strip()
+    settings = tag("span", label, class_="badge") if row.is_variant else ""
     name = task_name(board)
     link = tag("a", name, href=f"../{task_path(board)}")
-    return tag("th", link, settings, scope="row", data_value=name)
+    return tag("th", link, settings, scope="row", data_value=name, title=row.settings or None)
 
 
-def _result_row(board: Board, row: Row) -> Html:
-    ratio = row.error / board.compared[0].error if board.compared else float("nan")
-    cells = [rank_cell(row, board), cell(wording.number(ratio), ratio)]
-    podium = wording.podium([other.error for other in board.compared])
-    measured = measured_cells(row, podium)
+def _result_row(board: Board, row: Row, columns: Sequence[Column]) -> Html:
+    ratio = row.error / board.compared[0].error if board.compared else math.nan
+    podium = (math.nan, math.nan) if row.is_variant else wording.podium(board)
+    cells = [*place_cells(row), cell(wording.number(ratio), ratio)]
+    measured = measured_cells(row, columns, podium)
     kind = wording.kind(row)
     return tag("tr", _task_cell(board, row), cells, measured, notes_cell(row), class_=kind)
 
 
-def _reason_row(board: Board, row: Row) -> Html:
-    return tag("tr", _task_cell(board, row), reason_cell(row, 3), class_=wording.kind(row))
+def _reason_row(board: Board, row: Row, columns: int) -> Html:
+    return tag("tr", _task_cell(board, row), reason_cell(row, columns), class_=wording.kind(row))

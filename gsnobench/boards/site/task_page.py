@@ -5,25 +5,28 @@ It needs no other file, so that it can also be shown inside MLflow.
 
 from __future__ import annotations
 
+import math
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row, safe_name
+from gsnobench.boards.columns import cost_columns, error_columns
 from gsnobench.boards.plots.style import Figure
 from gsnobench.boards.site.elements import (
-    MEASURED,
-    Podium,
     breakable,
+    cell,
+    column_heads,
     figure,
     heading,
     measured_cells,
     name_cell,
     notes_cell,
     pair_table,
+    place_cells,
+    place_heads,
     published_note,
-    rank_cell,
     reason_cell,
     scrolling,
     site_links,
@@ -53,8 +56,11 @@ def task_page(
         tools("ranking", {wording.kind(row) for row in board.rows}),
         _ranking(board, home),
         published_note(),
+        *_variants(board, home),
+        *_costs(board, home),
         tag("h2", "How to read it"),
         tag("p", wording.HOW_TO_READ),
+        tag("p", wording.HOW_TO_READ_MARKS),
         *_matrix(board),
         *_computed_inputs(board),
         *([tag("h2", "Plots"), *map(figure, figures)] if figures else []),
@@ -120,29 +126,75 @@ def _facts(board: Board) -> Html:
 
 
 def _ranking(board: Board, home: str | None) -> Html:
-    podium = wording.podium([row.error for row in board.compared])
-    columns = [heading(column) for column in MEASURED]
+    podium, columns = wording.podium(board), error_columns(board.compared)
     names = heading("row", class_="names")
-    header = tag("tr", heading("rank"), names, columns, words_heading("needs"))
-    done = [_measured_row(row, board, podium, home) for row in board.rows if row.seeds]
-    blank = [_blank_row(row, home) for row in board.rows if not row.seeds]
+    header = tag("tr", place_heads(), names, column_heads(columns), words_heading("notes"))
+    done = [
+        _row(
+            row,
+            place_cells(row),
+            name_cell(row, home),
+            measured_cells(row, columns, podium),
+            notes_cell(row),
+        )
+        for row in board.compared
+    ]
+    blank = [_blank_row(row, home, 3, len(columns) + 1) for row in board.blank]
     caption = (
-        f"{board.title}: relative L2 error on the test split, best first; ° fewer than three seeds"
+        f"{board.title}: relative L2 error on the test split, best first; ° fewer than three "
+        "seeds, † not converged"
     )
     return scrolling(sortable(caption, header, [done, blank], "ranking"), "Ranking")
 
 
-def _measured_row(row: Row, board: Board, podium: Podium, home: str | None) -> Html:
-    rank, measured = rank_cell(row, board), measured_cells(row, podium)
-    return _row(row, rank, name_cell(row, home), measured, notes_cell(row))
-
-
-def _blank_row(row: Row, home: str | None) -> Html:
+def _blank_row(row: Row, home: str | None, before: int, after: int) -> Html:
     """A row without an error comes last and says why."""
-    return _row(row, tag("td", wording.NOTHING), name_cell(row, home), reason_cell(row, 1))
+    dashes = [tag("td", wording.NOTHING)] * before
+    return _row(row, dashes, name_cell(row, home), reason_cell(row, after))
 
 
-def _row(row: Row, *cells: str | Iterator[Html]) -> Html:
+def _costs(board: Board, home: str | None) -> Sequence[Html]:
+    """Steps and costs, in the order of the ranking."""
+    columns = cost_columns(board.compared)
+    if not columns:
+        return ()
+    header = tag("tr", heading("row", class_="names"), column_heads(columns))
+    lines = [
+        _row(row, name_cell(row, home), [cell(c.show(row), c.value(row)) for c in columns])
+        for row in board.compared
+    ]
+    caption = "What each row costs, mean over seeds; rows as in the ranking"
+    table = sortable(caption, header, [lines], "costs")
+    return tag("h2", "Steps and costs"), scrolling(table, "Steps and costs")
+
+
+def _variants(board: Board, home: str | None) -> Sequence[Html]:
+    """What is not ranked, folded."""
+    rows = board.variants
+    if not rows:
+        return ()
+    columns = [*error_columns(rows), *cost_columns(rows)]
+    words = [words_heading(name) for name in ("settings", "notes")]
+    header = tag("tr", heading("variant", class_="names"), column_heads(columns), words)
+    nobody = (math.nan, math.nan)
+    lines = [
+        _row(
+            row,
+            name_cell(row, home),
+            measured_cells(row, columns, nobody),
+            tag("td", row.untold, class_="words"),
+            notes_cell(row),
+        )
+        for row in rows
+        if row.seeds
+    ]
+    lines += [_blank_row(row, home, 0, len(columns) + 2) for row in rows if not row.seeds]
+    table = sortable(wording.VARIANTS, header, [lines], "variants")
+    summary = tag("summary", f"Variants ({len(rows)}), not ranked")
+    return (tag("details", summary, scrolling(table, "Variants")),)
+
+
+def _row(row: Row, *cells: str | Iterable[Html]) -> Html:
     """With the attributes that the filter reads."""
     kind = wording.kind(row)
     return tag("tr", *cells, class_=kind, data_kind=kind, data_name=row.name)
