@@ -3,12 +3,16 @@
 Cost is in CPU seconds per chord over speed of sound.
 
     OMP_NUM_THREADS=1 python benchmarks/airfoil.py [--resolutions 600,1800,5233] [--refine 0]
-    [--json FILE]
+    [--family 0 [--split test] [--levels 1]] [--json FILE]
 
 One default configuration for all figures. CPU time is the least of three pieces of a trajectory.
 Exact: no lift and no drag at Mach 0.5 and 0 degrees. `--refine 1` also solves the first test
 trajectory on the mesh with every triangle cut in four and gives the relative L2 distance at the
 published nodes, differences from the references, last frame (about 10 times the CPU time).
+
+`--family 4` does something else: it solves the first four trajectories of `airfoil_family` on their
+own meshes and on meshes whose triangles were cut in four `--levels` times, and gives the error of
+the data, scored as predictions are: relative L2 per frame and field, then the mean.
 """
 
 from __future__ import annotations
@@ -17,12 +21,14 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 import gsnobench as gb
-from gsnobench.data import Array
+from gsnobench.data import Array, Split, Task
+from gsnobench.datasets.tasks import resolve
 from gsnobench_plugins.datasets import airfoil
 from gsnobench_plugins.solvers.equations.euler import (
     PRESSURE,
@@ -33,6 +39,7 @@ from gsnobench_plugins.solvers.equations.euler import (
 )
 from gsnobench_plugins.solvers.equations.euler_steady import forces, steady_state
 from gsnobench_plugins.solvers.meshing.angles import min_angle
+from gsnobench_plugins.solvers.meshing.foil_mesh import foil_mesh
 from gsnobench_plugins.solvers.meshing.red_refinement import refine
 
 NODES = 5233
@@ -47,8 +54,15 @@ def main() -> int:
     )
     parser.add_argument("--resolutions", default="600,1800,5233")
     parser.add_argument("--refine", type=int, default=0)
+    parser.add_argument("--family", type=int, default=0)
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--levels", type=int, default=1)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    if options.family:
+        for nodes in options.resolutions.split(","):
+            family_errors(int(nodes), options.family, options.split, options.levels)
+        return 0
     rows = [measure(int(nodes), bool(options.refine)) for nodes in options.resolutions.split(",")]
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
@@ -124,6 +138,43 @@ def refined_error(air: airfoil.Air) -> list[float]:
         round(distance(coarse[:, group], (fine - reference)[:, group], reference[group]), 4)
         for group in ([0], [1], [2, 3])
     ]
+
+
+def family_errors(nodes: int, count: int, split: Split, levels: int) -> None:
+    """Print the error of the first trajectories of the family, and their mean."""
+    dataset = airfoil.gsnobench_dataset()
+    params = airfoil.Params.make(dataset.variants["family"], label="data")
+    task = resolve(dataset, "airfoil_family", track="laptop", resolution=nodes)
+    times, rows = airfoil.frame_times(params.interval), []
+    for index in range(count):
+        stream, section = airfoil.draw(params, 0, split, index)
+        mesh = finer = foil_mesh(section, nodes=nodes, radius=params.radius)
+        for _ in range(levels):
+            finer, _ = refine(finer)
+        began = time.process_time()
+        coarse = airfoil.solve(airfoil.air_of(mesh), stream, times)[1:]  # (T - 1, N, 4)
+        seconds = time.process_time() - began
+        exact = airfoil.solve(airfoil.air_of(finer), stream, times)[1:, :nodes]
+        rows.append(scored_errors(coarse, exact, task))
+        show_errors(f"{nodes} nodes, {split} {index}, {seconds:.1f} CPU-s", task, rows[-1])
+    show_errors(f"{nodes} nodes, {split}, mean of {count}", task, np.mean(rows, axis=0))
+
+
+def scored_errors(computed: Array, exact: Array, task: Task) -> list[float]:
+    """Mean relative L2 error of the frames (T, N, 4) for every scored field."""
+    reference = np.array([field.reference for field in task.fields])
+    errors = []
+    for group in task.scored.values():
+        channels, offset = list(group), reference[list(group)]
+        frames = zip(computed[..., channels], exact[..., channels] - offset, strict=True)
+        errors.append(float(np.mean([distance(frame, truth, offset) for frame, truth in frames])))
+    return errors
+
+
+def show_errors(label: str, task: Task, errors: Sequence[float]) -> None:
+    """One line: the error of every scored field, and their mean."""
+    parts = [f"{name} {100 * error:.2f} %" for name, error in zip(task.scored, errors, strict=True)]
+    print(f"{label}: {', '.join(parts)}; mean {100 * np.mean(errors):.2f} %", flush=True)
 
 
 def distance(computed: Array, exact: Array, reference: Array) -> float:

@@ -124,7 +124,8 @@ def _gathered(dataset: Dataset, task: Task, made: Sequence[Sample], shared: Mesh
 
 
 def _check_finite(dataset: Dataset, shard: Shard, samples: Samples) -> None:
-    declared = {"frames": dataset.fields, "static": dataset.static, "scalars": dataset.scalars}
+    task = samples.task
+    declared = {"frames": task.fields, "static": task.static, "scalars": task.scalars}
     for kind, fields in declared.items():
         is_bad = ~np.isfinite(getattr(samples, kind))
         if is_bad.any():

@@ -6,15 +6,16 @@ Equation  d rho/dt + div(rho v) = 0,  d(rho v)/dt + div(rho v v) + grad p = 0,
 Domain    a disc of 50 chords around NACA 0012 of unit chord: 5233 nodes, 10216 triangles, 200 nodes
           on the foil, 50 far away.
 Varies    Mach number and angle of attack; 11 frames, one every quarter of chord over speed of
-          sound, so 10 pairs per trajectory; `airfoil_family` has another section, hence another
-          mesh, for every trajectory.
+          sound, so 10 pairs per trajectory. `airfoil_family`: a section, hence a mesh, for every
+          trajectory, a stream that runs linearly from one velocity to another, a frame every
+          chord over speed of sound.
 Source    generated here: second-order node-centred finite volumes, HLLC flux, van Albada's limiter,
           SSP-RK3, on the published mesh.
 Differs:  the public set (MeshGraphNets) has its own mesh of as many nodes in a disc of 20 chords,
           SI units and other frames; the paper prints no energy equation, which pressure needs; the
           background is subtracted before scoring.
 Licence   Apache-2.0, as the code.
-Start     the defaults.
+Start     `airfoil_family`: with one section in a constant stream the pairs are a linear map.
 """
 
 from __future__ import annotations
@@ -72,6 +73,9 @@ class Params(gb.Params):
     )
     shapes: Literal["one", "family"] = gb.knob(
         default="one", help="one section for all, or a random one per trajectory"
+    )
+    motion: Literal["steady", "ramp"] = gb.knob(
+        default="steady", help="the stream stays, or its velocity runs linearly to a second one"
     )
     naca: str = gb.knob(default="0012", help="four digits of the one section, such as 0012 or 2412")
     radius: float = gb.knob(
@@ -149,7 +153,8 @@ def generate(
                 "above 0; lower data.angle"
             )
         own = None if setup.air is not None else air.mesh
-        yield gb.Sample(frames, np.zeros((air.mesh.size, 0)), np.zeros(0), own)
+        inputs = stream.acceleration if setup.params.motion == "ramp" else ()
+        yield gb.Sample(frames, np.zeros((air.mesh.size, 0)), np.array(inputs), own)
 
 
 def draw(params: Params, seed: int, split: gb.Split, index: int) -> tuple[Stream, Section]:
@@ -158,10 +163,19 @@ def draw(params: Params, seed: int, split: gb.Split, index: int) -> tuple[Stream
     low, high = params.mach_low, params.mach_high
     if split == "test_ood":
         low, high = OOD_MACH[0] * high, OOD_MACH[1] * high
-    stream = Stream(float(rng.uniform(low, high)), float(rng.uniform(-params.angle, params.angle)))
-    if params.shapes == "one":
-        return stream, Section.of(params.naca)
-    return stream, Section(**{name: float(rng.uniform(*limits)) for name, limits in FAMILY.items()})
+
+    def draw_stream() -> Stream:
+        mach, degrees = rng.uniform(low, high), rng.uniform(-params.angle, params.angle)
+        return Stream(float(mach), float(degrees))
+
+    stream, section = draw_stream(), Section.of(params.naca)
+    if params.shapes == "family":
+        section = Section(**{name: float(rng.uniform(*limits)) for name, limits in FAMILY.items()})
+    if params.motion == "ramp":
+        change = draw_stream().primitive - stream.primitive
+        rate = change[1:3] / frame_times(params.interval)[-1]
+        stream = replace(stream, acceleration=(float(rate[0]), float(rate[1])))
+    return stream, section
 
 
 def solve(air: Air, stream: Stream, times: Sequence[float]) -> gb.Array:
@@ -177,12 +191,12 @@ def frame_times(interval: float) -> tuple[float, ...]:
 
 
 def adjust(task: gb.Task, params: Params) -> gb.Task:
-    """Times follow the interval, and a family shares no mesh.
+    """Times follow the interval, a family shares no mesh, and the rate of a ramp is an input.
 
     Velocities are scored as differences from the middle Mach number.
     """
     times, is_fixed = frame_times(params.interval), params.shapes == "one"
-    task = replace(task, times=times, fields=_fields(params))
+    task = replace(task, times=times, fields=_fields(params), scalars=_scalars(params))
     return replace(task, fixed_mesh=is_fixed, corresponds=is_fixed)
 
 
@@ -196,6 +210,17 @@ def _fields(params: Params) -> tuple[gb.Field, ...]:
         gb.Field("pressure", "1", reference=PRESSURE, help=squared),
         gb.Field("velocity_x", "1", reference=middle, vector="velocity", help=along),
         gb.Field("velocity_y", "1", vector="velocity", help=across),
+    )
+
+
+def _scalars(params: Params) -> tuple[gb.Field, ...]:
+    """The rate of a ramp, which one frame does not show."""
+    if params.motion == "steady":
+        return ()
+    unit = "in speeds of sound squared per chord"
+    return (
+        gb.Field("acceleration_x", "1", help=f"of the free stream along the chord, {unit}"),
+        gb.Field("acceleration_y", "1", help=f"of the free stream across the chord, {unit}"),
     )
 
 
@@ -214,7 +239,15 @@ def gsnobench_dataset() -> gb.Dataset:
         t_in=1,
         starts=tuple(range(FRAMES - 1)),
         params=Params,
-        variants={"family": {"shapes": "family"}},
+        variants={
+            "family": {
+                "shapes": "family",
+                "motion": "ramp",
+                "interval": 1.0,
+                "mach_high": 0.8,
+                "angle": 8.0,
+            }
+        },
         sizes={
             "smoke": gb.Sizes(train=8, valid=4, test=4, test_ood=2, resolution=600),
             "laptop": gb.Sizes(train=48, valid=12, test=16, test_ood=8, resolution=1800),

@@ -5,8 +5,8 @@ Equation  du/dt + u.grad u = nu Laplace u, u = 0 on the whole boundary; both com
 Domain    six-petal flower r = 0.4 + 0.1 cos 6 theta in the unit square, round hole of radius 0.12
           in its middle.
 Varies    the initial field; 51 frames over T = 1 of the velocity (u, v).
-Source    generated here: linear elements on the published mesh and on its refinement, extrapolated
-          to the published nodes.
+Source    generated here: linear elements on the published mesh and on its refinement (lively: on
+          its first and second), extrapolated to the published nodes.
 Differs:  the paper's outline and meshes are not published; finite elements and Runge-Kutta steps
           from the measured spectral radius instead of GFDM and an adaptive step; fields keep 128
           modes (99.7 % of the variance).

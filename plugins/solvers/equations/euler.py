@@ -25,6 +25,7 @@ KAPPA = 1.0 / 3.0
 # Of ssp_rk3 times the fastest rate of any cell (`euler_rates`); noise blows up from 5.2 in still
 # and from 5.8 in fast air.
 LONGEST_STEP = 3.5
+TICK = np.array([1.0, 0.0, 0.0, 0.0])  # rate of the row that holds the time
 RENEWAL = 0.05  # time after which the step is set anew
 # Differences below (SMOOTH * edge)^1.5 times the free stream are taken for smooth and not limited
 # (Venkatakrishnan 1995).
@@ -35,16 +36,27 @@ _inlined = njit(cache=True, error_model="numpy", fastmath={"contract"}, inline="
 
 @dataclass(frozen=True)
 class Stream:
-    """The free stream: Mach number and angle of attack."""
+    """The free stream: Mach number and angle of attack at first, and how its velocity changes.
+
+    A foil that accelerates is at rest in its own frame, where all air feels a uniform force.
+    """
 
     mach: float
     degrees: float = 0.0
+    acceleration: tuple[float, float] = (0.0, 0.0)  # of the air, seen from the foil
 
     @property
     def primitive(self) -> gb.Array:
+        """Density, velocity and pressure at first, (4,)."""
+        return self.primitive_at(0.0)
+
+    def primitive_at(self, time: float) -> gb.Array:
         """Density, velocity and pressure, (4,)."""
         angle = np.radians(self.degrees)
-        return np.array([1.0, self.mach * np.cos(angle), self.mach * np.sin(angle), PRESSURE])
+        u, v = self.mach * np.cos(angle), self.mach * np.sin(angle)
+        return np.array(
+            [1.0, u + time * self.acceleration[0], v + time * self.acceleration[1], PRESSURE]
+        )
 
 
 def conserved(primitive: gb.Array) -> gb.Array:
@@ -62,10 +74,22 @@ def primitives(state: gb.Array) -> gb.Array:
 
 
 def euler_rhs(dual: DualMesh, is_wall: gb.Array, stream: Stream) -> Rhs:
-    """The rate of change of (rho, rho u, rho v, energy), (N, 4).
+    """The rate of change of (rho, rho u, rho v, energy), (N, 4), in the stream as it is at first.
 
     Boundary edges are slip walls if `is_wall` (W,); behind the others is air of the free stream.
     """
+    timed = _timed_rhs(dual, is_wall, stream)
+
+    def rhs(state: gb.Array, out: gb.Array) -> None:
+        timed(state, out, 0.0)
+
+    return rhs
+
+
+def _timed_rhs(
+    dual: DualMesh, is_wall: gb.Array, stream: Stream
+) -> Callable[[gb.Array, gb.Array, float], None]:
+    """As `euler_rhs`, with the time as a third argument."""
     node = np.empty((dual.volume.size, 12))  # rho, u, v, p, then the gradients of each
     length = np.hypot(*dual.normal.T)
     size = np.hypot(*dual.offset.T)
@@ -74,16 +98,18 @@ def euler_rhs(dual: DualMesh, is_wall: gb.Array, stream: Stream) -> Rhs:
     share = 1.0 / dual.volume
     wall, wall_normal = dual.wall[is_wall], dual.wall_normal[is_wall]
     far, far_normal = dual.wall[~is_wall], dual.wall_normal[~is_wall]
-    outside = stream.primitive
+    is_accelerated = any(stream.acceleration)
 
-    def rhs(state: gb.Array, out: gb.Array) -> None:
+    def rhs(state: gb.Array, out: gb.Array, time: float) -> None:
         _primitives(state, node)
         _gradients(node, dual.start, dual.neighbour, dual.slope)
         out[...] = 0.0
         _edge_fluxes(node, dual.edge, face, out)
         _wall_fluxes(node, wall, wall_normal, out)
-        _far_fluxes(node, far, far_normal, outside, out)
+        _far_fluxes(node, far, far_normal, stream.primitive_at(time), out)
         _scale(out, share)
+        if is_accelerated:
+            _accelerate(state, *stream.acceleration, out)
 
     return rhs
 
@@ -108,14 +134,21 @@ def evolve(
 
     The step follows the fastest wave of any cell and is set anew whenever `RENEWAL` has passed.
     """
-    rhs, rates = euler_rhs(dual, is_wall, stream), euler_rates(dual)
+    timed, rates = _timed_rhs(dual, is_wall, stream), euler_rates(dual)
+
+    def rhs(clocked: gb.Array, out: gb.Array) -> None:
+        timed(clocked[:-1], out[:-1], float(clocked[-1, 0]))
+        out[-1] = TICK
+
+    # one more row is the clock, so that every stage of the integrator knows its time
+    clocked = np.concatenate([state, times[0] * TICK[None]])
     yield state
     for begin, end in zip(times[:-1], times[1:], strict=True):
         parts = max(1, math.ceil((end - begin) / RENEWAL - 1e-9))
         for _ in range(parts):
-            interval = (0.0, (end - begin) / parts)
-            *_, state = ssp_rk3(rhs, state, interval, LONGEST_STEP / float(rates(state).max()))
-        yield state
+            interval, step = (0.0, (end - begin) / parts), LONGEST_STEP / rates(clocked[:-1]).max()
+            *_, clocked = ssp_rk3(rhs, clocked, interval, float(step))
+        yield clocked[:-1]
 
 
 @_compiled
@@ -292,3 +325,12 @@ def _scale(out, share):  # type: ignore[no-untyped-def]
     for i in range(share.shape[0]):
         for field in range(4):
             out[i, field] *= share[i]
+
+
+@_compiled
+def _accelerate(state, a, b, out):  # type: ignore[no-untyped-def]
+    """The uniform force (a, b) per mass: momentum, and the work that it does."""
+    for i in range(state.shape[0]):
+        out[i, 1] += a * state[i, 0]
+        out[i, 2] += b * state[i, 0]
+        out[i, 3] += a * state[i, 1] + b * state[i, 2]

@@ -17,7 +17,10 @@ from gsnobench_plugins.datasets import airfoil
 from gsnobench_plugins.solvers.equations.euler import PRESSURE, Stream
 from gsnobench_plugins.solvers.equations.euler_steady import Forces, forces, steady_state
 from gsnobench_plugins.solvers.meshing.angles import min_angle
+from gsnobench_plugins.solvers.meshing.foil_mesh import foil_mesh
+from gsnobench_plugins.solvers.meshing.red_refinement import refine
 
+ORDER = [0, 3, 1, 2]  # of density, pressure and velocity in a primitive state
 QUICK = {"interval": 0.02}
 
 
@@ -240,3 +243,60 @@ def test_persistence_is_far_from_trivial(coarse):
     scores = np.linalg.norm(np.diff(density, axis=0), axis=1) / np.linalg.norm(density[1:], axis=1)
     assert scores.mean() > 0.1
     assert scores[-1] > 0.02
+
+
+# -------------------------------------------------------------------------------------- the family
+
+
+@pytest.fixture(scope="module")
+def ramps() -> airfoil.Setup:
+    return setup_of(600, **airfoil.gsnobench_dataset().variants["family"])
+
+
+def test_only_a_ramp_has_its_rate_as_an_input():
+    dataset = airfoil.gsnobench_dataset()
+    steady, ramp = (
+        tasks.resolve(dataset, name, track="smoke") for name in ("airfoil", "airfoil_family")
+    )
+    assert steady.scalars == ()
+    assert [field.name for field in ramp.scalars] == ["acceleration_x", "acceleration_y"]
+    assert (ramp.fixed_mesh, ramp.corresponds, ramp.times[-1]) == (False, False, 10.0)
+    assert ramp.fields[2].reference == pytest.approx(0.55)
+
+
+def test_ramps_run_from_one_stream_of_the_range_to_another(ramps):
+    for split, low, high in (("train", 0.3, 0.8), ("test_ood", 0.856, 0.968)):
+        for index in range(50):
+            stream, _ = airfoil.draw(ramps.params, 0, split, index)
+            velocity = stream.primitive_at(10.0)[1:3]
+            assert low <= stream.mach <= high and low - 1e-9 <= np.hypot(*velocity) <= high + 1e-9
+            assert abs(np.degrees(np.arctan2(*velocity[::-1]))) <= 8.0 + 1e-9
+            assert np.hypot(*stream.acceleration) > 0.0
+
+
+def test_the_far_field_of_a_ramp_follows_the_stream_and_the_flow_at_the_foil_lags(ramps):
+    sample = next(airfoil.generate(ramps, 0, "train", [2]))
+    stream, _ = airfoil.draw(ramps.params, 0, "train", 2)
+    assert tuple(sample.scalars) == stream.acceleration
+    exact = np.array([stream.primitive_at(time)[ORDER] for time in airfoil.frame_times(1.0)])
+    far, foil = (sample.frames[:, sample.mesh.tags[tag]] for tag in ("far", "foil"))
+    assert np.abs(far - exact[:, None]).max() < 1e-3
+    assert np.abs(foil - exact[:, None])[1:].max(axis=(1, 2)).min() > 0.1
+    density = sample.frames[..., 0] - 1.0
+    repeated = np.linalg.norm(np.diff(density, axis=0), axis=1) / np.linalg.norm(
+        density[1:], axis=1
+    )
+    assert repeated.min() > 0.05  # no pair is at rest
+
+
+def test_data_of_the_family_are_near_those_of_a_finer_mesh(ramps):
+    """The short form of `benchmarks/airfoil.py --family`: one trajectory, two frames, 600 nodes."""
+    stream, section = airfoil.draw(ramps.params, 0, "test", 0)
+    mesh = foil_mesh(section, nodes=600, radius=50.0)
+    coarse, fine = (
+        airfoil.solve(airfoil.air_of(level), stream, (0.0, 1.0, 2.0))[1:, :600]
+        for level in (mesh, refine(mesh)[0])
+    )
+    apart = np.linalg.norm(coarse - fine, axis=1)  # (2, 4)
+    size = np.linalg.norm(fine - stream.primitive[ORDER], axis=1)
+    assert (apart[:, :2] / size[:, :2]).max() < 0.25

@@ -91,6 +91,14 @@ def test_free_stream_drifts_by_no_more_than_rounding(foil):
     assert np.abs(computed - stream.primitive).max() < 1e-12
 
 
+def test_an_accelerated_free_stream_stays_uniform(foil):
+    _, dual, is_wall = foil
+    stream = Stream(0.3, 5.0, acceleration=(0.05, -0.02))
+    computed = last(dual, np.zeros_like(is_wall), stream, uniform(dual, stream), 2.5)
+    assert np.abs(computed - stream.primitive_at(2.5)).max() < 1e-6
+    assert np.abs(stream.primitive_at(2.5) - stream.primitive).max() > 0.1
+
+
 def test_flux_of_a_smooth_state_is_the_exact_one(square):
     """For linear density, velocity and pressure the rate of mass is -div(rho v), second order."""
     mesh, _ = square
@@ -192,6 +200,24 @@ def test_shock_runs_with_the_speed_of_rankine_and_hugoniot():
     assert np.abs(computed[line][plateau] - behind).max() < 0.02
     assert rho.max() < 1.02 * dense
     assert np.abs(computed[x.size :, 2]).max() < 0.05
+
+
+def test_air_behind_an_accelerating_piston_expands_in_an_exact_simple_wave():
+    """Seen from the piston, at x = 0, all air accelerates away from it."""
+    rate, time = 0.5, 0.6
+    points, dual = strip(150)
+    is_wall = (points[dual.wall][:, :, 0] < 1.0).any(axis=1)  # but the open end
+    stream = Stream(0.0, acceleration=(rate, 0.0))
+    computed = last(dual, is_wall, stream, uniform(dual, stream), time)
+    sound = 1.0 - 0.5 * (GAMMA - 1.0) * rate * time  # at the piston (Landau and Lifshitz, 101)
+    exact = np.array(
+        [sound ** (2.0 / (GAMMA - 1.0)), PRESSURE * sound ** (2 * GAMMA / (GAMMA - 1))]
+    )
+    at_piston = points[:, 0] == 0.0
+    assert np.abs(computed[at_piston][:, [0, 3]] / exact - 1.0).max() < 2e-3
+    ahead = points[:, 0] > time + 0.5 * rate * time**2 + 0.08  # the wave has not come here
+    assert ahead.any() and np.abs(computed[ahead] - stream.primitive_at(time)).max() < 1e-4
+    assert np.abs(computed[at_piston, 1]).max() < 2e-3
 
 
 def test_near_vacuum_keeps_density_and_pressure_positive():
