@@ -87,7 +87,7 @@ def remarks(shown: Board, rows: Sequence[Row]) -> Iterator[str]:
     if sentence := wording.promotion(shown):
         yield printable(sentence)
     for row in rows:
-        if words := "; ".join(filter(None, (row.untold, wording.notes(row)))):
+        if words := wording.settings_and_notes(row):
             yield printable(f"{row.name}: {words}")
     if any(row.is_variant for row in rows):
         yield wording.VARIANTS

@@ -285,6 +285,7 @@ def test_rows_that_take_the_steps_of_another_or_none_have_no_budget(tmp_path: Pa
     save(tmp_path, spent("mean", 500.0, preset="default", steps={"fit": 0}))
     gpu = replace(spent("amg", 5.0), environment={"device": "cuda"})
     save(tmp_path, gpu, spent("coral", 500.0))
+    save(tmp_path, spent("gnot", 500.0, changed={"steps.fit": 100}))
     marked = [row.name for row in board_of(tmp_path, **LAPTOP).rows if row.marks]
     assert marked == ["coral@compact"]
     assert not any(row.marks for row in board_of(tmp_path).rows), "a track without a budget"

@@ -66,6 +66,14 @@ def test_tasks_beyond_the_benchmark_have_boards_and_count_nowhere(tmp_path: Path
     assert track_of(tmp_path).tasks == 5, "without declared tasks all of them count"
 
 
+def test_where_no_task_of_the_benchmark_was_run_all_tasks_count(tmp_path: Path) -> None:
+    for model, error in (("gsno", 0.1), ("amg", 0.2)):
+        save(tmp_path, made_result(model, errors=error, task="own"))
+    (track,) = tracks_of(tmp_path, board_tasks=TASKS)
+    assert track.tasks == 1 and track.compared == ("own",)
+    assert [row.ratio for row in track.standings] == [1, pytest.approx(2)]
+
+
 def test_a_task_that_one_model_has_tried_makes_no_row_incomplete(tmp_path: Path) -> None:
     before = track_of(tmp_path, board_tasks=TASKS)
     save(tmp_path, made_result("gsno", errors=0.1, task="pipe"))
