@@ -43,7 +43,6 @@ def result(task: int, row: int, seed: int) -> RunResult:
         revision=1,
         model_params={"width": 64},
         train_params={"lr": 1e-3},
-        scaling={},
         steps={"fit": 1000},
         seed=seed,
     )
@@ -66,7 +65,7 @@ def result(task: int, row: int, seed: int) -> RunResult:
         spec,
         "done",
         scores={"valid": scores, "test": scores},
-        samples={"u": {"rel_l2": errors.tolist(), "rel_l2_raw": errors.tolist()}},
+        samples={"test": {"u": {"rel_l2": errors.tolist(), "rel_l2_raw": errors.tolist()}}},
         frames={"u": {f"q{q}": draw.random(FRAMES).round(4).tolist() for q in (10, 50, 90)}},
         curve=curve,
         costs={**costs, "peak_mb": 500.0, "inference_s": 0.002},

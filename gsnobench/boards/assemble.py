@@ -84,7 +84,7 @@ def _track(name: str, entries: Sequence[Entry], declared: Declared) -> BoardTrac
         name=name,
         boards=tuple(boards),
         standings=make_standings(boards, tasks, compared),
-        tasks=len(names) or len(tasks),
+        tasks=len(names) if any(dataset_of(board) in names for board in tasks) else len(tasks),
         compared=tuple(board.slug for board in compared),
         wins=count_wins(tasks),
         comparison=compare_rows(compared),
@@ -377,11 +377,13 @@ def _ending_in_words(row: Row) -> str:
 def _budget_mark(row: Row, declared: Declared) -> Iterator[Mark]:
     """CPU-seconds that miss those of the track, on tracks that are counted in them.
 
-    Rows with features take the steps of the row without, whatever those then cost.
+    Rows with features take the steps of the row without, whatever those then cost; variants may
+    take any.
     """
     track = declared.track(row.entries[0].spec.track)
     is_on_cpu = all(entry.environment.get("device", "cpu") == "cpu" for entry in row.done)
-    if not track.counts_steps or not is_on_cpu or not row.steps or row.has_features:
+    is_free = row.has_features or row.is_variant or not row.steps
+    if not track.counts_steps or not is_on_cpu or is_free:
         return
     is_known = math.isfinite(row.normalised_cpu_s)
     spent = row.normalised_cpu_s if is_known else row.cost("train_cpu_s")

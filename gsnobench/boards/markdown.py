@@ -13,6 +13,7 @@ from gsnobench.boards.paper import CITATION
 
 GENERATED = f"<!-- {wording.generated_by('leaderboard build')} -->"
 RANKED = ("place", "ties", "range", "row")
+REMARKS = ("notes", "settings and notes")  # columns of words behind the numbers
 
 
 def track_page(track: BoardTrack, note: str = "") -> str:
@@ -144,12 +145,11 @@ def _variants(board: Board) -> list[str]:
             plain(row.name),
             wording.error(row),
             *(column.show(row) for column in columns[1:]),
-            plain(row.untold),
-            plain(wording.notes(row)),
+            plain(wording.settings_and_notes(row)),
         ]
         for row in rows
     ]
-    header = ["variant", *(plain(column.name) for column in columns), "settings", "notes"]
+    header = ["variant", *(plain(column.name) for column in columns), "settings and notes"]
     summary = f"<summary>Variants: {len(rows)}, not ranked</summary>"
     return [f"<details>{summary}\n\n{wording.VARIANTS}\n\n{table(header, lines)}\n\n</details>"]
 
@@ -176,8 +176,10 @@ def _computed_inputs(board: Board) -> list[str]:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
-    """A pipe table; the first columns hold words and are set to the left, numbers to the right."""
-    rule = ["---" if column < words else "--:" for column in range(len(header))]
+    """A pipe table; the first columns and those of remarks hold words and are set to the left."""
+    rule = [
+        "---" if number < words or name in REMARKS else "--:" for number, name in enumerate(header)
+    ]
     return "\n".join(f"| {' | '.join(line)} |" for line in [header, rule, *rows])
 
 

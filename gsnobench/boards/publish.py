@@ -260,13 +260,13 @@ def _note(board: Board, experiment: str, runs: Sequence[str]) -> str:
         link = f"[{markdown.plain(row.name)}](#/experiments/{experiment}/runs/{run})"
         numbers = [wording.error(row), wording.spread(row.interval), wording.seeds(row)]
         lines.append([wording.place(row), wording.ties(row), link, *numbers])
-    counts = {"more rows": len(rows) - TOP, "variants, not ranked,": len(board.variants)}
-    left_out = [f"{count} {what} are in {PAGE}." for what, count in counts.items() if count > 0]
+    counts = {"further rows": len(rows) - TOP, "variants, not ranked": len(board.variants)}
+    left_out = [f"{count} {what}" for what, count in counts.items() if count > 0]
     parts = [
         f"**{markdown.plain(board.title)}**",
         markdown.plain(wording.promotion(board)),
         markdown.table(["place", "ties", "row", "error", "95 % over seeds", "seeds"], lines, 3),
-        " ".join(left_out),
+        f"In {PAGE}: {', '.join(left_out)}." if left_out else "",
         wording.HOW_TO_READ,
     ]
     return "\n\n".join(part for part in parts if part)

@@ -16,18 +16,16 @@ MODELS = 2  # rows of models that make a task worth comparing
 
 
 def task_boards(boards: Sequence[Board], names: Sequence[str]) -> list[Board]:
-    """One board per task of the benchmark; where it names none, one per task of the evidence.
+    """One board per task of the benchmark; where there is none of them, one per task at all.
 
     A task of several time windows is represented by the window with the most results.
     """
     main = [board for board in boards if board.slug == safe_name(board.task)]
-    if not names:
-        return main
     chosen = []
     for name in names:
         windows = [board for board in main if dataset_of(board) == name]
         chosen += sorted(windows, key=lambda board: (-_results(board), board.slug))[:1]
-    return chosen
+    return chosen or main
 
 
 def dataset_of(board: Board) -> str:

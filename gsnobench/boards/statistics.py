@@ -166,13 +166,12 @@ def ranks(rows: Sequence[Scores], p_values: Array) -> list[Rank | None]:
     is_better = is_separated & (means[None] < means[:, None])  # [i, j]: j is better than i
     places = (means[None] < means[:, None]).sum(axis=1) + 1
     low, high = is_better.sum(axis=1) + 1, len(tested) - is_better.sum(axis=0)
-    columns = zip(places, low, high, shared_letters(is_separated), strict=True)
-    by_index = dict(
-        zip(
-            tested, (Rank(int(at), int(a), int(b), text) for at, a, b, text in columns), strict=True
-        )
-    )
-    return [by_index.get(index) for index in range(len(rows))]
+    letters = shared_letters(is_separated)
+    by_row = {
+        row: Rank(int(places[index]), int(low[index]), int(high[index]), letters[index])
+        for index, row in enumerate(tested)
+    }
+    return [by_row.get(row) for row in range(len(rows))]
 
 
 # ------------------------------------------------------------------------------------------ letters

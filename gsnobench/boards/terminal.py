@@ -17,7 +17,8 @@ NARROWEST = 60  # letters of a terminal: whatever is narrower wraps
 
 def overview(track: BoardTrack, *, wide: bool = False) -> Table:
     """Rows by tasks; those that only floors have tried if it may be wide."""
-    boards = [board for board in track.boards if board.compared and (wide or board.has_models)]
+    filled = [board for board in track.boards if board.compared]
+    boards = [board for board in filled if wide or board.has_models] or filled
     by_name = [{row.name: row for row in board.rows} for board in boards]
     lines = []
     for standing in track.standings:
@@ -36,11 +37,12 @@ def _cell(row: Row | None) -> str:
     return "" if row is None else wording.error(row) + wording.signs(row)
 
 
-def overview_remarks(track: BoardTrack) -> Iterator[str]:
+def overview_remarks(track: BoardTrack, *, wide: bool = False) -> Iterator[str]:
     """What the overview cannot hold."""
     floors = [board.slug for board in track.boards if board.compared and not board.has_models]
     if floors:
-        yield printable(f"Floors only, shown with --wide: {', '.join(floors)}.")
+        where = "" if wide else ", shown with --wide"
+        yield printable(f"Floors only{where}: {', '.join(floors)}.")
     yield printable(wording.overview_legend(track))
     yield from map(printable, wording.comparisons(track))
 
@@ -85,12 +87,12 @@ def remarks(shown: Board, rows: Sequence[Row]) -> Iterator[str]:
     if sentence := wording.promotion(shown):
         yield printable(sentence)
     for row in rows:
-        if words := "; ".join(filter(None, (row.untold, wording.notes(row)))):
+        if words := wording.settings_and_notes(row):
             yield printable(f"{row.name}: {words}")
     if any(row.is_variant for row in rows):
         yield wording.VARIANTS
     elif shown.variants:
-        yield f"{len(shown.variants)} variants are not ranked; --variants shows them"
+        yield f"Variants, not ranked: {len(shown.variants)}; --variants shows them."
     yield wording.HOW_TO_READ
     yield wording.HOW_TO_READ_MARKS
 

@@ -113,6 +113,11 @@ def notes(row: Row) -> str:
     return "; ".join(filter(None, (*map(str, row.marks), needs, lost)))
 
 
+def settings_and_notes(row: Row) -> str:
+    """Of a variant: settings that its name does not spell out, then its notes."""
+    return "; ".join(filter(None, (row.untold, notes(row))))
+
+
 def task_heading(board: Board) -> str:
     """What is written below the name of a task where no model has an error yet."""
     return "" if board.has_models else "floors only"

@@ -188,7 +188,7 @@ def _print_track(track: BoardTrack, *, wide: bool) -> None:
 
     title = f"Track {track.name}: mean test error over seeds"
     _print_blocks(title, terminal.overview(track, wide=wide), 1)
-    for line in terminal.overview_remarks(track):
+    for line in terminal.overview_remarks(track, wide=wide):
         print(line)
     print("one board: gsnobench leaderboard show --task NAME")
 

@@ -10,7 +10,14 @@ from fake_results import made_result, made_spec, save, spread
 from toy_boards import board_of, tracks_of
 
 from gsnobench.boards import markdown
+from gsnobench.boards.board import Board
+from gsnobench.boards.evidence import Installation
+from gsnobench.boards.plots.task import board_figures
+from gsnobench.boards.plots.track import overview_png
 from gsnobench.records import RunResult
+from gsnobench.registry import Track
+
+LAPTOP = {"tracks": {"laptop": Track("laptop", train_cpu_s=120, counts_steps=True)}}
 
 
 def test_rows_are_ranked_by_their_mean_over_seeds_beside_the_floors(evidence: Path) -> None:
@@ -104,3 +111,216 @@ def test_wins_count_separated_tasks_and_mean_ranks_span_them(evidence: Path) -> 
     assert comparison is not None and comparison.tasks == 2
     mean_ranks = dict(zip(comparison.rows, comparison.mean_ranks, strict=True))
     assert mean_ranks["coral@compact"] == 3
+
+
+# ----------------------------------------------------------------------------------------- variants
+
+
+def names_of(board: Board) -> tuple[list[str], list[str]]:
+    """Ranked rows and variants."""
+    return [row.name for row in board.compared], [row.name for row in board.variants]
+
+
+def test_no_number_of_seeds_lets_a_changed_run_take_the_place_of_the_preset(evidence: Path) -> None:
+    """More steps, other knobs, a study: seven seeds each, all better than the honest row."""
+    honest = board_of(evidence)
+    (before,) = tracks_of(evidence)
+    abuses = ({"steps.fit": 300}, {"train.lr": 0.004, "train.batch": 4}, {"model.width": 64})
+    for number, changed in enumerate(abuses):
+        knobs = {
+            "steps": {"fit": changed.get("steps.fit", 100)},
+            "train_params": {"lr": changed.get("train.lr", 0.001), "batch": 4},
+            "model_params": {"width": changed.get("model.width", 32)},
+        }
+        for seed in range(7):
+            errors = spread(0.001 * (1 + number), 70 + seed)
+            save(evidence, made_result("gsno", errors=errors, seed=seed, changed=changed, **knobs))
+    board = board_of(evidence)
+    assert names_of(board) == (
+        names_of(honest)[0],
+        ["gsno@compact [steps=300]", "gsno@compact [lr=0.004, batch=4]", "gsno@compact [width=64]"],
+    )
+    assert [row.rank for row in board.compared] == [row.rank for row in honest.compared]
+    assert (board.p_values == honest.p_values).all() and board.promotion == honest.promotion
+    assert [figure.svg for figure in board_figures(board)] == [
+        figure.svg for figure in board_figures(honest)
+    ]
+    (track,) = tracks_of(evidence)
+    assert track.standings == before.standings and set(track.rows) == set(names_of(honest)[0])
+    assert markdown.overview(track) == markdown.overview(before)
+    assert overview_png(track) == overview_png(before)
+
+
+def test_a_swept_winner_has_the_name_of_its_sweep_and_settings_only_where_two_share_it(
+    evidence: Path,
+) -> None:
+    def swept(width: int, seed: int, trials: int = 12) -> RunResult:
+        knobs = {"model_params": {"width": width}, "changed": {"model.width": width}}
+        return made_result("gsno", seed=seed, origin=f"tuned, {trials} trials", **knobs)
+
+    save(evidence, *(swept(48, seed) for seed in range(3)))
+    (alone,) = board_of(evidence).variants
+    assert alone.name == "gsno@compact (tuned, 12 trials)" and alone.seeds == 3
+    assert (alone.settings, alone.untold) == ("width=48", "width=48")
+    save(evidence, swept(64, 0), swept(80, 0, trials=30))
+    rows = {row.name: row.untold for row in board_of(evidence).variants}
+    assert rows == {
+        "gsno@compact (tuned, 12 trials) [width=48]": "",
+        "gsno@compact (tuned, 12 trials) [width=64]": "",
+        "gsno@compact (tuned, 30 trials)": "width=80",
+    }
+
+
+def test_a_knob_that_two_sections_have_keeps_its_section(evidence: Path) -> None:
+    knobs = {"model_params": {"width": 8, "lr": 1}, "changed": {"train.lr": 0.1, "model.width": 8}}
+    save(evidence, made_result("gsno", **knobs))
+    assert names_of(board_of(evidence))[1] == ["gsno@compact [train.lr=0.1, width=8]"]
+
+
+def test_steps_that_nobody_counted_are_ranked_on_no_counting_track(evidence: Path) -> None:
+    guessed = replace(made_result("own", errors=0.001), steps_from="track")
+    declined = RunResult(made_spec("other", steps={}), "declined", "it cannot")
+    failed = RunResult(made_spec("third"), "failed", "memory")
+    save(evidence, guessed, declined, failed)
+    board = board_of(evidence, **LAPTOP)
+    assert names_of(board)[1] == ["own@compact (steps not counted)"]
+    assert [row.name for row in board.blank] == ["other@compact", "third@compact"]
+    assert names_of(board_of(evidence))[0][0] == "own@compact", "a track that counts nothing"
+
+
+def test_steps_counted_by_another_home_are_shown_and_not_ranked(
+    evidence: Path, tmp_path: Path
+) -> None:
+    counted = replace(made_result("own", errors=0.001), steps_from="home")
+    form = {"preset": "default", "steps": {"fit": 0}}
+    save(evidence, counted, replace(made_result("closed", **form), steps_from="home"))
+    ranked, variants = names_of(board_of(evidence, here=Installation(evidence), **LAPTOP))
+    assert ranked[0] == "own@compact" and variants == []
+    for here in (Installation(), Installation(tmp_path / "elsewhere")):
+        ranked, variants = names_of(board_of(evidence, here=here, **LAPTOP))
+        assert variants == ["own@compact (steps counted on another machine)"]
+        assert "closed@default" in ranked, "a closed form has no steps to count"
+
+
+def test_a_result_at_steps_of_an_earlier_count_is_no_longer_the_row(evidence: Path) -> None:
+    def counts(steps: int) -> dict[str, object]:
+        return {"laptop": {"darcy": {"gsno@compact": {"fit": steps, "features": 0}}}}
+
+    form = {"steps": {"features": 0, "fit": 100}, "preset": "compact+features"}
+    save(evidence, made_result("gsno", errors=0.001, **form))
+    same = board_of(evidence, **LAPTOP, steps={"laptop": {"darcy": {"gsno@compact": {"fit": 100}}}})
+    assert same.variants == []
+    other = board_of(evidence, **LAPTOP, steps=counts(120))
+    assert sorted(names_of(other)[1]) == [
+        "gsno@compact (steps of an earlier count)",
+        "gsno@compact+features (steps of an earlier count)",
+    ]
+    assert names_of(other)[0][0] == "amg@compact"
+
+
+def test_seeds_of_two_settings_are_never_averaged_though_neither_is_marked_as_changed(
+    evidence: Path,
+) -> None:
+    """A preset that was edited without a new revision."""
+    save(evidence, made_result("gsno", errors=0.001, seed=9, model_params={"width": 48}))
+    board = board_of(evidence)
+    assert board.compared[0].name == "gsno@compact" and board.compared[0].seeds == 3
+    (variant,) = board.variants
+    assert (variant.name, variant.untold) == ("gsno@compact (earlier settings)", "width=48")
+
+
+def test_a_knob_at_its_default_that_older_results_do_not_name_changes_no_row(
+    evidence: Path,
+) -> None:
+    knobs = {"model_params": {"width": 32, "later": 0}, "defaults": ("model.later",)}
+    save(evidence, made_result("gsno", errors=spread(0.02, 3), seed=3, **knobs))
+    board = board_of(evidence)
+    assert board.variants == [] and board.compared[0].seeds == 4
+
+
+# -------------------------------------------------------------------------------------------- marks
+
+
+def marks_of(board: Board, name: str) -> dict[str, str]:
+    (row,) = [row for row in board.rows if row.name == name]
+    return {mark.name: mark.why for mark in row.marks}
+
+
+def spent(model: str, cpu_s: float, reference_s: float = 0.0, **changes: object) -> RunResult:
+    result = made_result(model, **changes)
+    costs = {**result.costs, "train_cpu_s": cpu_s}
+    return replace(
+        result, costs={**costs, **({"reference_step_s": reference_s} if reference_s else {})}
+    )
+
+
+@pytest.mark.parametrize(
+    ("cpu_s", "reference_s", "why"),
+    [
+        (120.0, 0.0, None),
+        (103.0, 0.0, None),
+        (137.0, 0.0, None),
+        (101.0, 0.0, "101 of 120 CPU-s"),
+        (139.0, 0.0, "139 of 120 CPU-s"),
+        # a machine of half the speed: 240 seconds there are 120 here
+        (240.0, 0.03, None),
+        (120.0, 0.03, "60 of 120 normalised CPU-s"),
+    ],
+)
+def test_a_row_more_than_15_per_cent_off_its_budget_is_marked_and_ranked(
+    tmp_path: Path, cpu_s: float, reference_s: float, why: str | None
+) -> None:
+    for seed in range(2):
+        save(tmp_path, spent("gsno", cpu_s, reference_s, seed=seed, errors=0.1 + 0.001 * seed))
+    board = board_of(tmp_path, **LAPTOP, reference_step_s=0.015)
+    assert marks_of(board, "gsno@compact").get("off the budget") == why
+    assert board.compared[0].rank is not None and board.compared[0].rank.place == 1
+    if reference_s:
+        expected = cpu_s * 0.015 / reference_s
+        assert board.compared[0].normalised_cpu_s == pytest.approx(expected)
+
+
+def test_rows_that_take_the_steps_of_another_or_none_have_no_budget(tmp_path: Path) -> None:
+    save(tmp_path, spent("gsno", 500.0, preset="compact+features"))
+    save(tmp_path, spent("mean", 500.0, preset="default", steps={"fit": 0}))
+    gpu = replace(spent("amg", 5.0), environment={"device": "cuda"})
+    save(tmp_path, gpu, spent("coral", 500.0))
+    save(tmp_path, spent("gnot", 500.0, changed={"steps.fit": 100}))
+    marked = [row.name for row in board_of(tmp_path, **LAPTOP).rows if row.marks]
+    assert marked == ["coral@compact"]
+    assert not any(row.marks for row in board_of(tmp_path).rows), "a track without a budget"
+
+
+def test_code_that_changed_since_a_result_was_computed_is_marked(evidence: Path) -> None:
+    code = {"model": "m1", "dataset": "d1"}
+    for model in ("own", "other"):
+        save(evidence, replace(made_result(model, task="darcy_threshold"), code=code))
+    save(evidence, made_result("old", task="darcy_threshold"))
+
+    def changed(**installed: str) -> dict[str, str]:
+        names = {("dataset", "darcy"): "d1", ("model", "own"): "m1", ("model", "old"): "m9"}
+        names |= {
+            ("dataset" if name == "darcy" else "model", name): d for name, d in installed.items()
+        }
+        board = board_of(evidence, "darcy_threshold", here=Installation(None, names))
+        marks = {row.model: {m.name: m.why for m in row.marks} for row in board.rows}
+        return {model: why["code changed"] for model, why in marks.items() if "code changed" in why}
+
+    since = "since the results were computed"
+    assert changed() == {}, "what is not installed or not recorded is no change"
+    assert changed(own="m2") == {"own": f"own {since}"}
+    assert changed(darcy="d2") == {"own": f"darcy {since}", "other": f"darcy {since}"}
+    assert changed(own="m2", darcy="d2")["own"] == f"darcy, own {since}"
+
+
+def test_a_row_that_is_not_converged_is_marked_with_epochs_and_fall_and_stays_ranked(
+    evidence: Path,
+) -> None:
+    for seed in range(3):
+        save(evidence, made_result("gnot", errors=spread(0.03, seed), seed=seed, epochs=31))
+    board = board_of(evidence)
+    row = next(row for row in board.compared if row.model == "gnot")
+    assert row.rank is not None and row.rank.place == 2
+    words = "31 epochs, validation fell by 0.0 % over the last tenth"
+    assert marks_of(board, "gnot@compact") == {"not converged": words}
+    assert not any(row.marks for row in board.rows if row.model != "gnot")

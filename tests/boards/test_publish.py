@@ -119,6 +119,23 @@ def test_a_board_is_complete_in_an_empty_store(evidence: Path, home: Path) -> No
     assert list((folder / "figures").glob("*.svg"))
 
 
+def test_a_variant_is_published_as_a_variant_and_not_as_the_row(evidence: Path, home: Path) -> None:
+    knobs = {"model_params": {"width": 8}, "changed": {"model.width": 8}}
+    for seed in range(5):
+        winner = made_result("gsno", errors=0.001, seed=seed, origin="tuned, 12 trials", **knobs)
+        save(evidence, winner)
+    put(evidence, home)
+    rows = runs_of(home, "summary")
+    row, variant = rows["gsno@compact"].data, rows["gsno@compact (tuned, 12 trials)"].data
+    assert row.metrics["board/error"] == pytest.approx(0.02, rel=0.05)
+    assert (row.metrics["board/place"], row.tags["variant"]) == (1, "false")
+    assert (variant.tags["variant"], variant.tags["settings"]) == ("true", "width=8")
+    assert "board/place" not in variant.metrics and variant.tags["place"] == "–"
+    (leader,) = runs_of(home, "leaderboard").values()
+    assert "tuned" not in leader.data.tags[NOTE]
+    assert "In leaderboard.html: 1 variants, not ranked." in leader.data.tags[NOTE]
+
+
 def test_publishing_twice_changes_nothing(evidence: Path, home: Path) -> None:
     put(evidence, home)
     before = everything(home)

@@ -14,11 +14,13 @@ from gsnobench.boards.statistics import (
     across,
     holm,
     interval,
+    mean_ranks,
     pair_p_value,
     ranks,
     seed_p_value,
     seeds_needed,
     separation,
+    shared_letters,
 )
 
 
@@ -87,8 +89,74 @@ def test_known_ties_share_a_rank_and_known_gaps_do_not() -> None:
     rows = [scores(mean, 5, draw=draw) for draw, mean in enumerate(means)]
     p_values = separation(rows)
     assert (p_values == p_values.T).all()
-    places = [(rank.low, rank.high) for rank in ranks(rows, p_values) if rank is not None]
+    all_ranks = [rank for rank in ranks(rows, p_values) if rank is not None]
+    places = [(rank.low, rank.high) for rank in all_ranks]
     assert places == [(1, 2), (1, 2), (3, 3), (4, 5), (4, 5)]
+    assert [rank.letters for rank in all_ranks] == ["a", "a", "b", "c", "c"]
+    assert [rank.place for rank in all_ranks] == [1, 2, 3, 4, 5]
+
+
+def test_places_grow_with_the_error_and_lie_in_their_range_whatever_is_separated() -> None:
+    draw = np.random.default_rng(3)
+    for _ in range(200):
+        count = int(draw.integers(1, 9))
+        means = draw.choice([0.1, 0.2, 0.3, 0.4, 0.5], size=count)
+        rows = [Scores(np.full(2, mean), np.full((2, 4), mean)) for mean in means]
+        p_values = np.triu(draw.choice([0.01, 0.2], size=(count, count)), 1)
+        p_values = p_values + p_values.T + np.eye(count)
+        p_values[means[:, None] == means[None]] = 1.0  # equal errors are never separated
+        known = [rank for rank in ranks(rows, p_values) if rank is not None]
+        assert [rank.place for rank in known] == stats.rankdata(means, method="min").tolist()
+        assert all(rank.low <= rank.place <= rank.high <= count for rank in known)
+
+
+def test_a_single_seed_takes_no_place_and_no_letter_of_others() -> None:
+    rows = [scores(0.01, 1), scores(0.1, 3, draw=3), scores(0.5, 3, draw=4)]
+    first, second, third = ranks(rows, separation(rows))
+    assert first is None and second is not None and third is not None
+    assert (second.place, second.letters) == (1, "a") and (third.place, third.letters) == (2, "b")
+
+
+def _maximal_sets(is_separated: np.ndarray) -> set[frozenset[int]]:
+    """By brute force: sets without a separated pair that no further row can join."""
+    count = len(is_separated)
+    sets = [
+        frozenset(row for row in range(count) if number >> row & 1) for number in range(1, 2**count)
+    ]
+    free = [group for group in sets if not any(is_separated[i, j] for i in group for j in group)]
+    return {group for group in free if not any(group < other for other in free)}
+
+
+def test_two_rows_share_a_letter_if_and_only_if_they_are_not_separated() -> None:
+    draw = np.random.default_rng(0)
+    for _ in range(300):
+        count = int(draw.integers(1, 9))
+        upper = np.triu(draw.random((count, count)) < draw.random(), 1)
+        is_separated = upper | upper.T
+        letters = shared_letters(is_separated)
+        for i in range(count):
+            assert letters[i] and len(set(letters[i])) == len(letters[i])
+            for j in range(i):
+                assert bool(set(letters[i]) & set(letters[j])) != is_separated[i, j]
+        # every letter is needed, and none could be given to a further row
+        groups = {
+            frozenset(row for row in range(count) if letter in letters[row])
+            for letter in set("".join(letters))
+        }
+        assert groups <= _maximal_sets(is_separated)
+        for group in groups:
+            rest = groups - {group}
+            pairs = [{i, j} for i in group for j in group]
+            assert not all(any(pair <= other for other in rest) for pair in pairs)
+
+
+def test_letters_go_down_the_board_and_many_rows_have_enough_of_them() -> None:
+    far = np.abs(np.subtract.outer(np.arange(5), np.arange(5))) > 1
+    assert shared_letters(far) == ["a", "ab", "bc", "cd", "d"]
+    apart = ~np.eye(54, dtype=bool)
+    letters = shared_letters(apart)
+    assert len(set(letters)) == 54 and (letters[25], letters[51], letters[53]) == ("z", "Z", "[54]")
+    assert shared_letters(np.zeros((0, 0), dtype=bool)) == []
 
 
 def test_equal_rows_are_hardly_ever_separated() -> None:
@@ -142,4 +210,8 @@ def test_mean_ranks_and_the_critical_difference_are_demsars() -> None:
     assert comparison.critical_difference == pytest.approx(1.25, abs=0.01)
     assert comparison.p_value == pytest.approx(stats.friedmanchisquare(*table).pvalue)
     assert sum(comparison.mean_ranks) == pytest.approx(10)
+    by_hand = [
+        np.mean([(table[:, task] <= row[task]).sum() for task in range(14)]) for row in table
+    ]
+    assert mean_ranks(table) == comparison.mean_ranks == pytest.approx(tuple(by_hand))
     assert across(table[:2], ["a", "b"]) is None

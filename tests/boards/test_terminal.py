@@ -9,12 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from fake_results import made_result, save, spread
+from fake_results import made_result, made_spec, save, spread
 from toy_boards import tracks_of
 
-from gsnobench.boards import markdown, tables
+from gsnobench.boards import markdown, tables, terminal
 from gsnobench.cli.boards import show_boards
 from gsnobench.cli.console import print_table
+from gsnobench.errors import ParamError
+from gsnobench.records import RunResult
 
 
 def test_a_name_cannot_steer_a_terminal_a_page_or_the_row_before(
@@ -35,6 +37,64 @@ def test_a_name_cannot_steer_a_terminal_a_page_or_the_row_before(
     assert not re.search(r"\\\\\s*[\[*]", tables.latex(track)), (
         "LaTeX would take it for an option of the line break"
     )
+
+
+def test_a_wide_table_is_cut_into_tables_that_fit_and_lose_nothing() -> None:
+    header = ["row", *(f"column {number}" for number in range(12))]
+    lines = [[f"model{row}@compact", *(str(10 * row + n) for n in range(12))] for row in range(3)]
+    cut = list(terminal.blocks((header, lines), 80, 1))
+    assert len(cut) > 1
+    for names, rows in cut:
+        widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+        assert sum(widths) + 3 * len(widths) <= 80 and names[0] == "row"
+        assert [row[0] for row in rows] == [line[0] for line in lines]
+    assert [name for names, _ in cut for name in names[1:]] == header[1:]
+    assert [cell for _, rows in cut for cell in rows[2][1:]] == lines[2][1:]
+    assert list(terminal.blocks((header, lines), 1000, 1)) == [(header, lines)]
+    long = (["row", "a", "b"], [["x" * 90, "1", "2"]])
+    assert len(list(terminal.blocks(long, 80, 1))) == 2, "one column each, however narrow"
+
+
+def test_variants_are_shown_on_request_with_their_settings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evidence, knobs = tmp_path, {"model_params": {"width": 8}, "changed": {"model.width": 8}}
+    save(evidence, made_result("gsno", task="own"))
+    tuned = {"origin": "tuned, 12 trials", "task": "own", "errors": 0.001}
+    save(evidence, made_result("gsno", **tuned, **knobs))
+    show_boards(task="own", results=[evidence])
+    usual = capsys.readouterr().out
+    assert "tuned" not in usual and "Variants, not ranked: 1; --variants shows them." in usual
+    show_boards(task="own", variants=True, results=[evidence])
+    shown = capsys.readouterr().out
+    assert "gsno@compact (tuned, 12 trials): width=8" in shown
+    table = shown.partition("Variants of")[2]
+    assert table.splitlines()[2].startswith("gsno@compact (tuned, 12 trials)\t0.00100°\t")
+    with pytest.raises(ParamError, match="name it with --task"):
+        show_boards(variants=True, results=[evidence])
+
+
+def test_the_overview_shows_tasks_of_models_and_names_those_of_floors_only(evidence: Path) -> None:
+    form = {"preset": "default", "steps": {"fit": 0}}
+    save(evidence, made_result("mean", task="car", **form))
+    save(evidence, RunResult(made_spec("mean", task="pipe", **form), "declined", "no"))
+    save(evidence, *(made_result(model, task="pipe") for model in ("gsno", "amg")))
+    (track,) = tracks_of(evidence)
+    header, lines = terminal.overview(track)
+    assert header == ["row", "tasks", "mean rank", "times the best", "darcy", "pipe"]
+    cells = {line[0]: line for line in lines}
+    assert cells["mean@default"][-1] == "n/a", "a floor that declines does not apply"
+    assert cells["coral@compact"][1:3] == ["1/3", "–"] and cells["gsno@compact"][1] == "2/3"
+    remarks = list(terminal.overview_remarks(track))
+    assert remarks[0] == "Floors only, shown with --wide: car."
+    assert "car" in terminal.overview(track, wide=True)[0]
+    (alone,) = tracks_of(_floors_only(evidence.parent / "floors"))
+    assert terminal.overview(alone)[0][-1] == "car", "where floors are all there is"
+
+
+def _floors_only(root: Path) -> Path:
+    save(root, made_result("mean", task="car", preset="default", steps={"fit": 0}))
+    return root
 
 
 @pytest.mark.parametrize("title", ["[/bold]", "[red]x", "\\["])

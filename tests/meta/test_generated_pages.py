@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from gsnobench.boards.build import Target, build, stale
+from gsnobench.cli.boards import installation
 from gsnobench.cli.card import card
+from gsnobench.home import Home
 from gsnobench.plugins import listed, load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,10 +38,10 @@ def test_pages_of_the_site_and_tables_name_their_command_too() -> None:
         assert re.match(f"% {COMMAND}", path.read_text()), path.name
 
 
-def test_boards_site_tables_ledger_and_overview_are_up_to_date() -> None:
+def test_boards_site_tables_ledger_and_overview_are_up_to_date(tmp_path: Path) -> None:
     """`make boards` renders them again."""
     target = Target(BOARDS, BOARDS / "reproduction.md", ROOT / "README.md")
-    assert stale([RESULTS], target) == []
+    assert stale([RESULTS], target, installation(Home(tmp_path))) == []
 
 
 def test_a_build_without_a_ledger_leaves_the_ledger_in_its_folder(tmp_path: Path) -> None:

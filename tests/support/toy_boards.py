@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from fake_results import made_spec
 
 from gsnobench.boards.assemble import make_tracks
 from gsnobench.boards.board import Board, BoardTrack
-from gsnobench.boards.evidence import Entry, Evidence, read_evidence
+from gsnobench.boards.evidence import NOWHERE, Entry, Evidence, Installation, read_evidence
 from gsnobench.boards.paper import PaperNumbers, read_paper
 from gsnobench.records import RunResult, RunSpec
 from gsnobench.registry import Registry
@@ -60,14 +61,18 @@ def toy_tracks(
     )
 
 
-def tracks_of(root: Path) -> list[BoardTrack]:
-    """The tracks of a folder of results, with the floor `mean`."""
-    return make_tracks(read_evidence([root]), Registry({}, floors=("mean",)), read_paper())
+def tracks_of(root: Path, here: Installation = NOWHERE, **declared: Any) -> list[BoardTrack]:
+    """The tracks of a folder of results, with the floor `mean`; `declared` is for the registry."""
+    registry = Registry(**{"tracks": {}, "floors": ("mean",), **declared})
+    return make_tracks(read_evidence([root], here.results), registry, read_paper(), here)
 
 
-def board_of(root: Path, slug: str = "darcy") -> Board:
+def board_of(
+    root: Path, slug: str = "darcy", *, here: Installation = NOWHERE, **declared: Any
+) -> Board:
     """One board of a folder of results."""
-    return next(board for track in tracks_of(root) for board in track.boards if board.slug == slug)
+    boards = [board for track in tracks_of(root, here, **declared) for board in track.boards]
+    return next(board for board in boards if board.slug == slug)
 
 
 def has_bands(task: str) -> bool:

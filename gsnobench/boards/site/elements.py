@@ -146,8 +146,8 @@ def name_cell(row: Row, home: str | None) -> Html:
 
 
 def badge(kind: str) -> Sequence[Html]:
-    """The kind of a row in words, unless it is a model."""
-    return [tag("span", kind, class_="badge")] if kind != "model" else []
+    """The kind of a row that stands among others, unless it is a model."""
+    return [tag("span", kind, class_="badge")] if kind in KINDS else []
 
 
 def breakable(name: str) -> Html:

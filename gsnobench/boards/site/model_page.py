@@ -57,7 +57,7 @@ def _tables(title: str, results: Sequence[Result], anchor: str) -> Iterator[Html
         yield from _costs(title, itself, f"{anchor}-costs")
     if variants:
         name = f"Variants of {title}"
-        table = _errors(f"{name}. {wording.VARIANTS}", variants, f"{anchor}-variants")
+        table = _variants(f"{name}. {wording.VARIANTS}", variants, f"{anchor}-variants")
         summary = tag("summary", f"Variants ({len(variants)}), not ranked")
         yield tag("details", summary, scrolling(table, name))
 
@@ -66,9 +66,26 @@ def _errors(caption: str, results: Sequence[Result], anchor: str) -> Html:
     columns = error_columns([row for _, row in results])
     heads = [*place_heads(), heading("times the best"), *column_heads(columns)]
     header = tag("tr", heading("task", class_="names"), heads, words_heading("notes"))
-    done = [_result_row(board, row, columns) for board, row in results if row.seeds]
-    blank = [_reason_row(board, row, len(heads) + 1) for board, row in results if not row.seeds]
-    return sortable(caption, header, [done, blank], anchor)
+    done = [
+        tag("tr", _task_cell(board, row), place_cells(row), _measured(board, row, columns))
+        for board, row in results
+        if row.seeds
+    ]
+    return sortable(caption, header, [done, _blank(results, len(heads) + 1)], anchor)
+
+
+def _variants(caption: str, results: Sequence[Result], anchor: str) -> Html:
+    """As errors, without places; the label of each variant beside its task."""
+    rows = [row for _, row in results]
+    columns = [column for column in error_columns(rows) if not column.is_detail]
+    heads = [heading("times the best"), *column_heads(columns)]
+    header = tag("tr", heading("task", class_="names"), heads, words_heading("notes"))
+    done = [
+        tag("tr", _task_cell(board, row), _measured(board, row, columns), class_="variant")
+        for board, row in results
+        if row.seeds
+    ]
+    return sortable(caption, header, [done, _blank(results, len(heads) + 1)], anchor)
 
 
 def _costs(title: str, results: Sequence[Result], anchor: str) -> Iterator[Html]:
@@ -92,14 +109,18 @@ def _task_cell(board: Board, row: Row) -> Html:
     return tag("th", link, settings, scope="row", data_value=name, title=row.settings or None)
 
 
-def _result_row(board: Board, row: Row, columns: Sequence[Column]) -> Html:
+def _measured(board: Board, row: Row, columns: Sequence[Column]) -> Iterator[Html]:
     ratio = row.error / board.compared[0].error if board.compared else math.nan
+    yield cell(wording.number(ratio), ratio)
     podium = (math.nan, math.nan) if row.is_variant else wording.podium(board)
-    cells = [*place_cells(row), cell(wording.number(ratio), ratio)]
-    measured = measured_cells(row, columns, podium)
-    kind = wording.kind(row)
-    return tag("tr", _task_cell(board, row), cells, measured, notes_cell(row), class_=kind)
+    yield from measured_cells(row, columns, podium)
+    yield notes_cell(row)
 
 
-def _reason_row(board: Board, row: Row, columns: int) -> Html:
-    return tag("tr", _task_cell(board, row), reason_cell(row, columns), class_=wording.kind(row))
+def _blank(results: Sequence[Result], columns: int) -> list[Html]:
+    """Results without an error come last and say why."""
+    return [
+        tag("tr", _task_cell(board, row), reason_cell(row, columns))
+        for board, row in results
+        if not row.seeds
+    ]

@@ -82,7 +82,9 @@ def _lead(board: Board) -> Sequence[str]:
     if promotion := wording.promotion(board):
         return (f"{promotion} {_why_not_separated(board)}".strip(),)
     model = next((row.model for row in board.compared if not row.is_floor), None)
-    only = f"Only {'floors have' if model is None else f'{model} has'} results on this task so far."
+    apart = ", apart from variants" if any(row.seeds for row in board.variants) else ""
+    who = "floors have" if model is None else f"{model} has"
+    only = f"Only {who} results on this task so far{apart}."
     if any(safe_name(text) != text for text in (board.task, board.track)):
         return (only,)  # a stranger's text is no part of a command to copy
     command = f"gsnobench run --model NAME --dataset {board.task} --track {board.track}"
@@ -173,22 +175,22 @@ def _variants(board: Board, home: str | None) -> Sequence[Html]:
     rows = board.variants
     if not rows:
         return ()
-    columns = [*error_columns(rows), *cost_columns(rows)]
-    words = [words_heading(name) for name in ("settings", "notes")]
-    header = tag("tr", heading("variant", class_="names"), column_heads(columns), words)
+    all_columns = (*error_columns(rows), *cost_columns(rows))
+    columns = [column for column in all_columns if not column.is_detail]
+    names, words = heading("variant", class_="names"), words_heading("settings and notes")
+    header = tag("tr", names, column_heads(columns), words)
     nobody = (math.nan, math.nan)
     lines = [
         _row(
             row,
             name_cell(row, home),
             measured_cells(row, columns, nobody),
-            tag("td", row.untold, class_="words"),
-            notes_cell(row),
+            tag("td", wording.settings_and_notes(row), class_="words"),
         )
         for row in rows
         if row.seeds
     ]
-    lines += [_blank_row(row, home, 0, len(columns) + 2) for row in rows if not row.seeds]
+    lines += [_blank_row(row, home, 0, len(columns) + 1) for row in rows if not row.seeds]
     table = sortable(wording.VARIANTS, header, [lines], "variants")
     summary = tag("summary", f"Variants ({len(rows)}), not ranked")
     return (tag("details", summary, scrolling(table, "Variants")),)

@@ -32,7 +32,8 @@
 
   // What a cell is sorted by: its number, or its text; a cell without a value stays at the end either way.
   function key(row, column) {
-    const value = row.cells[column].dataset.value;
+    const cell = row.cells[column]; // a reason spans the columns that it has no number for
+    const value = cell && cell.dataset.value;
     if (value === undefined || value === "") return null;
     const number = Number(value);
     return Number.isNaN(number) ? value : number;
@@ -48,10 +49,11 @@
       if (other.hasAttribute("aria-sort")) other.setAttribute("aria-sort", "none");
     }
     header.setAttribute("aria-sort", isRising ? "ascending" : "descending");
-    const body = table.tBodies[0];
-    const rows = Array.from(body.rows, (row) => [key(row, header.cellIndex), row]);
-    rows.sort((one, other) => compare(one[0], other[0], isRising ? 1 : -1));
-    body.append(...rows.map((pair) => pair[1]));
+    for (const body of table.tBodies) {
+      const rows = Array.from(body.rows, (row) => [key(row, header.cellIndex), row]);
+      rows.sort((one, other) => compare(one[0], other[0], isRising ? 1 : -1));
+      body.append(...rows.map((pair) => pair[1]));
+    }
   }
   function setUpSorting(table) {
     for (const header of table.tHead.rows[0].cells) {
