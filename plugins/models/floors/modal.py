@@ -58,12 +58,12 @@ class Modal(Floor):
         phi, mass = batch.geometry["phi"].double(), batch.geometry["mass"].double()
         known = analyse(phi, mass, batch.window)  # (B, t_in, K, C)
         future = torch.einsum("bikc,kcoi->bokc", known, self.weight)  # (B, t_out, K, C)
-        return torch.matmul(phi[:, None], future + self.offset)  # (B, t_out, N, C)
+        return torch.einsum("nk,bokc->bonc", phi[0], future + self.offset)  # (B, t_out, N, C)
 
 
 def analyse(phi: torch.Tensor, mass: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:
     """Modal coefficients: phi (1, N, K), mass (1, N), frames (B, T, N, C) -> (B, T, K, C)."""
-    return torch.matmul((phi * mass[..., None]).transpose(1, 2)[:, None], frames)
+    return torch.einsum("nk,btnc->btkc", phi[0] * mass[0, :, None], frames)
 
 
 def summary(train: gb.Samples, params: Params) -> gb.Summary:

@@ -128,7 +128,7 @@ def choose_features(module: Ridge, x: torch.Tensor) -> None:
     lowest, varies = x.amin((0, 1)), (x.amax(0) > x.amin(0)).any(0)  # (channels,)
     module.positive = torch.nonzero(varies & (lowest > 0)).flatten()
     module.other = torch.nonzero(varies & (lowest <= 0)).flatten()
-    module.lowest = lowest[module.positive]
+    module.lowest = lowest[module.positive] / 10
     features = module.features(x)  # (S, N, F)
     module.centre = features.mean(0)
     module.scale = (features - module.centre).square().mean((0, 1)).sqrt()
