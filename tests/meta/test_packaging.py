@@ -19,7 +19,8 @@ SETUPTOOLS = PROJECT["tool"]["setuptools"]
 FOLDERS = {"gsnobench": ROOT / "gsnobench", "gsnobench_plugins": ROOT / "plugins"}
 SCRIPTS = [*(ROOT / "tests" / "support").glob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
 LOCAL = {*FOLDERS, *(path.stem for path in SCRIPTS), "gsnobench_pointmlp"}
-MODULES = {"netcdf4": "netCDF4", "scikit-fem": "skfem"}  # distribution -> what is imported
+# distribution -> what is imported
+MODULES = {"netcdf4": "netCDF4", "scikit-fem": "skfem", "scikit-learn": "sklearn"}
 UNUSED = {  # declared and not imported where it is declared, with the reason
     "xarray": "the way a person opens our data files; a test reads them with it",
     "scikit-fem": "about to become the referee of our finite elements, in dev",

@@ -54,8 +54,13 @@ class Trained:
         return self.loader(samples).batch(everyone, starts, samples.task.t_out)
 
     def batches(self, samples: Samples) -> Iterator[tuple[gb.Batch, torch.Tensor]]:
-        for start in samples.task.starts:
-            batch, target = self.batch(samples, start)
+        return self.batches_of(self.loader(samples))
+
+    def batches_of(self, loader: Loader) -> Iterator[tuple[gb.Batch, torch.Tensor]]:
+        """All evaluated windows, and their encoded targets."""
+        everyone, task = torch.arange(len(loader)), loader.task
+        for start in task.starts:
+            batch, target = loader.batch(everyone, torch.full_like(everyone, start), task.t_out)
             yield batch, self.normaliser.output.encode(target)
 
     def __call__(self, samples: Samples) -> Array:
@@ -74,10 +79,10 @@ def train(name: str, known: Samples, valid: Samples, **knobs: object) -> Trained
     summary = model.summary(known, params) if model.summary else {}
     normaliser = fit_normaliser(known, TrainParams.make(model.presets["default"].train))
     trained = Trained(model, model.build(known.task, params), params, summary, normaliser)
-    splits = {"train": known, "valid": valid}
+    loaders = {"train": trained.loader(known), "valid": trained.loader(valid)}
     for phase in model.phases(known.task, params):
         assert phase.solve is not None
-        fit = gb.Fit(known.task, known, valid, lambda split: trained.batches(splits[split]))
+        fit = gb.Fit(known.task, known, valid, lambda split: trained.batches_of(loaders[split]))
         with torch.no_grad():
             phase.solve(trained.module, fit)
     return trained

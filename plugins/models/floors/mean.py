@@ -1,4 +1,7 @@
-"""Floor `mean`: the training mean, per node if nodes correspond, else per field and frame."""
+"""Floor `mean`: the training mean, per node if nodes correspond, else per field and frame.
+
+Where frames are given, it may be the mean change from the last of them.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,28 @@ import torch
 from torch import nn
 
 import gsnobench as gb
+from gsnobench_plugins.models.floors.choices import (
+    Buffers,
+    Floor,
+    FloorParams,
+    Target,
+    fitted_windows,
+    solve_best_target,
+)
 
 GSNOBENCH_API = 1
 
 
-class Mean(nn.Module):
+class Mean(Floor):
     """u(x, t) = mean over the training samples of u(x, t), whatever the inputs."""
 
-    def __init__(self, task: gb.Task, params: gb.NoParams) -> None:
-        super().__init__()
-        self.value: torch.Tensor
-        self.register_buffer("value", torch.empty(0))  # (t_out, N or 1, C)
+    value: torch.Tensor  # (t_out, N or 1, C)
 
-    def forward(self, batch: gb.Batch) -> torch.Tensor:
+    def __init__(self, task: gb.Task, params: FloorParams) -> None:
+        super().__init__(task, params)
+        self.register_buffer("value", torch.empty(0, dtype=torch.float64))
+
+    def closed_form(self, batch: gb.Batch) -> torch.Tensor:
         return self.value.expand(batch.size, -1, batch.nodes, -1)  # (B, t_out, N, C)
 
 
@@ -28,21 +40,22 @@ def solve(module: nn.Module, fit: gb.Fit) -> None:
 
     Where nodes do not correspond between samples, also over the nodes that carry the field.
     """
-    assert isinstance(module, Mean)
-    sums, counts = zip(*(_sample_sums(fit, index) for index in range(len(fit.train))), strict=True)
-    total, count = sum(sums), sum(counts)  # (t_out, N or 1, C), (1, N or 1, C)
-    value = total / np.maximum(count, 1)
-    module.value = torch.as_tensor(value, dtype=torch.float32).to(module.value.device)
+
+    def solve_target(target: Target) -> Buffers:
+        everyone = range(len(fit.train))
+        sums, counts = zip(*(_sample_sums(fit, index, target) for index in everyone), strict=True)
+        value = sum(sums) / np.maximum(sum(counts), 1)  # (t_out, N or 1, C)
+        return {"value": torch.from_numpy(value)}
+
+    solve_best_target(module, fit, solve_target)
 
 
-def _sample_sums(fit: gb.Fit, index: int) -> tuple[gb.Array, gb.Array]:
+def _sample_sums(fit: gb.Fit, index: int, target: Target) -> tuple[gb.Array, gb.Array]:
     """Sum of one sample's targets (t_out, N or 1, C) and number of values in it (1, N or 1, C)."""
     task, mesh = fit.task, fit.train.mesh(index)
-    frames = np.asarray(fit.train.frames[index], dtype=np.float64)[:, : mesh.size]  # (T, N, C)
-    frames = frames - [field.reference for field in task.fields]
-    windows = [frames[start + task.t_in : start + task.t_in + task.t_out] for start in task.starts]
+    windows = fitted_windows(fit, index, target)[:, :, : mesh.size]  # (W, t_out, N, C)
     support = np.stack([field.nodes(mesh) for field in task.fields], axis=1)  # (N, C)
-    total = np.sum(windows, axis=0) * support  # (t_out, N, C)
+    total = windows.sum(axis=0) * support  # (t_out, N, C)
     count = (support * len(windows))[None]  # (1, N, C)
     if task.corresponds:
         return total, count
@@ -53,7 +66,7 @@ def _sample_sums(fit: gb.Fit, index: int) -> tuple[gb.Array, gb.Array]:
 def gsnobench_model() -> gb.Model:
     return gb.Model(
         "mean",
-        gb.NoParams,
+        FloorParams,
         Mean,
         presets={"default": gb.Preset(train=gb.UNSCALED)},
         phases=lambda task, params: (gb.Phase("solve", solve=solve),),
@@ -67,7 +80,8 @@ def gsnobench_model() -> gb.Model:
             }
         ),
         is_floor=True,
-        title="Training mean",
+        revision=2,
+        title="Training mean, of the field or of its change",
         cites="Hyndman and Athanasopoulos, Forecasting: Principles and Practice, OTexts 2021, "
         "section 5.2 (mean method)",
     )

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import nn
 
 import gsnobench as gb
 from gsnobench.meshes.modes import eigenbasis
+from gsnobench_plugins.models.floors.choices import (
+    STRENGTHS,
+    Buffers,
+    Floor,
+    FloorParams,
+    Target,
+    solve_best_target,
+    strongest_of_the_best,
+    validation_error,
+)
 
 GSNOBENCH_API = 1
 # of a training window that begins where the evaluated ones begin; all other windows have weight 1
 START_WEIGHT = 10.0
 
 
-class Params(gb.Params):
+class Params(FloorParams):
     k: int = gb.knob(
         default=256,
         low=1,
@@ -24,41 +36,34 @@ class Params(gb.Params):
         search=False,
         help="Laplacian modes, at most half as many as nodes",
     )
-    strength: float = gb.knob(
-        default=1e-5,
-        low=1e-12,
-        high=1.0,
-        log=True,
-        search=False,
-        help="ridge, relative to the variance of a mode's coefficient",
-    )
 
 
-class Modal(nn.Module):
+class Modal(Floor):
     """a = Phi^T M u, a_p(lag) = w_{p,lag} . (a_p over the window) + b_{p,lag}, u = Phi a.
 
     Each field and mode by itself. What the modes cannot represent is dropped: the prediction lies
-    in their span.
+    in their span. If the change is predicted, it lies there, and the rest persists.
     """
 
-    def __init__(self, task: gb.Task, params: Params) -> None:
-        super().__init__()
-        self.strength = params.strength
-        self.weight: torch.Tensor
-        self.offset: torch.Tensor
-        self.register_buffer("weight", torch.empty(0))  # (K, C, t_out, t_in)
-        self.register_buffer("offset", torch.empty(0))  # (t_out, K, C)
+    weight: torch.Tensor  # (K, C, t_out, t_in)
+    offset: torch.Tensor  # (t_out, K, C)
+    strength: torch.Tensor  # () of the ridge, relative to a mode's variance; to be looked at
 
-    def forward(self, batch: gb.Batch) -> torch.Tensor:
-        phi, mass = batch.geometry["phi"], batch.geometry["mass"]
+    def __init__(self, task: gb.Task, params: Params) -> None:
+        super().__init__(task, params)
+        for name in ("weight", "offset", "strength"):
+            self.register_buffer(name, torch.empty(0, dtype=torch.float64))
+
+    def closed_form(self, batch: gb.Batch) -> torch.Tensor:
+        phi, mass = batch.geometry["phi"].double(), batch.geometry["mass"].double()
         known = analyse(phi, mass, batch.window)  # (B, t_in, K, C)
         future = torch.einsum("bikc,kcoi->bokc", known, self.weight)  # (B, t_out, K, C)
-        return torch.matmul(phi[:, None], future + self.offset)  # (B, t_out, N, C)
+        return torch.einsum("nk,bokc->bonc", phi[0], future + self.offset)  # (B, t_out, N, C)
 
 
 def analyse(phi: torch.Tensor, mass: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:
     """Modal coefficients: phi (1, N, K), mass (1, N), frames (B, T, N, C) -> (B, T, K, C)."""
-    return torch.matmul((phi * mass[..., None]).transpose(1, 2)[:, None], frames)
+    return torch.einsum("nk,btnc->btkc", phi[0] * mass[0, :, None], frames)
 
 
 def summary(train: gb.Samples, params: Params) -> gb.Summary:
@@ -75,15 +80,40 @@ def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, summary: gb.Summary) 
     return {"phi": gb.Part(basis.vectors, ("node", "mode")), "mass": gb.Part(basis.mass, ("node",))}
 
 
+# ----------------------------------------------------------------------------------------- the fit
+
+
 def solve(module: nn.Module, fit: gb.Fit) -> None:
-    """One small ridge regression per mode, field and lag, on all windows of the training split."""
+    """One small ridge regression per mode, field and lag, on all windows of the training split.
+
+    One strength for all, chosen on validation.
+    """
     assert isinstance(module, Modal)
-    task, device = fit.task, module.weight.device
+    products, means, shape = second_moments(fit)
+    lags = [make_lag(products, means, lag, fit.task) for lag in range(fit.task.t_out)]
+
+    def buffers_of(strength: float, target: Target) -> Buffers:
+        laws = [lag.regress(strength, target) for lag in lags]
+        weight = torch.stack([w for w, _ in laws], dim=1).unflatten(0, shape)
+        offset = torch.stack([b for _, b in laws]).unflatten(1, shape)
+        chosen = torch.tensor(strength, dtype=torch.float64)
+        return {"weight": weight, "offset": offset, "strength": chosen}
+
+    def solve_target(target: Target) -> Buffers:
+        tried = (buffers_of(strength, target) for strength in STRENGTHS)
+        errors = [validation_error(module, fit, buffers, target) for buffers in tried]
+        return buffers_of(STRENGTHS[strongest_of_the_best(errors)], target)
+
+    solve_best_target(module, fit, solve_target)
+
+
+def second_moments(fit: gb.Fit) -> tuple[torch.Tensor, torch.Tensor, tuple[int, int]]:
+    """Means over samples of a(t) a(t') (P, T, T) and a(t) (P, T) of P = K*C series; (K, C)."""
+    task = fit.task
     parts = next(iter(fit.batches("train")))[0].geometry
     phi, mass = parts["phi"].cpu().double(), parts["mass"].cpu().double()
     centre = torch.tensor([field.reference for field in task.fields], dtype=torch.float64)
     steps, modes, fields = fit.train.frames.shape[1], phi.shape[-1], len(task.fields)
-    # sum over samples of a(t) a(t')
     products = torch.zeros(modes * fields, steps, steps, dtype=torch.float64)
     means = torch.zeros(modes * fields, steps, dtype=torch.float64)
     for index in range(len(fit.train)):
@@ -91,20 +121,32 @@ def solve(module: nn.Module, fit: gb.Fit) -> None:
         series = analyse(phi, mass, frames[None])[0].flatten(1).T  # (K*C, T)
         products += series[:, :, None] * series[:, None, :] / len(fit.train)
         means += series / len(fit.train)
-    laws = [regress(products, means, lag, task, module.strength) for lag in range(task.t_out)]
-    weight = torch.stack([w for w, _ in laws], dim=1)  # (K*C, t_out, t_in)
-    weight = weight.unflatten(0, (modes, fields))  # (K, C, t_out, t_in)
-    offset = torch.stack([b for _, b in laws]).unflatten(1, (modes, fields))  # (t_out, K, C)
-    module.weight, module.offset = weight.float().to(device), offset.float().to(device)
+    return products, means, (modes, fields)
 
 
-def regress(
-    products: torch.Tensor, means: torch.Tensor, lag: int, task: gb.Task, strength: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Weights (P, t_in) and offsets (P,) of P series for one lag.
+@dataclass(frozen=True, eq=False)
+class Lag:
+    """Moments of P series and their window: what the laws for one later frame are made of."""
 
-    `products` (P, T, T) and `means` (P, T) are the means of a(t) a(t') and a(t) over samples.
-    """
+    x_mean: torch.Tensor  # (P, t_in)
+    y_mean: torch.Tensor  # (P,)
+    covariance: torch.Tensor  # (P, t_in, t_in) of the window
+    cross: torch.Tensor  # (P, t_in) covariance of the window with the later frame
+
+    def regress(self, strength: float, target: Target) -> tuple[torch.Tensor, torch.Tensor]:
+        """Weights (P, t_in) and offsets (P,)."""
+        cross, y_mean = self.cross, self.y_mean
+        if target == "change":
+            cross, y_mean = cross - self.covariance[:, :, -1], y_mean - self.x_mean[:, -1]
+        variance = self.covariance.diagonal(dim1=1, dim2=2).mean(1)  # (P,)
+        ridge = (strength * variance).clamp_min(1e-300)  # a mode that never moves
+        eye = torch.eye(self.x_mean.shape[1], dtype=torch.float64)
+        weight = torch.linalg.solve(self.covariance + ridge[:, None, None] * eye, cross)
+        return weight, y_mean - (weight * self.x_mean).sum(1)
+
+
+def make_lag(products: torch.Tensor, means: torch.Tensor, lag: int, task: gb.Task) -> Lag:
+    """The moments for one lag, from means of a(t) a(t') (P, T, T) and a(t) (P, T)."""
     # windows whose target lies inside the trajectory
     first = torch.arange(means.shape[1] - task.t_in - lag)
     window = first[:, None] + torch.arange(task.t_in)  # (n, t_in)
@@ -114,13 +156,12 @@ def regress(
     x_mean, y_mean = torch.einsum("pni,n->pi", means[:, window], share), means[:, target] @ share
     second = torch.einsum("pnij,n->pij", products[:, window[:, :, None], window[:, None, :]], share)
     cross = torch.einsum("pni,n->pi", products[:, window, target[:, None]], share)
-    cross = cross - x_mean * y_mean[:, None]  # (P, t_in)
-    covariance = second - x_mean[:, :, None] * x_mean[:, None, :]  # (P, t_in, t_in)
-    variance = covariance.diagonal(dim1=1, dim2=2).mean(1)  # (P,)
-    eye = torch.eye(task.t_in, dtype=torch.float64)
-    ridge = (strength * variance).clamp_min(1e-300)[:, None, None] * eye
-    weight = torch.linalg.solve(covariance + ridge, cross)  # (P, t_in)
-    return weight, y_mean - (weight * x_mean).sum(1)
+    return Lag(
+        x_mean=x_mean,
+        y_mean=y_mean,
+        covariance=second - x_mean[:, :, None] * x_mean[:, None, :],
+        cross=cross - x_mean * y_mean[:, None],
+    )
 
 
 def declines(task: gb.Task) -> str | None:
@@ -150,6 +191,7 @@ def gsnobench_model() -> gb.Model:
             }
         ),
         is_floor=True,
+        revision=2,
         title="Per-mode linear propagator",
         cites="Schmid, Dynamic mode decomposition of numerical and experimental data, Journal of "
         "Fluid Mechanics 656, 2010",

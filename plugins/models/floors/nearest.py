@@ -1,4 +1,7 @@
-"""Floor `nearest`: the solution of the closest training geometry, node by closest node."""
+"""Floor `nearest`: the solution of the closest training geometry, node by closest node.
+
+Where frames are given, it may be the change from the last of them.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,20 @@ from scipy.spatial import cKDTree
 from torch import nn
 
 import gsnobench as gb
-from gsnobench.meshes.topology import boundary_facets
+from gsnobench_plugins.models.floors.boundaries import boundary_distances
+from gsnobench_plugins.models.floors.choices import (
+    Buffers,
+    Floor,
+    FloorParams,
+    Target,
+    fitted_windows,
+    solve_best_target,
+)
 
 GSNOBENCH_API = 1
 
 
-class Params(gb.Params):
+class Params(FloorParams):
     grid: int = gb.knob(
         default=1024,
         low=16,
@@ -25,15 +36,16 @@ class Params(gb.Params):
     )
 
 
-class Nearest(nn.Module):
+class Nearest(Floor):
     """u(x) = u_s(closest node of s to x), s = argmin_s ||distance grid - distance grid of s||."""
 
-    def __init__(self, task: gb.Task, params: Params) -> None:
-        super().__init__()
-        self.values: torch.Tensor
-        self.register_buffer("values", torch.empty(0))  # (S, t_out, N_max, C)
+    values: torch.Tensor  # (S, t_out, N_max, C)
 
-    def forward(self, batch: gb.Batch) -> torch.Tensor:
+    def __init__(self, task: gb.Task, params: Params) -> None:
+        super().__init__(task, params)
+        self.register_buffer("values", torch.empty(0, dtype=torch.float64))
+
+    def closed_form(self, batch: gb.Batch) -> torch.Tensor:
         known = self.values[batch.geometry["sample"][:, 0]]  # (B, t_out, N_max, C)
         match = batch.geometry["match"][:, None]  # (B, 1, N, C)
         frames = known.gather(2, match.expand(-1, known.shape[1], -1, -1))  # (B or 1, t_out, N, C)
@@ -42,16 +54,13 @@ class Nearest(nn.Module):
 
 def solve(module: nn.Module, fit: gb.Fit) -> None:
     """Keep the training targets; of a sample with several evaluated windows, their mean."""
-    assert isinstance(module, Nearest)
-    task = fit.task
-    references = [field.reference for field in task.fields]
-    firsts = [start + task.t_in for start in task.starts]  # first target frame of every window
-    values = torch.zeros(len(fit.train), task.t_out, *fit.train.frames.shape[2:])
-    for index in range(len(fit.train)):
-        frames = np.asarray(fit.train.frames[index], dtype=np.float64) - references  # (T, N, C)
-        windows = [frames[first : first + task.t_out] for first in firsts]
-        values[index] = torch.as_tensor(np.mean(windows, axis=0))
-    module.values = values.to(module.values.device)
+
+    def solve_target(target: Target) -> Buffers:
+        samples = range(len(fit.train))
+        means = [fitted_windows(fit, index, target).mean(axis=0) for index in samples]
+        return {"values": torch.from_numpy(np.stack(means))}
+
+    solve_best_target(module, fit, solve_target)
 
 
 def summary(train: gb.Samples, params: Params) -> gb.Summary:
@@ -94,41 +103,6 @@ def _probes(points: gb.Array, count: int) -> gb.Array:
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, points.shape[1])
 
 
-def boundary_distances(mesh: gb.Mesh, probes: gb.Array) -> gb.Array:
-    """Distance of each probe to the boundary, negative inside, (G,).
-
-    For a mesh without plane cells: unsigned, to the tagged nodes, or to all if none is tagged.
-    """
-    if mesh.cells is not None and mesh.dim == 2:
-        ends = mesh.points[boundary_facets(mesh)]  # (E, 2, 2)
-        return np.where(_inside(probes, ends), -1.0, 1.0) * _to_segments(probes, ends)
-    tagged = mesh.tag_matrix(sorted(mesh.tags)).any(axis=1)
-    nodes = mesh.points[tagged] if tagged.any() else mesh.points
-    distance: gb.Array = cKDTree(nodes).query(probes)[0]
-    return distance
-
-
-def _inside(probes: gb.Array, ends: gb.Array) -> gb.Array:
-    """Even-odd rule: a ray to the right crosses the boundary an odd number of times, (G,) bool."""
-    a, b = ends[None, :, 0], ends[None, :, 1]  # (1, E, 2)
-    x, y = probes[:, None, 0], probes[:, None, 1]  # (G, 1)
-    spans = (a[..., 1] > y) != (b[..., 1] > y)  # (G, E)
-    rise = np.where(spans, b[..., 1] - a[..., 1], 1.0)
-    crossing = a[..., 0] + (y - a[..., 1]) * (b[..., 0] - a[..., 0]) / rise
-    is_inside: gb.Array = (spans & (crossing > x)).sum(axis=1) % 2 == 1
-    return is_inside
-
-
-def _to_segments(probes: gb.Array, ends: gb.Array) -> gb.Array:
-    """Distance to the nearest of the segments, (G,)."""
-    a, along = ends[:, 0], ends[:, 1] - ends[:, 0]  # (E, 2)
-    offset = probes[:, None] - a  # (G, E, 2)
-    share = (offset * along).sum(axis=-1) / np.square(along).sum(axis=-1)  # (G, E), of the segment
-    share = np.clip(share, 0.0, 1.0)
-    distance: gb.Array = np.linalg.norm(offset - share[..., None] * along, axis=-1).min(axis=1)
-    return distance
-
-
 def declines(task: gb.Task) -> str | None:
     return "all samples share one geometry, so none is closer" if task.fixed_mesh else None
 
@@ -155,6 +129,7 @@ def gsnobench_model() -> gb.Model:
             }
         ),
         is_floor=True,
+        revision=2,
         title="Nearest training geometry",
         cites="Cover and Hart, Nearest neighbor pattern classification, IEEE Transactions on "
         "Information Theory 13, 1967",

@@ -2,43 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-import numpy as np
 import torch
 from torch import nn
 
 import gsnobench as gb
+from gsnobench_plugins.models.floors.choices import (
+    STRENGTHS,
+    Buffers,
+    Floor,
+    FloorParams,
+    Target,
+    solve_best_target,
+    strongest_of_the_best,
+)
+from gsnobench_plugins.models.floors.kernel_ridge import Axes, principal_axes
+from gsnobench_plugins.models.floors.table import Table, read_table
 
 GSNOBENCH_API = 1
-# relative to the largest input eigenvalue
-STRENGTHS = tuple(10.0**power for power in range(-10, 2))
+RESOLVED = 1e-12  # share of the largest variance below which data in float32 hold rounding errors
+FITTED = ("in_mean", "in_basis", "weight", "out_basis", "out_mean", "strength")
 
 
-class Params(gb.Params):
+class Params(FloorParams):
     energy: float = gb.knob(
         0.9999, low=0.5, high=1.0, search=False, help="share of the variance that both bases keep"
     )
 
 
-class Pod(nn.Module):
+class Pod(Floor):
     """y = mean_y + (x - mean_x) Phi_x W Phi_y^T, orthonormal bases; x: all inputs at all nodes."""
 
-    def __init__(self, task: gb.Task, params: Params) -> None:
-        super().__init__()
-        self.energy = params.energy
-        self.in_mean: torch.Tensor
-        self.in_basis: torch.Tensor
-        self.weight: torch.Tensor
-        self.out_basis: torch.Tensor
-        self.out_mean: torch.Tensor
-        self.register_buffer("in_mean", torch.empty(0))  # (N*in_channels,)
-        self.register_buffer("in_basis", torch.empty(0))  # (N*in_channels, r_in)
-        self.register_buffer("weight", torch.empty(0))  # (r_in, r_out)
-        self.register_buffer("out_basis", torch.empty(0))  # (r_out, t_out*N*C)
-        self.register_buffer("out_mean", torch.empty(0))  # (t_out, N, C)
+    in_mean: torch.Tensor  # (N*in_channels,)
+    in_basis: torch.Tensor  # (N*in_channels, r_in)
+    weight: torch.Tensor  # (r_in, r_out)
+    out_basis: torch.Tensor  # (r_out, t_out*N*C)
+    out_mean: torch.Tensor  # (t_out, N, C)
+    strength: torch.Tensor  # () of the ridge, relative to the largest eigenvalue; to be looked at
 
-    def forward(self, batch: gb.Batch) -> torch.Tensor:
+    def __init__(self, task: gb.Task, params: Params) -> None:
+        super().__init__(task, params)
+        self.energy = params.energy
+        for name in FITTED:
+            self.register_buffer(name, torch.empty(0, dtype=torch.float64))
+
+    def closed_form(self, batch: gb.Batch) -> torch.Tensor:
         scores = (batch.features.flatten(1) - self.in_mean) @ self.in_basis  # (B, r_in)
         y = scores @ self.weight @ self.out_basis  # (B, t_out*N*C)
         return self.out_mean + y.unflatten(1, self.out_mean.shape)  # (B, t_out, N, C)
@@ -47,58 +54,53 @@ class Pod(nn.Module):
 def solve(module: nn.Module, fit: gb.Fit) -> None:
     """Both bases from the training split, the ridge strength by the validation score."""
     assert isinstance(module, Pod)
-    mesh = fit.train.mesh(0)
-    nodes = [field.nodes(mesh) for field in fit.task.fields]
-    support = torch.from_numpy(np.stack(nodes, axis=1))  # (N, C)
-    x, y = _stack(fit, "train")
-    in_mean, in_scores, in_basis = decompose(x, module.energy)
-    out_mean, out_scores, out_basis = decompose((y * support).flatten(1), module.energy)
-    x_valid, y_valid = _stack(fit, "valid")
-    valid_scores = (x_valid - in_mean).double() @ in_basis  # (V, r_in)
-    # the scores are orthogonal, so the ridge is one division per coefficient
-    eigenvalues = in_scores.square().sum(0)  # (r_in,)
-    cross = in_scores.T @ out_scores  # (r_in, r_out)
+    train, valid = read_table(fit, "train"), read_table(fit, "valid")
+    in_mean, axes = decompose(train.inputs, module.energy)
+    scores = (valid.inputs.flatten(1) - in_mean) @ axes.directions  # (V, r_in)
 
-    def weight_of(strength: float) -> torch.Tensor:
-        return cross / (eigenvalues + strength * eigenvalues.amax())[:, None]
+    def solve_target(target: Target) -> Buffers:
+        y = train.fitted(target) * train.share  # (S, t_out, N, C)
+        out_mean, out = decompose(y, module.energy)
+        cross = axes.spread[:, None] * (axes.left.T @ (out.left * out.spread))  # (r_in, r_out)
 
-    def error_of(strength: float) -> float:
-        guess = (out_mean + valid_scores @ weight_of(strength) @ out_basis.T).reshape(y_valid.shape)
-        return float(gb.relative_l2(guess, y_valid.double(), support[None], fit.task).mean())
+        def weight_of(strength: float) -> torch.Tensor:
+            values = axes.spread.square()  # the scores are orthogonal: a division per coefficient
+            return cross / (values + strength * values[0])[:, None]
 
-    fitted = {
-        "in_mean": in_mean,
-        "in_basis": in_basis,
-        "out_basis": out_basis.T,
-        "out_mean": out_mean.reshape(y.shape[1:]),
-        "weight": weight_of(min(STRENGTHS, key=error_of)),
-    }
-    device = module.weight.device
-    for name, value in fitted.items():
-        module.register_buffer(name, value.float().contiguous().to(device))
+        def guess_of(strength: float) -> torch.Tensor:
+            return out_mean + scores @ weight_of(strength) @ out.directions.T
 
+        errors = [_error(guess_of(s), valid, target, fit.task) for s in STRENGTHS]
+        strength = STRENGTHS[strongest_of_the_best(errors)]
+        return {
+            "in_mean": in_mean,
+            "in_basis": axes.directions,
+            "out_basis": out.directions.T,
+            "out_mean": out_mean.reshape(y.shape[1:]),
+            "weight": weight_of(strength),
+            "strength": torch.tensor(strength, dtype=torch.float64),
+        }
 
-def decompose(x: torch.Tensor, energy: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Mean (D,), scores (S, r) and orthonormal basis (D, r) of the rows of x (S, D).
-
-    By the method of snapshots.
-    """
-    mean = x.double().mean(0)
-    centred = x.double() - mean
-    values, vectors = torch.linalg.eigh(centred @ centred.T)
-    values, vectors = values.flip(0).clamp_min(0), vectors.flip(1)
-    share = values.cumsum(0) / values.sum().clamp_min(1e-300)
-    rank = min(int((share < energy).sum()) + 1, int((values > 1e-12 * values[0]).sum()))
-    lengths = values[:rank].sqrt()
-    return mean, vectors[:, :rank] * lengths, centred.T @ (vectors[:, :rank] / lengths)
+    solve_best_target(module, fit, solve_target)
 
 
-def _stack(fit: gb.Fit, split: Literal["train", "valid"]) -> tuple[torch.Tensor, torch.Tensor]:
-    """All inputs (S, N*in_channels) and targets (S, t_out, N, C) of a split, on the host."""
-    pairs = [
-        (batch.features.flatten(1).cpu(), target.cpu()) for batch, target in fit.batches(split)
-    ]
-    return torch.cat([x for x, _ in pairs]), torch.cat([y for _, y in pairs])
+def decompose(values: torch.Tensor, energy: float) -> tuple[torch.Tensor, Axes]:
+    """Mean (D,) of samples (S, ...), and the principal axes that keep so much of the variance."""
+    x = values.flatten(1)
+    mean = x.mean(0)
+    axes = principal_axes(x - mean)
+    variance = axes.spread.square()
+    share = variance.cumsum(0) / variance.sum().clamp_min(1e-300)
+    resolved = int((variance > RESOLVED * variance[0]).sum())
+    rank = min(int((share < energy).sum()) + 1, resolved)
+    return mean, Axes(axes.left[:, :rank], axes.spread[:rank], axes.directions[:, :rank])
+
+
+def _error(guess: torch.Tensor, valid: Table, target: Target, task: gb.Task) -> float:
+    """The validation error of a flat guess of what is fitted."""
+    missed = guess.reshape(valid.frames.shape) - valid.fitted(target)
+    prediction = valid.frames + missed
+    return float(gb.relative_l2(prediction, valid.frames, valid.share[None], task).mean())
 
 
 def declines(task: gb.Task) -> str | None:
@@ -131,6 +133,7 @@ def gsnobench_model() -> gb.Model:
             }
         ),
         is_floor=True,
+        revision=2,
         title="POD with ridge regression",
         cites="Bhattacharya, Hosseini, Kovachki and Stuart, Model reduction and neural networks "
         "for parametric PDEs, SMAI Journal of Computational Mathematics 7, 2021",

@@ -2,36 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Literal
-
-import numpy as np
 import torch
 from torch import nn
 
 import gsnobench as gb
+from gsnobench_plugins.models.floors.choices import (
+    Buffers,
+    Floor,
+    FloorParams,
+    Target,
+    solve_best_target,
+)
+from gsnobench_plugins.models.floors.common_mesh import (
+    common_geometry,
+    common_nodes,
+    fields_at_own_nodes,
+)
+from gsnobench_plugins.models.floors.kernel_ridge import (
+    Axes,
+    Kernel,
+    Kind,
+    Scored,
+    choose,
+    make_kernels,
+    make_products,
+    principal_axes,
+    radial_kernel,
+)
+from gsnobench_plugins.models.floors.table import inputs, read_table
 
 GSNOBENCH_API = 1
-# relative to the mean eigenvalue of the Gram matrix
-STRENGTHS = tuple(10.0**power for power in range(-8, 4))
-RANKS = (16, 64, 256)  # principal components of the radial kernel: fewer means smoother inputs
-# of the radial kernel, relative to the root mean square distance of two samples
-WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
-BUFFERS = ("lowest", "centre", "scale", "axes", "linear", "anchors", "precision", "radial", "mean")
+FITTED = ("lowest", "centre", "scale", "axes", "mean", "linear", "anchors", "precision", "radial")
 
 
-class Params(gb.Params):
-    kernel: Literal["best", "linear", "rbf"] = gb.knob(
+class Params(FloorParams):
+    kernel: Kind = gb.knob(
         default="best", search=False, help="best: whichever has the lower validation error"
+    )
+    nodes: int = gb.knob(
+        default=8192,
+        low=16,
+        high=65536,
+        log=True,
+        geometry=True,
+        search=False,
+        help="common nodes at most, where the nodes of samples do not correspond",
     )
 
 
-class Ridge(nn.Module):
+class Ridge(Floor):
     """y = mean_y + k(z, Z) c; z are principal components of features of all inputs at all nodes.
 
     Features of a channel are x, 1/x and log x where its training values are positive, else x and
     x^2; a channel that never varies is left out. They are standardised. The linear kernel is
-    applied as z W, which is more accurate in float32 than its dual form.
+    applied as z W. Where the nodes of samples do not correspond, everything is taken at common
+    nodes, the distance from the boundary is an input, and the prediction is interpolated back.
     """
 
     lowest: torch.Tensor  # (channels,) of the positive ones
@@ -40,162 +65,101 @@ class Ridge(nn.Module):
     centre: torch.Tensor  # (N, F)
     scale: torch.Tensor  # (F,)
     axes: torch.Tensor  # (N*F, r)
+    mean: torch.Tensor  # (t_out, N, C)
     linear: torch.Tensor  # (r, t_out*N*C), or no rows
     anchors: torch.Tensor  # (S, r), or no rows
     precision: torch.Tensor  # ()
     radial: torch.Tensor  # (S, t_out*N*C), or no rows
-    mean: torch.Tensor  # (t_out, N, C)
+    strength: torch.Tensor  # () of the ridge, relative to the mean eigenvalue; to be looked at
 
     def __init__(self, task: gb.Task, params: Params) -> None:
-        super().__init__()
+        super().__init__(task, params)
         self.kernel = params.kernel
-        for name in BUFFERS:
-            self.register_buffer(name, torch.empty(0))
+        for name in (*FITTED, "strength"):
+            self.register_buffer(name, torch.empty(0, dtype=torch.float64))
         for name in ("positive", "other"):
             self.register_buffer(name, torch.empty(0, dtype=torch.int64))
 
-    def features(self, batch: gb.Batch) -> torch.Tensor:
+    def standardised(self, x: torch.Tensor) -> torch.Tensor:
+        """Features of inputs (B, N, channels), centred at every node, one scale each, (B, N*F)."""
+        return ((self.features(x) - self.centre) / self.scale).flatten(1)
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
         """Transformed inputs, (B, N, F)."""
-        x = batch.features
         positive = x[..., self.positive].maximum(self.lowest)  # finite at any test value
         other = x[..., self.other]
         return torch.cat([positive, 1 / positive, positive.log(), other, other.square()], dim=-1)
 
-    def standardised(self, batch: gb.Batch) -> torch.Tensor:
-        """Features centred at every node, with one scale per feature, (B, N*F)."""
-        return ((self.features(batch) - self.centre) / self.scale).flatten(1)
-
-    def forward(self, batch: gb.Batch) -> torch.Tensor:
-        z = self.standardised(batch) @ self.axes  # (B, r)
+    def closed_form(self, batch: gb.Batch) -> torch.Tensor:
+        z = self.standardised(inputs(batch)) @ self.axes  # (B, r)
         near = z[:, : self.anchors.shape[1]]
         near = radial_kernel(near, self.anchors, self.precision)  # (B, S or 0)
         # the kernel that was not chosen has no rows
         y = z[:, : self.linear.shape[0]] @ self.linear + near @ self.radial
-        return self.mean + y.unflatten(1, self.mean.shape)  # (B, t_out, N, C)
+        frames = self.mean + y.unflatten(1, self.mean.shape)  # (B, t_out, N, C)
+        return frames if batch.task.corresponds else fields_at_own_nodes(batch, frames)
 
 
-def radial_kernel(
-    z: torch.Tensor, anchors: torch.Tensor, precision: torch.Tensor | float
-) -> torch.Tensor:
-    """exp(-precision |z - anchor|^2), (B, S)."""
-    squared = z.square().sum(1)[:, None] + anchors.square().sum(1) - 2 * z @ anchors.T
-    return torch.exp(-precision * squared.clamp_min(0))
+# ----------------------------------------------------------------------------------------- the fit
 
 
 def solve(module: nn.Module, fit: gb.Fit) -> None:
     """Principal axes of the features from the training split, the kernel by validation."""
     assert isinstance(module, Ridge)
-    choose_features(module, fit)
-    x, y = _stack(module, fit, "train")
-    x_valid, y_valid = _stack(module, fit, "valid")
-    mean = y.mean(0)
-    axes = principal_axes(x)  # (D, r)
-    z, z_valid = x @ axes, x_valid @ axes
-    error_of = validation_error(fit, y, y_valid)
-    rank, precision, inverse = choose_kernel(module.kernel, z, z_valid, error_of)
-    dual = inverse @ (y - mean).flatten(1)  # (S, t_out*N*C)
-    fitted = {"axes": axes, "linear": z.T @ dual, "anchors": z[:0, :0], "radial": dual[:0]}
-    if rank > 0:
-        axes, anchors = axes[:, :rank], z[:, :rank]
-        fitted = {"axes": axes, "linear": dual[:0], "anchors": anchors, "radial": dual}
-    for name, value in {**fitted, "mean": mean, "precision": torch.tensor(precision)}.items():
-        module.register_buffer(name, value.float().contiguous().to(module.positive.device))
+    train, valid = read_table(fit, "train"), read_table(fit, "valid")
+    choose_features(module, train.inputs)
+    axes = principal_axes(module.standardised(train.inputs))
+    kernels = make_kernels(module.kernel, axes, module.standardised(valid.inputs) @ axes.directions)
+    scored = Scored([list(group) for group in fit.task.scored.values()], train.share)
+
+    def solve_target(target: Target) -> Buffers:
+        y, y_valid = train.fitted(target), valid.fitted(target)
+        kernel, strength = choose(kernels, make_products(y, y_valid, valid.frames, scored))
+        return {
+            "strength": torch.tensor(strength, dtype=torch.float64),
+            **regress(kernel, strength, axes, y),
+        }
+
+    solve_best_target(module, fit, solve_target)
 
 
-def choose_features(module: Ridge, fit: gb.Fit) -> None:
+def choose_features(module: Ridge, x: torch.Tensor) -> None:
     """Set which channels vary and which are positive, then centre and scale of every feature."""
-    x = torch.cat([batch.features for batch, _ in fit.batches("train")])  # (S, N, in_channels)
-    lowest, varies = x.amin((0, 1)), (x.amax(0) > x.amin(0)).any(0)
+    lowest, varies = x.amin((0, 1)), (x.amax(0) > x.amin(0)).any(0)  # (channels,)
     module.positive = torch.nonzero(varies & (lowest > 0)).flatten()
     module.other = torch.nonzero(varies & (lowest <= 0)).flatten()
     module.lowest = lowest[module.positive] / 10
-    features = torch.cat([module.features(batch) for batch, _ in fit.batches("train")])
-    features = features.cpu().double()  # (S, N, F)
-    centre = features.mean(0)
-    module.centre = centre.float().to(x.device)
-    module.scale = (features - centre).square().mean((0, 1)).sqrt().float().to(x.device)
+    features = module.features(x)  # (S, N, F)
+    module.centre = features.mean(0)
+    module.scale = (features - module.centre).square().mean((0, 1)).sqrt()
 
 
-def principal_axes(x: torch.Tensor) -> torch.Tensor:
-    """Orthonormal directions in which the rows of x (S, D) vary, the strongest first, (D, r)."""
-    values, vectors = torch.linalg.eigh(x @ x.T)
-    kept = values > 1e-10 * values[-1]  # below, float32 features are only rounding errors
-    return x.T @ (vectors[:, kept] / values[kept].sqrt()).flip(1)
+def regress(kernel: Kernel, strength: float, axes: Axes, y: torch.Tensor) -> Buffers:
+    """The coefficients of the chosen kernel; the other kernel has no rows."""
+    mean = y.mean(0)
+    series = kernel.vectors.T @ (y - mean).flatten(1) / kernel.shrunk(strength)[:, None]
+    fitted = {"mean": mean, "precision": torch.tensor(kernel.precision, dtype=torch.float64)}
+    if kernel.rank == 0:  # k(z, Z) = z Z^T, and Z^T times an eigenvector is one axis
+        linear = axes.spread[:, None] * series  # (r, t_out*N*C)
+        none = {"anchors": linear[:0, :0], "radial": linear[:0]}
+        return {**fitted, **none, "axes": axes.directions, "linear": linear}
+    near = (axes.left * axes.spread)[:, : kernel.rank]  # (S, rank)
+    radial = kernel.vectors @ series  # (S, t_out*N*C)
+    near_axes = axes.directions[:, : kernel.rank]
+    return {**fitted, "axes": near_axes, "linear": radial[:0], "anchors": near, "radial": radial}
 
 
-def choose_kernel(
-    kernel: str, z: torch.Tensor, z_valid: torch.Tensor, error_of: Callable[[torch.Tensor], float]
-) -> tuple[int, float, torch.Tensor]:
-    """The best rank (0: linear), precision and regularised inverse (S, S) of the Gram matrix."""
-    best: tuple[float, int, float, torch.Tensor] | None = None
-    for rank, precision, gram, rows in _kernels(kernel, z, z_valid):
-        values, vectors = torch.linalg.eigh(gram)
-        for strength in STRENGTHS:
-            inverse = vectors / (values.clamp_min(0) + strength * values.mean()) @ vectors.T
-            error = error_of(rows @ inverse)
-            if best is None or error < best[0]:
-                best = error, rank, precision, inverse
-    assert best is not None
-    return best[1:]
+# ------------------------------------------------------------------------------------ common nodes
 
 
-def _kernels(
-    kernel: str, z: torch.Tensor, z_valid: torch.Tensor
-) -> Iterator[tuple[int, float, torch.Tensor, torch.Tensor]]:
-    """Every kernel to try: rank, precision, Gram matrix (S, S), kernel to validation (V, S)."""
-    if kernel != "rbf":
-        yield 0, 0.0, z @ z.T, z_valid @ z.T
-    for rank in sorted({min(rank, z.shape[1]) for rank in RANKS}) if kernel != "linear" else ():
-        near, near_valid = z[:, :rank], z_valid[:, :rank]
-        # mean squared distance of two samples: z has mean 0
-        distance = 2 * float(near.square().sum(1).mean())
-        for width in WIDTHS:
-            precision = 1 / (2 * width**2 * distance)
-            gram = radial_kernel(near, near, precision)
-            yield rank, precision, gram, radial_kernel(near_valid, near, precision)
+def summary(train: gb.Samples, params: Params) -> gb.Summary:
+    """The common nodes, where the nodes of samples do not correspond."""
+    return {} if train.task.corresponds else {"common": common_nodes(train, params.nodes)}
 
 
-def validation_error(
-    fit: gb.Fit, y: torch.Tensor, y_valid: torch.Tensor
-) -> Callable[[torch.Tensor], float]:
-    """Headline error of predictions mean + w (y - mean) as a function of w (V, S).
-
-    All targets are reduced to products of size S first, so that one evaluation is cheap.
-    """
-    mesh = fit.train.mesh(0)
-    support = np.stack([field.nodes(mesh) for field in fit.task.fields], axis=1)  # (N, C)
-    tables = []
-    for group in fit.task.scored.values():
-        scored = torch.from_numpy(support[:, list(group)])
-        known, target = ((values[..., list(group)] * scored).flatten(1) for values in (y, y_valid))
-        norm = target.square().sum(1)
-        known, target = known - known.mean(0), target - known.mean(0)
-        tables.append((norm, target.square().sum(1), target @ known.T, known @ known.T))
-
-    def error_of(w: torch.Tensor) -> float:
-        squared = [
-            ((c - 2 * (w * cross).sum(1) + ((w @ gram) * w).sum(1)).clamp_min(0) / norm)
-            for norm, c, cross, gram in tables
-        ]
-        return float(torch.stack(squared).sqrt().mean())
-
-    return error_of
-
-
-def _stack(
-    module: Ridge, fit: gb.Fit, split: Literal["train", "valid"]
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Standardised features (S, N*F) and targets (S, t_out, N, C) of a split, on the host."""
-    pairs = [
-        (module.standardised(batch).cpu(), target.cpu()) for batch, target in fit.batches(split)
-    ]
-    return torch.cat([x for x, _ in pairs]).double(), torch.cat([y for _, y in pairs]).double()
-
-
-def declines(task: gb.Task) -> str | None:
-    if task.corresponds:
-        return None
-    return "nodes do not correspond between samples, so inputs have no common layout"
+def geometry(mesh: gb.Mesh, task: gb.Task, params: Params, summary: gb.Summary) -> gb.Geometry:
+    """The way to the common nodes and back, where there are some."""
+    return common_geometry(mesh, task, summary["common"]) if summary else {}
 
 
 @gb.hookimpl
@@ -205,8 +169,9 @@ def gsnobench_model() -> gb.Model:
         Params,
         Ridge,
         presets={"default": gb.Preset(train=gb.UNSCALED)},
+        geometry=geometry,
+        summary=summary,
         phases=lambda task, params: (gb.Phase("solve", solve=solve),),
-        declines=declines,
         capabilities=frozenset(
             {
                 gb.Capability.STEADY,
@@ -217,11 +182,14 @@ def gsnobench_model() -> gb.Model:
             }
         ),
         is_floor=True,
+        revision=2,
         title="Kernel ridge regression",
         cites="Batlle, Darcy, Hosseini and Owhadi, Kernel methods are competitive for operator "
         "learning, Journal of Computational Physics 496, 2024",
         differs=(
             "the kernel is linear or Gaussian on fixed transforms of the inputs, one width, chosen "
             "on validation",
+            "it predicts the field or its change from the last given frame, chosen on validation",
+            "where nodes do not correspond, fields are interpolated to common nodes and back",
         ),
     )
