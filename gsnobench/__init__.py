@@ -51,7 +51,7 @@ _NAMES = {  # module -> its public names; the block below says the same to type 
         "domain_length",
         "fit_propagator",
     ),
-    "training.metrics": ("relative_l2",),
+    "training.metrics": ("each_sample", "relative_l2"),
     "runs.run": ("run",),
     "runs.trained": ("Trained", "load"),
     "bench.executors": ("run_alone",),
@@ -107,6 +107,7 @@ if TYPE_CHECKING:
     from gsnobench.training.computed_inputs import computed_geometry as computed_geometry
     from gsnobench.training.computed_inputs import domain_length as domain_length
     from gsnobench.training.computed_inputs import fit_propagator as fit_propagator
+    from gsnobench.training.metrics import each_sample as each_sample
     from gsnobench.training.metrics import relative_l2 as relative_l2
 
 

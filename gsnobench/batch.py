@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gsnobench.data import Task
+from gsnobench.data import Mesh, Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +24,8 @@ class Batch:
     mask: torch.Tensor | None  # (B, N) bool, False at padding; None where no node is padding
     # what Model.geometry returned, stacked: (1 or B, ...), or sparse CSR as `name` and `name^T`
     geometry: Mapping[str, torch.Tensor]
+    # of every sample, in physical coordinates; for metrics alone: a model's batch has none
+    meshes: tuple[Mesh, ...] = ()
 
     @property
     def size(self) -> int:

@@ -250,12 +250,20 @@ class Model:
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A score per sample, in physical units: `compute(prediction, target, batch) -> (B,)`."""
+    """A score per sample, in physical units: `compute(prediction, target, batch) -> (B,)`.
+
+    Prediction and target are (B, T, N, C), minus the references of their fields; both agree where a
+    field is not defined. The batch holds the meshes of its samples; its inputs are scaled as the
+    model needs them, so no score may depend on those. `gb.each_sample` makes a `compute` from the
+    score of one sample.
+    """
 
     name: str
     compute: Callable[[torch.Tensor, torch.Tensor, Batch], torch.Tensor]
     better: Literal["lower", "higher"] = "lower"
     help: str = ""
+    # where it makes sense: a metric that needs cells or a certain field is absent elsewhere
+    applies: Callable[[Task, Mesh], bool] = lambda task, mesh: True
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import metadata
@@ -168,6 +169,15 @@ def load_observers(
         except (PluginError, ValueError) as error:
             problems.append(str(error))
     return manager, problems
+
+
+def load_metrics() -> tuple[Metric, ...]:
+    """All metrics that load; `list` shows the others, and none of them may cost a run."""
+    metrics = []
+    for entry in listed("metric"):
+        with suppress(PluginError):
+            metrics.append(load("metric", entry.name))
+    return tuple(metrics)
 
 
 def _observer(entry: Listed) -> Any:

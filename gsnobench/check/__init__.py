@@ -3,7 +3,8 @@
 `gsnobench check NAME` runs it; an author writes one test,
 `gsnobench.check.assert_contract("model", "pointmlp")`. `models`, `datasets` and `metrics_executors`
 hold the rules, `findings` what a rule returns, `toy_tasks` the tiny tasks on which models and
-metrics are checked, `fixture` a model set up on one of them.
+metrics are checked, `fixture` a model set up on one of them, `metric_samples` what a metric is
+checked on.
 """
 
 from __future__ import annotations

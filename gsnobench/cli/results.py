@@ -116,10 +116,10 @@ def _open_named_truth(dataset: str, options: Mapping[str, Any], machine: Machine
 
 def _print_scores(evaluation: Evaluation, title: str) -> None:
     scores = evaluation.scores()
-    headline = scores.pop("headline")["rel_l2"]
+    scores = {"headline": scores.pop("headline"), **scores}  # first
     metrics = {metric for table in scores.values() for metric in table}
-    columns = (*METRICS, *sorted(name for name in metrics if name.startswith("boundary_")))
-    rows = [["headline", f"{headline:.4g}", *["-"] * (len(columns) - 1)]]
+    columns = (*METRICS, *sorted(metrics - set(METRICS)))
+    rows = []
     for field, table in scores.items():
         cells = [f"{table[metric]:.4g}" if metric in table else "-" for metric in columns]
         rows.append([field, *cells])

@@ -67,7 +67,7 @@ class Maker:
         indices = list(range(shard.start, shard.stop))
         try:
             made = list(dataset.generate(self.setup, self.task.data_seed, shard.split, indices))
-            samples = _gathered(dataset, self.task, made, dataset.mesh(self.setup))
+            samples = gathered(dataset, self.task, made, dataset.mesh(self.setup))
             _check_finite(dataset, shard, samples)
         except GsnobenchError:
             raise
@@ -88,7 +88,7 @@ def _in_one_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
-def _gathered(dataset: Dataset, task: Task, made: Sequence[Sample], shared: Mesh | None) -> Samples:
+def gathered(dataset: Dataset, task: Task, made: Sequence[Sample], shared: Mesh | None) -> Samples:
     """Samples as padded arrays of float32."""
     if (shared is not None) != task.fixed_mesh:
         is_wrong = "mesh() gives a shared mesh" if shared is not None else "mesh() gives none"

@@ -14,7 +14,7 @@ from gsnobench.data import SPLITS, Array, Samples, Task
 from gsnobench.datasets.store import Opened, open_file, verify, write
 from gsnobench.datasets.tasks import resolve
 from gsnobench.errors import DataError, RunError
-from gsnobench.plugins import dataset_named
+from gsnobench.plugins import dataset_named, load_metrics
 from gsnobench.records import RunSpec
 from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan
@@ -214,7 +214,8 @@ def score_predictions(values: Array, truth: Samples, subject: str = "predictions
             f"{subject}: {name} is {value!r} in sample {sample}, frame {frame}, node {node}; "
             "expected finite numbers wherever a field is scored"
         )
-    return collect(_steps(np.where(counts, values, np.float32(0)), loader), loader)
+    steps = _steps(np.where(counts, values, np.float32(0)), loader)
+    return collect(steps, loader, load_metrics())
 
 
 def _steps(values: Array, loader: Loader) -> Iterator[Step]:

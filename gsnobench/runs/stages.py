@@ -6,7 +6,6 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,9 @@ from torch import nn
 from gsnobench.data import Mesh, Samples, Split, Task
 from gsnobench.datasets.store import Opened, open_file
 from gsnobench.declare import Geometry, Metric, Summary
-from gsnobench.errors import PluginError
 from gsnobench.files import Cache, atomic, write_text
 from gsnobench.home import RunFolder
-from gsnobench.plugins import listed, load
+from gsnobench.plugins import load_metrics
 from gsnobench.records import RunResult
 from gsnobench.runs.animation import animate_median
 from gsnobench.runs.costs import costs_of
@@ -187,7 +185,7 @@ class Run:
         is opened.
         """
         self.machine.report.stage("scoring" if may_test else "scoring on validation")
-        metrics = _installed_metrics()
+        metrics = load_metrics()
         splits: Sequence[Split] = scored_splits(data) if may_test else ("valid",)
         tables = {split: self._evaluate(setup, data, split, metrics) for split in splits}
         judge: Split = "test" if may_test else "valid"
@@ -277,15 +275,6 @@ def scored_splits(data: Opened) -> list[Split]:
     """Splits that are scored after training; test_ood only where it has samples."""
     splits: tuple[Split, ...] = ("valid", "test", "test_ood")
     return [split for split in splits if data.task.sizes.get(split, 0) > 0]
-
-
-def _installed_metrics() -> tuple[Metric, ...]:
-    """The metric plugins; a broken one is shown by `list` and must not cost the run."""
-    metrics = []
-    for entry in listed("metric"):
-        with suppress(PluginError):
-            metrics.append(load("metric", entry.name))
-    return tuple(metrics)
 
 
 def thinned(curve: list[dict[str, Any]]) -> list[Mapping[str, Any]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -52,7 +52,21 @@ RERUN = 1e-3  # stored weights, perhaps on other hardware
 OTHER_DATA = 1e-2  # data generated on another machine, with other last digits
 RETRAINED = 0.1  # the headline after a training elsewhere: about the spread of seeds
 FLOAT32 = 3e-7  # relative: a few roundings of a stored value
+HEADLINE = "rel_l2"  # the score that every run has; plugins may add others beside it
 Scores = Mapping[str, Mapping[str, float]]  # field -> metric
+SplitScores = Mapping[str, Scores]
+
+
+@dataclass(frozen=True, eq=False)
+class Allowance:
+    """How far a recomputed score may be from the stated one."""
+
+    tolerance: float  # relative
+    rounding: Scores  # what float32 alone changes in each metric
+
+    def of(self, name: str, metric: str, value: float) -> float:
+        """Of one metric whose recomputed value this is."""
+        return self.tolerance * abs(value) + self.rounding[name][metric]
 
 
 def verify(text: str, tier: int, machine: Machine, *, data: Path | None = None) -> list[Check]:
@@ -89,8 +103,9 @@ def _tier_1(
         truth = opened.read("test")
         scored = score_predictions(read_predictions(subject.predictions, truth), truth)
         tolerance = SAME if _is_same_data(result, opened) else OTHER_DATA
-        yield from _compared(1, "test", result.scores["test"], scored.scores(), tolerance)
-        yield from _single(1, result, scored, truth.task, tolerance)
+        allowance = Allowance(tolerance, _rounding(truth))
+        yield from _compared(1, "test", result.scores["test"], scored.scores(), allowance)
+        yield from _single(1, result, scored, truth.task, allowance)
 
 
 def _tier_2(
@@ -105,9 +120,10 @@ def _tier_2(
             truth = opened.read(split)
             predicted = trained.predict_trajectories(truth)  # (S, T, N, C)
             scored = score_predictions(predicted, truth)
-            yield from _compared(2, split, result.scores[split], scored.scores(), tolerance)
+            allowance = Allowance(tolerance, _rounding(truth))
+            yield from _compared(2, split, result.scores[split], scored.scores(), allowance)
             if split == "test":
-                yield from _single(2, result, scored, truth.task, tolerance)
+                yield from _single(2, result, scored, truth.task, allowance)
                 yield from _same_predictions(subject, truth, predicted, tolerance)
 
 
@@ -139,47 +155,75 @@ def _origin(tier: int, result: RunResult, content_hash: str, fingerprint: str) -
 
 
 def _compared(
-    tier: int, split: Split, stated: Scores, computed: Scores, tolerance: float
+    tier: int, split: Split, stated: Scores, computed: Scores, allowance: Allowance
 ) -> Iterator[Check]:
     """One check per field: the metric that is furthest off, relative to its allowance."""
     missing = sorted(set(computed).symmetric_difference(stated))
     if missing:
         yield Check(tier, f"{split} fields", "FAIL", f"{', '.join(missing)} on one side only")
     for name in (name for name in computed if name in stated):
-        table = computed[name]
         claimed = {metric: number(value) for metric, value in stated[name].items()}
+        table = _expected(name, computed[name], claimed)
         shares = {}  # of what is allowed
         for metric in (metric for metric in table if metric in claimed):
-            allowed = tolerance * abs(table[metric]) + _rounding(computed, name, metric)
+            allowed = allowance.of(name, metric, table[metric])
             share = abs(table[metric] - claimed[metric]) / max(allowed, 1e-30)
             shares[metric] = math.inf if math.isnan(share) else share
         worst = max(shares, key=lambda metric: shares[metric])
         values = f"{table[worst]:.6g}, stated {claimed[worst]:.6g}"
         is_right = set(table) <= set(claimed) and shares[worst] <= 1
         what = f"{split} {name}, {len(shares)} metrics"
-        yield judged(tier, what, is_right, f"furthest {worst}: {values}, tolerance {tolerance:g}")
+        detail = f"furthest {worst}: {values}, tolerance {allowance.tolerance:g}"
+        yield judged(tier, what, is_right, detail)
+        for metric in sorted(set(claimed) - set(table)):
+            detail = "no installed metric has this name; install the package that offers it"
+            yield Check(tier, f"{split} {name} {metric}", "not possible", detail)
 
 
-def _rounding(scores: Scores, name: str, metric: str) -> float:
-    """What float32 may change in a metric.
+def _expected(name: str, table: Mapping[str, float], stated: Container[str]) -> dict[str, float]:
+    """What a result must state: a metric of a plugin only if it was there at the time of the run.
+
+    Plugins add to the headline alone.
+    """
+    needed = {HEADLINE} if name == "headline" else set(table)
+    return {metric: table[metric] for metric in table if metric in needed or metric in stated}
+
+
+def _as_stated(scores: SplitScores, stated: SplitScores) -> SplitScores:
+    """Recomputed scores without metrics of plugins that were not there at the time of the run."""
+    return {
+        split: {
+            name: _expected(name, table, stated.get(split, {}).get(name, {}))
+            for name, table in tables.items()
+        }
+        for split, tables in scores.items()
+    }
+
+
+def _rounding(truth: Samples) -> Scores:
+    """What a few roundings of stored values change in each metric, measured on the truth.
 
     Values are stored with their background, errors are computed without it.
     """
-    table = scores[name]
-    if "rmse" not in table:  # the headline: as its worst field
-        fields = [field for field in scores if "rmse" in scores[field]]
-        return max((_rounding(scores, field, metric) for field in fields), default=FLOAT32)
-    size = table["rmse"] if not metric.startswith("rel_l2") else table.get(metric, 1.0)
-    return FLOAT32 * size / max(table["rel_l2_raw"], 1e-30)
+    frames = list(truth.task.predicted_frames())
+    exact = np.asarray(truth.frames[:], dtype=np.float32)[:, frames]  # (S, T, N, C)
+    signs = np.random.default_rng(0).choice(np.array([-1.0, 1.0], dtype=np.float32), exact.shape)
+    best = score_predictions(exact, truth).scores()
+    rounded = score_predictions(exact + np.float32(FLOAT32) * signs * exact, truth).scores()
+    return {
+        name: {metric: abs(table[metric] - best[name][metric]) for metric in table}
+        for name, table in rounded.items()
+    }
 
 
 def _single(
-    tier: int, result: RunResult, scored: Evaluation, task: Task, tolerance: float
+    tier: int, result: RunResult, scored: Evaluation, task: Task, allowance: Allowance
 ) -> Iterator[Check]:
     """Errors of single samples, and quantiles of single frames; a last digit may be rounded."""
     tables = [("samples", scored.sample_table(task), result.samples["test"])]
     tables += [("frames", scored.frame_table(), result.frames)] if result.frames else []
-    slack = _rounding(scored.scores(), "headline", "rel_l2")
+    tolerance = allowance.tolerance
+    slack = max(allowance.rounding[name]["rel_l2"] for name in task.scored)
     for what, computed, stated in tables:
         pairs = [
             (a, number(b))
@@ -265,7 +309,8 @@ def _same_training(
     is_same_data = again.data["hash"] == result.data.get("hash")
     yield _origin(3, result, again.data["hash"], again.data["fingerprint"])
     if is_same_data and not differing and machine.device.type == "cpu":
-        is_equal = json.loads(again.to_json())["scores"] == result.scores
+        scores = json.loads(again.to_json())["scores"]
+        is_equal = _as_stated(scores, result.scores) == result.scores
         is_equal = is_equal and again.samples == result.samples
         values = f"headline {again.headline!r}, stated {result.headline!r}"
         detail = f"{values}, to the last digit: same machine, versions and data"

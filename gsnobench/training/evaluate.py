@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import median
 
@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from gsnobench.data import Array, Task
+from gsnobench.data import Array, Samples, Task
 from gsnobench.declare import Metric
 from gsnobench.records import rounded
 from gsnobench.training.loader import Loader
-from gsnobench.training.metrics import frame_errors, sample_errors
+from gsnobench.training.metrics import ScoredNodes, frame_errors, sample_errors
 from gsnobench.training.rollout import Step, walk
 
 INFERENCE_BATCH = 8  # samples per call when inference is timed
@@ -88,15 +88,13 @@ def inference_s(module: nn.Module, loader: Loader, frames: int) -> float:
 def collect(steps: Iterable[Step], loader: Loader, metrics: tuple[Metric, ...] = ()) -> Evaluation:
     """All metrics of evaluated batches, whatever made their predictions."""
     starts = len(loader.samples.task.starts)
+    metrics = _applicable(metrics, loader.samples)
     by_metric: dict[str, dict[str, list[torch.Tensor]]] = {}  # field -> metric -> batches of (B,)
     by_frame: dict[str, list[torch.Tensor]] = {}  # scored field -> batches of (B, T)
     for step in steps:
         scored = loader.scored_nodes(step.indices)
         errors = sample_errors(step.prediction, step.target, scored, loader.task)
-        errors["headline"] |= {
-            metric.name: metric.compute(step.prediction, step.target, step.batch)
-            for metric in metrics
-        }
+        errors["headline"] |= _plugin_errors(metrics, step, scored, loader.samples)
         for name, table in errors.items():
             for metric_name, values in table.items():
                 by_metric.setdefault(name, {}).setdefault(metric_name, []).append(values.cpu())
@@ -109,6 +107,28 @@ def collect(steps: Iterable[Step], loader: Loader, metrics: tuple[Metric, ...] =
         },
         frames={name: _per_sample(values, starts) for name, values in by_frame.items()},
     )
+
+
+def _applicable(metrics: tuple[Metric, ...], samples: Samples) -> tuple[Metric, ...]:
+    """The metrics that make sense on every mesh of a split."""
+    return tuple(
+        metric
+        for metric in metrics
+        if all(metric.applies(samples.task, mesh) for mesh in samples.meshes)
+    )
+
+
+def _plugin_errors(
+    metrics: tuple[Metric, ...], step: Step, scored: ScoredNodes, samples: Samples
+) -> dict[str, torch.Tensor]:
+    """Metric -> (B,).
+
+    What a model predicts where a field is not defined counts nowhere: the truth is put there.
+    """
+    meshes = tuple(samples.mesh(index) for index in step.indices.tolist())
+    batch = replace(step.batch, task=samples.task, meshes=meshes)  # the task with its own window
+    prediction = torch.where(scored.support[:, None] > 0, step.prediction, step.target)
+    return {metric.name: metric.compute(prediction, step.target, batch) for metric in metrics}
 
 
 def _per_sample(values: list[torch.Tensor], starts: int) -> Array:

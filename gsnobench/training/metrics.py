@@ -7,12 +7,13 @@ field, not weighted by area. All tensors here are centred: physical value minus 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 
-from gsnobench.data import Task
+from gsnobench.batch import Batch
+from gsnobench.data import Array, Mesh, Task
 
 TINY = 1e-30  # keeps the relative error of a field that is exactly zero finite
 
@@ -68,6 +69,28 @@ def frame_errors(
         norm = (target[..., channels].square() * support).sum((2, 3))
         table[name] = ((error + TINY) / norm.clamp_min(TINY)).sqrt()
     return table
+
+
+def each_sample(
+    score: Callable[[Array, Array, Mesh, Task], float],
+) -> Callable[[torch.Tensor, torch.Tensor, Batch], torch.Tensor]:
+    """A metric's `compute` from `score(p, u, mesh, task)`, the score of one sample on its mesh.
+
+    p and u are float64 arrays (T, n, C), the prediction and the truth at the n nodes of the mesh:
+    padding is cut off, and no sample sees another.
+    """
+
+    def compute(prediction: torch.Tensor, target: torch.Tensor, batch: Batch) -> torch.Tensor:
+        def values(frames: torch.Tensor, mesh: Mesh) -> Array:
+            return frames[:, : mesh.size].cpu().double().numpy()
+
+        scores = [
+            score(values(p, mesh), values(u, mesh), mesh, batch.task)
+            for p, u, mesh in zip(prediction, target, batch.meshes, strict=True)
+        ]
+        return torch.tensor(scores, dtype=torch.float64)  # (B,)
+
+    return compute
 
 
 @dataclass(frozen=True, eq=False)

@@ -213,6 +213,13 @@ def better(folder: Path) -> None:
     (folder / "result.json").write_text(signed(result))
 
 
+def smoother(folder: Path) -> None:
+    """A metric of a plugin made better, all else as it was."""
+    result = json.loads((folder / "result.json").read_text())
+    result["scores"]["test"]["headline"]["rel_h1"] *= 0.99
+    (folder / "result.json").write_text(signed(result))
+
+
 def nicer_frames(folder: Path) -> None:
     result = json.loads((folder / "result.json").read_text())
     result["frames"]["height"]["q50"][-1] *= 0.9
@@ -234,7 +241,8 @@ def other_weights(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "tier", "failed"),
     [
-        (better, 1, "test headline, 1 metrics"),
+        (better, 1, "test headline, 3 metrics"),
+        (smoother, 1, "test headline, 3 metrics"),
         (nicer_frames, 1, "test errors of single frames"),
         (other_predictions, 1, "test errors of single samples"),
         (other_weights, 2, "stored predictions"),
@@ -255,6 +263,36 @@ def test_a_bundle_that_fits_together_but_is_not_true_fails_at_the_tier_that_know
     ended = verified(capsys, bundle, tier, home, "--data", unsteady_file)
     assert ended.code == 3
     assert failures(ended)[failed] == tier
+
+
+def test_a_metric_that_is_not_installed_cannot_be_checked(
+    folder: Path, unsteady_file: Path, home: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    def with_own_metric(inside: Path) -> None:
+        result = json.loads((inside / "result.json").read_text())
+        result["scores"]["test"]["headline"]["vorticity"] = 0.1
+        (inside / "result.json").write_text(signed(result))
+
+    bundle = repacked(folder, tmp_path, with_own_metric)
+    ended = verified(capsys, bundle, 1, home, "--data", unsteady_file)
+    states = {check["what"]: check["state"] for check in ended.json["checks"]}
+    assert states["test headline vorticity"] == "not possible"
+    assert states["test headline, 3 metrics"] == "pass"
+    assert ended.code == 2
+
+
+def test_a_result_from_before_a_metric_was_installed_stays_true(
+    folder: Path, unsteady_file: Path, home: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    def without_plugins(inside: Path) -> None:
+        result = json.loads((inside / "result.json").read_text())
+        for table in result["scores"].values():
+            table["headline"] = {"rel_l2": table["headline"]["rel_l2"]}
+        (inside / "result.json").write_text(signed(result))
+
+    bundle = repacked(folder, tmp_path, without_plugins)
+    ended = verified(capsys, bundle, 3, home, "--data", unsteady_file)
+    assert (ended.code, failures(ended)) == (0, {})
 
 
 def test_a_member_changed_without_its_checksum_fails_at_tier_0(

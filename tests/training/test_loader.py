@@ -116,3 +116,9 @@ def test_features_are_points_window_static_scalars() -> None:
     torch.testing.assert_close(batch.features[..., :2], batch.points.expand(2, -1, -1))
     torch.testing.assert_close(batch.features[..., 2:], batch.static)
     np.testing.assert_allclose(target, np.asarray(samples.frames)[[4, 2]])
+
+
+def test_a_model_gets_no_mesh() -> None:
+    loader = loader_of(varying(), [])
+    batch, _ = loader.batch(torch.arange(3), torch.zeros(3, dtype=torch.long), 1)
+    assert batch.meshes == ()

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
-from gsnobench.data import Field, Task
-from gsnobench.training.metrics import ScoredNodes, frame_errors, relative_l2, sample_errors
+from gsnobench.batch import Batch
+from gsnobench.data import Array, Field, Mesh, Task
+from gsnobench.training.metrics import (
+    ScoredNodes,
+    each_sample,
+    frame_errors,
+    relative_l2,
+    sample_errors,
+)
 
 VECTOR = Task(
     id="t",
@@ -100,3 +108,31 @@ def test_each_frame_has_its_own_error() -> None:
     torch.testing.assert_close(
         frame_errors(prediction, target, scored, task)["h"], torch.tensor([[0.0, 2.0]])
     )
+
+
+def test_a_score_of_one_sample_sees_its_own_nodes_in_double_precision() -> None:
+    meshes = tuple(Mesh(np.arange(2.0 * size).reshape(-1, 2)) for size in (3, 5))
+    task = Task(id="v", dataset="v", fields=(Field("u"),), dim=2)
+    empty = torch.zeros(2, 5, 0)
+    batch = Batch(
+        task=task,
+        window=torch.zeros(2, 0, 5, 1),
+        static=empty,
+        scalars=torch.zeros(2, 0),
+        points=empty,
+        tags=empty.bool(),
+        mask=torch.tensor([[True] * 3 + [False] * 2, [True] * 5]),
+        geometry={},
+        meshes=meshes,
+    )
+
+    def largest(p: Array, u: Array, mesh: Mesh, task: Task) -> float:
+        assert p.dtype == u.dtype == np.float64
+        assert p.shape == u.shape == (4, mesh.size, 1)
+        return float(np.abs(p - u).max())
+
+    target = torch.randn(2, 4, 5, 1)
+    prediction = target + torch.arange(5)[:, None]  # node i is wrong by i
+    scores = each_sample(largest)(prediction, target, batch)
+    assert scores.dtype == torch.float64
+    np.testing.assert_allclose(scores, [2.0, 4.0], rtol=1e-6)

@@ -1,0 +1,23 @@
+"""Lift: error of the lift coefficient of the pressure on a body, in units of the coefficient."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import gsnobench as gb
+from gsnobench_plugins.metrics.body_force import applies, coefficient_errors
+
+GSNOBENCH_API = 1
+
+
+def score(p: gb.Array, u: gb.Array, mesh: gb.Mesh, task: gb.Task) -> float:
+    """Mean over frames of |coefficient of p - coefficient of u|."""
+    _, lift = coefficient_errors(p, u, mesh, task)
+    return float(np.abs(lift).mean())
+
+
+@gb.hookimpl
+def gsnobench_metric() -> gb.Metric:
+    """The error of the lift coefficient as a metric."""
+    help = "error of the pressure lift coefficient (by dynamic pressure and chord or frontal area)"
+    return gb.Metric("lift", gb.each_sample(score), help=help, applies=applies)
