@@ -196,10 +196,12 @@ def test_a_task_page_tells_what_was_asked_and_who_is_ahead() -> None:
 
 def test_a_task_page_says_how_to_add_a_model_where_there_are_not_two() -> None:
     (track,) = toy_tracks(("thin", FLOOR), ("car", "../car"))
-    leads = [task_page(track, board, ()).partition("</h1>")[2][:250] for board in track.boards]
+    leads = [task_page(track, board, ()).partition("</h1>")[2][:270] for board in track.boards]
     command = "<code>gsnobench run --model NAME --dataset car --track laptop</code>"
     assert sum(command in lead for lead in leads) == 1, "a hostile name is no part of a command"
-    assert all("Only thin has results on this task so far." in lead for lead in leads)
+    assert all(
+        "Only thin has results on this task so far, apart from variants." in lead for lead in leads
+    )
     (track,) = toy_tracks((FLOOR,), ("car", "pipe"))
     assert "Only floors have results on this task" in task_page(track, track.boards[1], ())
 
