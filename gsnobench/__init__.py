@@ -50,6 +50,7 @@ _NAMES = {  # module -> its public names; the block below says the same to type 
         "computed_geometry",
         "domain_length",
         "fit_propagator",
+        "residual_size",
     ),
     "training.metrics": ("each_sample", "relative_l2"),
     "runs.run": ("run",),
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
     from gsnobench.training.computed_inputs import computed_geometry as computed_geometry
     from gsnobench.training.computed_inputs import domain_length as domain_length
     from gsnobench.training.computed_inputs import fit_propagator as fit_propagator
+    from gsnobench.training.computed_inputs import residual_size as residual_size
     from gsnobench.training.metrics import each_sample as each_sample
     from gsnobench.training.metrics import relative_l2 as relative_l2
 

@@ -31,10 +31,10 @@ VARIANTS = (
 )
 INCOMPLETE = "rows that lack a compared task"
 COMPUTED_INPUTS = (
-    "Features are inputs that are computed and not learned: distances to the boundaries, smoothed "
-    "inputs, a linear propagator. On time-dependent tasks most models then only learn a correction "
-    "to a linear forecast; compare them with the floor modal, which is that forecast. The knobs "
-    "and steps of a row are the same with and without features."
+    "Features are inputs that are computed and not learned: distances to the boundaries, contrasts "
+    "of inputs, a linear propagator. On time-dependent tasks most models then only learn a "
+    "correction to a linear forecast; compare them with the floor modal, which is that forecast. "
+    "The knobs and steps of a row are the same with and without features."
 )
 COMPUTED_INPUTS_HEADER = ("row", "without features", "seeds", "with features", "seeds", "ratio")
 

@@ -1,4 +1,4 @@
-"""Computed inputs: boundary distances, smoothed static inputs, and a linear propagator.
+"""Computed inputs: boundary distances, contrasts of static inputs, and a linear propagator.
 
 Nothing of them is learned by gradient descent; the propagator is fitted in closed form.
 """
@@ -6,6 +6,7 @@ Nothing of them is learned by gradient descent; the propagator is fitted in clos
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -26,7 +27,7 @@ RIDGE = 1e-5  # of the propagator, relative to the mean energy of its inputs
 
 
 def smoothing_lengths(task: Task) -> tuple[float, ...]:
-    """The lengths over which static inputs are smoothed.
+    """The lengths over which static inputs are smoothed for their contrasts.
 
     None in space: the wavelengths of so many modes are all longer than the longest length.
     """
@@ -145,14 +146,31 @@ class ComputedInputs(nn.Module):
         return torch.cat([batch.static[..., :0], *inputs], -1), start
 
     def _from_geometry(self, batch: Batch) -> list[Tensor]:
-        """Distances (B, N, K), then the static inputs (B, N, F) smoothed over each length."""
+        """Distances (B, N, K), then contrasts of the static inputs, one (B, N, F) per length.
+
+        A contrast is what smoothing over one more length removes. The smoothed values themselves
+        are nearly equal, so a network would have to learn their small differences.
+        """
         distance = 8 * batch.geometry["distance"].expand(batch.size, -1, -1) - 1  # (B, N, K)
         if "heat" not in batch.geometry:
             return [distance]
         heat, mass, decay = (batch.geometry[name] for name in ("heat", "heat_mass", "decay"))
         c = heat.mT @ (mass[..., None] * batch.static)  # (B, m, F)
         scales = range(decay.shape[1])
-        return [distance, *(heat @ (decay[:, scale, :, None] * c) for scale in scales)]
+        smooth = [batch.static, *(heat @ (decay[:, scale, :, None] * c) for scale in scales)]
+        return [distance, *(finer - coarser for finer, coarser in pairwise(smooth))]
+
+
+def residual_size(inputs: ComputedInputs, fit: Fit) -> Tensor:
+    """Root mean square of what the trajectory leaves of the training targets, (t_out, C)."""
+    total, count = torch.zeros(()), 0.0
+    for batch, target in fit.batches("train"):
+        left = (target - inputs(batch)[1]).square()  # (B, t_out, N, C)
+        if batch.mask is not None:
+            left = left * batch.mask[:, None, :, None]
+        total = total.to(left.device) + left.double().sum((0, 2))
+        count += batch.size * batch.nodes if batch.mask is None else float(batch.mask.sum())
+    return (total / count).sqrt().clamp_min(1e-6).float()
 
 
 def _without_autocast(device_type: str) -> AbstractContextManager[None]:

@@ -2,10 +2,11 @@
 
 A board can then separate the effect of a model's layers from the effect of its inputs.
 
-The wrapped model sees them as further static fields: distances to the boundaries, smoothed inputs
-and, where frames are given, frames of a linear propagator. A model that is trained by the core's
-loss then predicts what is to be added to the propagator's trajectory. A model with losses of its
-own keeps its target, since the core cannot know what its phases do with it.
+The wrapped model sees them as further static fields: distances to the boundaries, contrasts of its
+inputs and, where frames are given, frames of a linear propagator. A model that is trained by the
+core's loss then predicts what is to be added to the propagator's trajectory, in units of what that
+leaves on the training split. A model with losses of its own keeps its target, since the core cannot
+know what its phases do with it.
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ from gsnobench.training.computed_inputs import (
     computed_geometry,
     domain_length,
     fit_propagator,
+    residual_size,
 )
 
 MODES = 128  # of the propagator
 FRAMES = 23  # of its trajectory that are shown, at most
-REVISION = 0  # to be raised when computed inputs change: results with them are then outdated
+REVISION = 1  # to be raised when computed inputs change: results with them are then outdated
 OWN = "hints."  # how names of ours begin in a geometry, its axes and a summary; part of cache keys
 
 
@@ -93,12 +95,14 @@ class WithComputedInputs(nn.Module):
         super().__init__()
         self.task, self.hints = widened(task), make_computed_inputs(task)
         self.inner = model.build(self.task, params)
+        self.gain: Tensor  # size of what the propagator leaves, per frame and field
+        self.register_buffer("gain", torch.ones(task.t_out, 1, len(task.fields)))
         self.adds = all(phase.loss is None for phase in model.phases(self.task, params))
 
     def forward(self, batch: Batch) -> Tensor:
         seen, start = self.look(batch)
         prediction: Tensor = self.inner(seen)  # (B, t_out, N, C)
-        return start + prediction if self.adds else prediction
+        return start + self.gain * prediction if self.adds else prediction
 
     def look(self, batch: Batch) -> tuple[Batch, Tensor]:
         """The batch as the wrapped model sees it, and the propagator's frames (B, t_out, N, C)."""
@@ -153,14 +157,16 @@ def _modes(mesh: Mesh, task: Task) -> Geometry:
 
 
 def _solve(module: nn.Module, fit: Fit) -> None:
-    """The phase `features`: fit the propagator."""
-    propagator = _wrapper(module).hints.propagator
-    assert propagator is not None
+    """The phase `features`: fit the propagator and measure what it leaves."""
+    wrapper = _wrapper(module)
+    assert wrapper.hints.propagator is not None
 
     def batches(split: Split) -> Iterator[tuple[Batch, Tensor]]:
         return ((own_view(batch), target) for batch, target in fit.batches(split))
 
-    fit_propagator(propagator, replace(fit, batches=batches))
+    own = replace(fit, batches=batches)
+    fit_propagator(wrapper.hints.propagator, own)
+    wrapper.gain.copy_(residual_size(wrapper.hints, own)[:, None])
 
 
 def _inner_phase(phase: Phase) -> Phase:
@@ -191,7 +197,7 @@ def _call_inner(function: Callable[[nn.Module, Fit], Any], module: nn.Module, fi
     def batches(split: Split) -> Iterator[tuple[Batch, Tensor]]:
         for batch, target in fit.batches(split):
             seen, start = wrapper.look(batch)
-            yield seen, target - start if wrapper.adds else target
+            yield seen, (target - start) / wrapper.gain if wrapper.adds else target
 
     return function(wrapper.inner, replace(fit, task=wrapper.task, batches=batches))
 

@@ -529,13 +529,33 @@ def test_gradient_modes_are_orthonormal_as_vectors_when_the_mesh_is_fine() -> No
     np.testing.assert_allclose(gram[1:, 1:], np.eye(5), atol=0.03)
 
 
-def test_smoothing_keeps_constants_and_damps_the_rest() -> None:
+def test_contrasts_of_a_constant_are_zero() -> None:
     module, batch = make(STEADY, "plus")
     ones = replace(batch, static=torch.ones_like(batch.static))
-    smooth = module.hints(ones)[0][..., 1:]
-    torch.testing.assert_close(smooth, torch.ones_like(smooth), rtol=0, atol=1e-4)
-    spread = module.hints(batch)[0][..., 1:].std(dim=(0, 1))
-    assert (spread.diff() < 0).all() and spread[0] < batch.static.std()
+    contrasts = module.hints(ones)[0][..., 1:]
+    torch.testing.assert_close(contrasts, torch.zeros_like(contrasts), rtol=0, atol=1e-4)
+    assert (module.hints(batch)[0][..., 1:].std(dim=(0, 1)) > 0.01).all()
+
+
+def test_with_gain_the_answer_starts_at_the_propagator_and_grows_in_units_of_its_residual() -> None:
+    module, batch = make(UNSTEADY, "plus", gain=True)
+    _, start = module.hints(batch)
+    assert torch.equal(module(batch), start)
+    draw = torch.Generator().manual_seed(0)
+    target = torch.randn(start.shape, generator=draw) * torch.arange(1, 10)[:, None, None]
+    samples_of_batch = samples((square(7),), 3, UNSTEADY)
+    fit = gb.Fit(batch.task, samples_of_batch, samples_of_batch, lambda split: [(batch, target)])
+    phase = MODEL.phases(batch.task, module.params)[0]
+    assert phase.solve is not None
+    with torch.no_grad():
+        phase.solve(module, fit)
+    _, start = module.hints(batch)
+    size = (target - start).square().mean((0, 2)).sqrt()  # (t_out, fields)
+    with torch.no_grad():
+        module.last.bias.fill_(1.0)
+    torch.testing.assert_close(
+        module(batch) - start, size[:, None].expand_as(start), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_propagator_is_exact_for_oscillating_modes() -> None:
