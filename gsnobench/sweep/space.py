@@ -92,8 +92,8 @@ def axes_of(over: Sequence[str], plan: Plan, fixed: Mapping[str, str]) -> tuple[
     """The axes of `--over`, in declared order, so that a condition precedes what depends on it.
 
     An entry is a knob (`model.k_s`), a knob with a narrower range (`model.k_s=4..64`) or with
-    values (`model.k_s=4:8:16`). Without entries the central knobs of the model are searched, or all
-    of its knobs if it declares none as central.
+    values (`model.k_s=4:8:16`); with values it may be any knob. Without entries the central knobs
+    of the model are searched, or all of its knobs if it declares none as central.
     """
     declared = _declared(plan)
     searched = {name: knob for name, knob in declared.items() if knob.is_searched}
@@ -107,7 +107,8 @@ def axes_of(over: Sequence[str], plan: Plan, fixed: Mapping[str, str]) -> tuple[
     axes: dict[str, Axis] = {}
     for text in requested:
         name, _, values = text.partition("=")
-        if name not in searched:
+        is_listed = ":" in values and name in declared  # a person may list values of any knob
+        if name not in searched and not is_listed:
             raise ParamError(_refusal(name, declared, searched))
         if name in fixed:
             raise ParamError(
@@ -115,7 +116,7 @@ def axes_of(over: Sequence[str], plan: Plan, fixed: Mapping[str, str]) -> tuple[
             )
         if name in axes:
             raise ParamError(f"over: {name} is named twice; name it once")
-        axes[name] = _axis(name, searched[name], values)
+        axes[name] = _axis(name, declared[name], values)
     for axis in axes.values():
         _check_condition(axis, axes, plan)
     return tuple(axes[name] for name in declared if name in axes)
@@ -162,7 +163,7 @@ def _names(searched: Mapping[str, Knob]) -> str:
 
 def _refusal(name: str, declared: Mapping[str, Knob], searched: Mapping[str, Knob]) -> str:
     if name in declared:
-        reason = "is not a knob to search (no range, or kept fixed by its author)"
+        reason = f"is not a knob to search by its range; list values, as in {name}=1:2"
     elif name in BUDGET:
         reason = f"is the budget of every trial, not a knob; fix it with --{name}"
     elif name.startswith("data."):

@@ -94,6 +94,8 @@ def test_knobs_become_distributions(plan: Plan) -> None:
     ]
     assert axes[0].grid() == (4, 8, 16, 32, 64)
     assert axes_of(["model.modes=4:6:9"], plan, {})[0].grid() == (4, 6, 9)
+    # no range of its own to search, but a person may list values
+    assert axes_of(["train.warmup=0:0.1"], plan, {})[0].grid() == (0.0, 0.1)
 
 
 def test_a_conditional_knob_is_searched_only_where_it_matters(plan: Plan) -> None:
@@ -368,7 +370,7 @@ def test_a_killed_worker_loses_and_doubles_nothing_and_the_command_goes_on(
     ("words", "part"),
     [
         ("--over model.k_z", "did you mean 'model.k_"),
-        ("--over model.layers", "not a knob to search"),
+        ("--over model.layers", "list values, as in model.layers=1:2"),
         ("--over train.steps", "is the budget"),
         ("--over data.psi", "would change the question"),
         ("--over model.k_s=1..8", "out of range"),
