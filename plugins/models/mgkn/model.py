@@ -313,9 +313,10 @@ DIFFERS = (
     "edges inside a level are mesh edges, and coarse nodes whose cells touch; between levels the 4 "
     "nearest visible coarse nodes. `official`: balls of about 20 nodes and the 10 nearest coarse "
     "ones, as the authors', who have 58 and 24 on their finest level; no edge leaves the domain",
-    "`paper`: its Gaussian RBF kernel (gamma 1) is read as the weight of an edge, exp(-(d / "
-    "farthest)^2), summing to one, on a network of the two positions; `--model.kernel rbf` uses "
-    "the weight alone, times one matrix per kind of edge",
+    "`paper`: its table prints a Gaussian RBF kernel (gamma 1, without a unit), its text learned "
+    "kernels. Both hold if the Gaussian exp(-(d / farthest)^2) is the weight of an edge, summing "
+    "to one, on a network of the two positions. `--model.kernel rbf` is the table alone: that "
+    "weight times one matrix per kind of edge",
     "`paper`: 3-layer encoder and 2-layer decoder are its table; cycles, levels and kernel width "
     "are the authors', or ours",
     "`paper`, `compact`: kernel matrices begin w^-1/2 times smaller (`small_start`, ours); with "

@@ -162,6 +162,7 @@ def literal(module: Mgkn, batch: gb.Batch) -> Tensor:
             for i, j in torch.nonzero(share).tolist():
                 s = int(source[i, j])
                 h = kernel.net(torch.cat([seen[nodes[a][s]], seen[nodes[c][i]]]))
+                h = h[:0] if module.params.kernel == "rbf" else h  # the weight alone
                 matrix = torch.einsum("q,qab->ab", h, kernel.matrices[:-1]) + kernel.matrices[-1]
                 y[i] += share[i, j] * (matrix.T @ v[a][s])
             return y
@@ -216,6 +217,7 @@ def test_root_is_the_authors_second_variant(form: str) -> None:
         {"form": "shared"},
         {"form": "gram"},
         {"root": True},
+        {"kernel": "rbf"},
         {"edges": "inputs", "slopes": True, "lift": "linear"},
     ],
 )

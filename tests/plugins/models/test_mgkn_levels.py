@@ -140,3 +140,16 @@ def test_gradients_of_linear_fields_are_exact_and_constants_stay() -> None:
     result = np.stack([matrix @ field for matrix in build.slopes(domain)])
     np.testing.assert_allclose(result, np.array([[2.0], [-3.0]]) * np.ones(domain.size), atol=1e-9)
     np.testing.assert_allclose(build.smoothing(domain) @ np.ones(domain.size), 1)
+
+
+def test_weight_of_an_edge_is_a_gaussian_of_its_length_over_the_farthest() -> None:
+    """Target by target, with gamma 2; the weights of a target sum to one."""
+    mesh, params = holed(), Params(gamma=2.0)
+    train = one_mesh(mesh)
+    parts = mgkn.geometry(mesh, train.task, params, mgkn.summary(train, params))
+    source, share = parts["mid0.source"].value, parts["mid0.share"].value
+    for node, (others, weights) in enumerate(zip(source, share, strict=True)):
+        is_link = weights > 0
+        length = np.linalg.norm(mesh.points[others[is_link]] - mesh.points[node], axis=1)
+        expected = np.exp(-2 * (length / length.max()) ** 2)
+        np.testing.assert_allclose(weights[is_link], expected / expected.sum(), atol=1e-13)
