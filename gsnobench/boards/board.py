@@ -113,8 +113,9 @@ class Row:
 
     @cached_property
     def interval(self) -> tuple[float, float] | None:
-        """95 % over seeds; None for a single one."""
-        return interval(np.array([entry.error for entry in self.done]))
+        """95 % over seeds; None for a single one and for a closed form."""
+        errors = np.array([entry.error for entry in self.done])
+        return None if self.is_exact else interval(errors)
 
     @cached_property
     def ood_error(self) -> float:

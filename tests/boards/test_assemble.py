@@ -93,6 +93,13 @@ def test_rows_without_an_error_stay_with_their_reason(evidence: Path) -> None:
     assert "memory" in markdown.board_section(board)
 
 
+def test_a_closed_form_run_twice_has_no_spread_over_seeds(evidence: Path) -> None:
+    form = {"preset": "default", "steps": {"fit": 0}, "seed": 1}
+    save(evidence, made_result("mean", errors=spread(0.5, 99), **form))
+    floor = board_of(evidence).compared[-1]
+    assert floor.seeds == 2 and floor.is_exact and floor.interval is None
+
+
 def test_a_single_seed_is_marked_and_says_what_it_needs(evidence: Path) -> None:
     save(evidence, made_result("gnot", errors=spread(0.03, 5)))
     row = next(row for row in board_of(evidence).rows if row.model == "gnot")
