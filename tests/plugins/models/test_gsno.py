@@ -557,8 +557,11 @@ def test_contrasts_of_a_constant_are_zero() -> None:
     assert (module.hints(batch)[0][..., 1:].std(dim=(0, 1)) > 0.01).all()
 
 
-def test_with_gain_the_answer_starts_at_the_propagator_and_grows_in_units_of_its_residual() -> None:
-    module, batch = make(UNSTEADY, "plus", gain=True)
+@pytest.mark.parametrize("time", ["channels", "fourier"])
+def test_with_gain_the_answer_starts_at_the_propagator_and_grows_in_units_of_its_residual(
+    time: str,
+) -> None:
+    module, batch = make(UNSTEADY, "plus", gain=True, time=time)
     _, start = module.hints(batch)
     assert torch.equal(module(batch), start)
     draw = torch.Generator().manual_seed(0)
