@@ -55,10 +55,12 @@ class JointDecode(nn.Module):
         return (self.waves.mT[:, None] @ a).flatten(2)  # (G, k, S*t_out*fields)
 
 
-def solve(hints: gb.ComputedInputs, joint: JointDecode, fit: gb.Fit) -> None:
+def solve(hints: gb.ComputedInputs, joint: JointDecode | None, fit: gb.Fit) -> None:
     """Fit the propagator of every mode by ridge regression, then the functions of its residual."""
     assert hints.propagator is not None
     left = gb.fit_propagator(hints.propagator, fit)  # (k, S, t_out*C)
+    if joint is None:  # a latent with a time axis has no such functions
+        return
     k_t, t_out = joint.waves.shape[1:]
     courses = left.unflatten(-1, (t_out, -1)).transpose(1, 2).flatten(2)  # (k, t_out, S*C)
     _, vectors = torch.linalg.eigh(courses @ courses.mT)  # (k, t_out, t_out), the main one last

@@ -511,6 +511,26 @@ def test_every_basis_is_orthonormal_in_its_mass(basis: str) -> None:
 # --------------------------------------------------------------------------------------------- plus
 
 
+def test_plus_differs_by_family_and_not_by_task() -> None:
+    keys = {key for key, presets in MODEL.settings.items() if "plus" in presets}
+    assert keys <= {"steady", "unsteady", "varying"}
+
+
+def test_modes_of_equal_nodal_mass_are_fine_where_nodes_are_dense() -> None:
+    even = square(15, bend=0.0)
+    from_middle = even.points - np.array([0.5, 0.65])
+    radius = np.linalg.norm(from_middle, axis=1, keepdims=True)
+    graded = replace(even, points=from_middle * radius**2)  # nodes crowd in the middle
+    wave = np.cos(2 * np.pi * even.points[:, 0])  # short where they do
+    left = {}
+    for basis in ("fem", "nodes"):
+        params = gsno.Params(basis=basis, k_s=64)
+        parts = gsno.geometry(graded, darcy_task(), params, {"length": np.ones(1)})
+        modes, mass = parts["modes"].value, parts["mass"].value
+        left[basis] = np.linalg.norm(wave - modes @ (modes.T @ (mass * wave)))
+    assert left["nodes"] < 0.3 * left["fem"], left
+
+
 def test_known_zero_boundary_chooses_the_dirichlet_basis() -> None:
     mesh, task = square(7), samples((square(7),), 1, STEADY).task
     modes = gsno.geometry(mesh, task, gsno.Params(basis="fem"), {"length": np.ones(1)})[
@@ -537,8 +557,11 @@ def test_contrasts_of_a_constant_are_zero() -> None:
     assert (module.hints(batch)[0][..., 1:].std(dim=(0, 1)) > 0.01).all()
 
 
-def test_with_gain_the_answer_starts_at_the_propagator_and_grows_in_units_of_its_residual() -> None:
-    module, batch = make(UNSTEADY, "plus", gain=True)
+@pytest.mark.parametrize("time", ["channels", "fourier"])
+def test_with_gain_the_answer_starts_at_the_propagator_and_grows_in_units_of_its_residual(
+    time: str,
+) -> None:
+    module, batch = make(UNSTEADY, "plus", gain=True, time=time)
     _, start = module.hints(batch)
     assert torch.equal(module(batch), start)
     draw = torch.Generator().manual_seed(0)
