@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, Self, dataclass_transform, get_args, get_origin, get_type_hints
 
 from gsnobench.errors import ParamError, did_you_mean
@@ -152,18 +153,7 @@ class Params:
     @classmethod
     def knobs(cls) -> tuple[Knob, ...]:
         """The declared knobs in their order: int, float, bool, str, or a Literal of one of them."""
-        if not dataclasses.is_dataclass(cls):
-            return ()
-        types = get_type_hints(cls)
-        knobs = tuple(_knob_of(field, types[field.name]) for field in dataclasses.fields(cls))
-        for position, knob in enumerate(knobs):
-            above = {other.name for other in knobs[:position]}
-            if unknown := [name for name, _ in knob.when if name not in above]:
-                raise ParamError(
-                    f"{knob.name}: depends on {unknown[0]!r}, which is no knob above it; declare "
-                    f"{unknown[0]!r} first"
-                )
-        return knobs
+        return _knobs_of(cls)  # type: ignore[arg-type]  # a class is hashable, whatever mypy says
 
     @classmethod
     def make(cls, *layers: Mapping[str, object], label: str = "model") -> Self:
@@ -192,6 +182,22 @@ class Params:
     def geometry_dict(self) -> dict[str, Value]:
         """The values that change what a model precomputes on a mesh."""
         return {knob.name: getattr(self, knob.name) for knob in self.knobs() if knob.geometry}
+
+
+@cache  # reading the type hints of a class takes longer than anything else about its knobs
+def _knobs_of(params: type) -> tuple[Knob, ...]:
+    if not dataclasses.is_dataclass(params):
+        return ()
+    types = get_type_hints(params)
+    knobs = tuple(_knob_of(field, types[field.name]) for field in dataclasses.fields(params))
+    for position, knob in enumerate(knobs):
+        above = {other.name for other in knobs[:position]}
+        if unknown := [name for name, _ in knob.when if name not in above]:
+            raise ParamError(
+                f"{knob.name}: depends on {unknown[0]!r}, which is no knob above it; declare "
+                f"{unknown[0]!r} first"
+            )
+    return knobs
 
 
 def _knob_of(field: dataclasses.Field[Any], hint: Any) -> Knob:

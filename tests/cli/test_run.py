@@ -18,7 +18,8 @@ def run_words(model: str, file: Path, *more: str) -> list[str]:
 
 def test_help_shows_the_knobs_of_the_model(capsys: pytest.CaptureFixture[str]) -> None:
     text = call_here(capsys, "run", "--model", "gsno", "--dataset", "darcy", "--help").stdout
-    for part in ("--model.k_s", "--model.k_t", "--train.lr", "presets: paper, plus", "4..256"):
+    knobs = ("--model.k_s", "--model.k_t", "--train.lr", "4..256")
+    for part in (*knobs, "presets: paper, compact, plus"):
         assert part in text
     assert "Data of darcy (also --data.seed, --data.resolution)" in text
 

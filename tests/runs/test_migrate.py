@@ -51,7 +51,8 @@ def old_spec(spec: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture
 def finished(tmp_path: Path) -> tuple[Home, RunResult]:
     machine = Machine(open_home(tmp_path / "home"), torch.device("cpu"))
-    plan = make_plan(Request("gsno", "darcy", track="smoke", knobs={"train.steps": "3"}))
+    knobs = {"train.steps": "3"}
+    plan = make_plan(Request("gsno", "darcy", track="smoke", preset="paper", knobs=knobs))
     return machine.home, run_plan(plan, machine)
 
 
@@ -59,7 +60,7 @@ def test_a_result_file_and_its_picture_get_the_key_of_today(
     finished: tuple[Home, RunResult], tmp_path: Path
 ) -> None:
     _, result = finished
-    folder = tmp_path / "evidence" / "smoke" / "darcy" / "gsno@plus"
+    folder = tmp_path / "evidence" / "smoke" / "darcy" / "gsno@paper"
     folder.mkdir(parents=True)
     (folder / "000000000000.json").write_text(json.dumps(as_schema_1(json.loads(result.to_json()))))
     (folder / "000000000000.png").write_bytes(b"picture")

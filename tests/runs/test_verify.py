@@ -29,7 +29,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(unsteady_file: Path, home: Path) -> Path:
-    return run_folder("gsno", unsteady_file, home, "--train.steps", "5")
+    # a preset with an error that rounding does not explain
+    return run_folder("gsno", unsteady_file, home, "--preset", "paper", "--train.steps", "5")
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +235,7 @@ def other_predictions(folder: Path) -> None:
 def other_weights(folder: Path) -> None:
     weights = load_file(folder / "weights.safetensors")
     save_file(
-        {name: 1.02 * value for name, value in weights.items()}, folder / "weights.safetensors"
+        {name: 1.5 * value for name, value in weights.items()}, folder / "weights.safetensors"
     )
 
 
