@@ -4,7 +4,8 @@
 
 Runs that exist in the home are read, not repeated. A board shows the errors; it cannot show the
 choices: field or change, kernel (linear, or Gaussian with its rank and width) and strength. A
-strength at an end of its range is marked with `!`: the range should be wider.
+strength at an end of its range is marked with `!`. The upper end is right where inputs say nothing:
+the prediction is then the mean. At the lower end the range should be wider.
 """
 
 from __future__ import annotations
