@@ -5,9 +5,10 @@
 
 A referee of the floors that shares no code with them. Ridge predicts the frames or their change
 from the last given frame, with a linear, polynomial or Gaussian kernel over all inputs at all
-nodes; kernel and strength are chosen on the validation split. Where geometry varies, inputs and
-changes are interpolated to the mesh of the first training sample and back; the last given frame
+nodes; kernel and strength are chosen on the validation split. Where nodes do not correspond, inputs
+and changes are interpolated to the mesh of the first training sample and back; the last given frame
 itself stays at the nodes of the sample. Data are read from the home folder and made if missing.
+Fields that only some nodes carry (`car`) are not covered.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.spatial import cKDTree
 
-from gsnobench.data import Array, Samples, Split, Task
+from gsnobench.data import Array, Mesh, Samples, Split, Task
 from gsnobench.datasets.ensure import ensure
 from gsnobench.datasets.store import open_file
 from gsnobench.datasets.tasks import named_task
@@ -74,11 +76,11 @@ def measure(name: str, track: str) -> Iterator[dict[str, object]]:
             pairs[split],
         ),
     }
-    for form, predict in simple.items():
+    for form, predict in simple.items() if task.t_in else [("mean", simple["mean"])]:
         yield report(
             task, form, {split: score(predict(split), pairs[split], task) for split in SPLITS}
         )
-    for changes in (False, True):
+    for changes in (False, True) if task.t_in else (False,):
         for kernel in ("linear", "square", "cube", "gauss"):
             yield fitted(task, pairs, kernel, changes=changes)
 
@@ -100,30 +102,54 @@ def windows(samples: Samples, train: Samples) -> Pairs:
     columns: dict[str, list] = {name: [] for name in Pairs.__annotations__}
     for index in range(len(samples)):
         mesh = samples.mesh(index)
+        there, back = None, None
+        if not task.corresponds:
+            there, back = interpolation(mesh, common.points), interpolation(common, mesh.points)
         frames = np.asarray(samples.frames[index], dtype=np.float64)[:, : mesh.size] - references
-        there, back = (
-            (None, None)
-            if task.fixed_mesh
-            else (interpolation(mesh, common.points), interpolation(common, mesh.points))
-        )
-        on_common = frames if there is None else np.stack([there @ frame for frame in frames])
-        static = np.asarray(samples.static[index], dtype=np.float64)[: mesh.size]
-        static = static if there is None else there @ static
-        scalars = np.asarray(samples.scalars[index], dtype=np.float64)
+        on_common = carried(there, frames)
+        fixed = fixed_inputs(samples, index, there, common)  # (P, F)
         for start in task.starts:
-            last, end = start + task.t_in, start + task.t_in + task.t_out
-            everywhere = np.broadcast_to(scalars, (len(static), len(scalars)))
-            given = (*on_common[start:last], static, everywhere)
-            columns["inputs"].append(np.concatenate(given, axis=1))
-            columns["last"].append(frames[last - 1])
-            columns["target"].append(frames[last:end])
-            columns["common_last"].append(on_common[last - 1])
-            columns["common_target"].append(on_common[last:end])
+            first, end = start + task.t_in, start + task.t_in + task.t_out
+            columns["inputs"].append(np.concatenate([*on_common[start:first], fixed], axis=1))
+            columns["last"].append(frames[first - 1])
+            columns["target"].append(frames[first:end])
+            columns["common_last"].append(on_common[first - 1])
+            columns["common_target"].append(on_common[first:end])
             columns["back"].append(back)
     stacked = ("inputs", "common_last", "common_target")
     return Pairs(
         **{name: np.stack(rows) if name in stacked else rows for name, rows in columns.items()}
     )
+
+
+def fixed_inputs(samples: Samples, index: int, there: sp.csr_array | None, common: Mesh) -> Array:
+    """What all windows of a sample share, at every node of the common mesh, (P, F).
+
+    Static inputs (positive ones also as 1/x and log x), scalars, and the shape where it varies: the
+    coordinates of corresponding nodes, else the distances to the tagged nodes.
+    """
+    task, mesh = samples.task, samples.mesh(index)
+    static = np.asarray(samples.static[index], dtype=np.float64)[: mesh.size]
+    positive = static[:, (static > 0).all(axis=0)]
+    parts = [carried(there, np.concatenate([static, 1.0 / positive, np.log(positive)], axis=1))]
+    scalars = np.asarray(samples.scalars[index], dtype=np.float64)
+    parts.append(np.broadcast_to(scalars, (common.size, len(scalars))))
+    if not task.fixed_mesh and task.corresponds:
+        parts.append(mesh.points)
+    if not task.corresponds:
+        tagged = [mesh.points[mesh.tags[tag]] for tag in task.tags]
+        distances = [cKDTree(nodes).query(common.points)[0] for nodes in tagged]
+        parts.append(np.stack(distances, axis=1))
+    return np.concatenate(parts, axis=1)
+
+
+def carried(matrix: sp.csr_array | None, values: Array) -> Array:
+    """Node values (..., N, C) on another mesh; on the same one without a matrix."""
+    if matrix is None:
+        return values
+    if values.ndim == 2:
+        return np.asarray(matrix @ values)
+    return np.stack([matrix @ frame for frame in values])
 
 
 def score(predictions: list[Array], pairs: Pairs, task: Task) -> float:
@@ -146,10 +172,7 @@ def _repeated(pairs: Pairs, task: Task) -> list[Array]:
 
 def _brought_back(fields: Array, pairs: Pairs, *, changes: bool = False) -> list[Array]:
     """Fields (W, t_out, P, C) of the common mesh at the nodes of each window."""
-    at_nodes = [
-        frames if back is None else np.stack([back @ frame for frame in frames])
-        for frames, back in zip(fields, pairs.back, strict=True)
-    ]
+    at_nodes = [carried(back, frames) for frames, back in zip(fields, pairs.back, strict=True)]
     if not changes:
         return at_nodes
     return [frames + last for frames, last in zip(at_nodes, pairs.last, strict=True)]
@@ -190,6 +213,7 @@ def kernels(kernel: str, inputs: dict[Split, Array]) -> Iterator[tuple[str, dict
     """Candidates of a kind: label, and the kernel (W, S) between each split and training."""
     centre = inputs["train"].mean(0)  # (P, F)
     scale = np.sqrt(np.mean((inputs["train"] - centre) ** 2, axis=(0, 1)))  # (F,)
+    scale[scale == 0.0] = np.inf  # an input that never varies
     scale *= np.sqrt(centre.size)  # now a training sample has squared norm 1 on average
     flat = {split: ((x - centre) / scale).reshape(len(x), -1) for split, x in inputs.items()}
     products = {split: x @ flat["train"].T for split, x in flat.items()}
