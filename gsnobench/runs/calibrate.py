@@ -23,12 +23,12 @@ from gsnobench.runs.machine import Machine, with_threads
 from gsnobench.runs.plan import Plan, Request, home_name, make_plan
 from gsnobench.runs.stages import Run
 from gsnobench.training.fit import Job, fit
-from gsnobench.training.reference_step import reference_step_s
 
 MEASUREMENTS = 5  # of each phase; their median counts
 MEASURED_S = 3.0  # CPU-seconds of one measurement, about
 FEWEST, MOST = 12, 60  # steps of one measurement: enough to see every kind of step of a curriculum
 WARM_STEPS = 4
+REFERENCE_EVERY_S = 0.2  # CPU-seconds between readings of the reference step
 
 
 @dataclass(frozen=True)
@@ -132,12 +132,11 @@ class _Probe:
         """Normalised CPU-seconds of a training with these steps."""
         self.trainings += 1
         folder = self.folder / str(self.trainings)
-        before = reference_step_s()
-        cpu_s = fit(
-            replace(self.job, steps=steps, seed=0, folder=folder)
-        ).progress.clock.train_cpu_s
-        reference = (before + reference_step_s()) / 2
-        return cpu_s * self.nominal_s / reference
+        job = replace(
+            self.job, steps=steps, seed=0, folder=folder, reference_every_s=REFERENCE_EVERY_S
+        )
+        clock = fit(job).progress.clock
+        return clock.train_cpu_s * self.nominal_s / clock.reference_step_s
 
     def step_s(self, phase: str, few: Mapping[str, int], base: float, measurements: int) -> float:
         """Normalised CPU-seconds per step of a phase, the median of several measurements."""

@@ -33,10 +33,10 @@ from gsnobench.training.fit import Job, Outcome, fit, mix
 from gsnobench.training.geometry import timed_geometry
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import Normaliser, fit_normaliser
-from gsnobench.training.reference_step import reference_step_s
 from gsnobench.training.rollout import walk
 
 MOST_CURVE_POINTS = 60
+REFERENCE_EVERY_S = 2.0  # CPU-seconds of training between two readings of the reference step
 SUMMARY_PREFIX = "reference."  # of the tensors of a model's summary in their file
 
 
@@ -134,6 +134,7 @@ class Run:
             params=self.plan.train,
             seed=self.plan.spec.seed,
             folder=self.folder.path,
+            reference_every_s=REFERENCE_EVERY_S if self.machine.device.type == "cpu" else 0.0,
         )
 
     def train(self, setup: Setup, data: Opened, on_epoch: OnEpoch | None = None) -> Outcome:
@@ -142,11 +143,7 @@ class Run:
         report.stage(f"training {self.plan.title}")
         job = replace(self.job(setup, data), on_step=report.step)
         job = job if on_epoch is None else replace(job, on_epoch=on_epoch)
-        is_timed = any(job.steps.values()) and self.machine.device.type == "cpu"
-        before = reference_step_s() if is_timed else 0.0
         outcome = fit(job)
-        if is_timed:
-            outcome.progress.clock.reference_step_s = (before + reference_step_s()) / 2
         del self._loaders[setup, data, "train"]  # no later stage reads it: free its memory
         lines = [json.dumps(point) + "\n" for point in outcome.progress.curve]
         write_text(self.folder.curve, "".join(lines))

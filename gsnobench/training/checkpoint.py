@@ -25,7 +25,13 @@ class Clock:
     train_cpu_s: float = 0.0
     train_s: float = 0.0
     validate_cpu_s: float = 0.0
-    reference_step_s: float = 0.0  # CPU-seconds of the reference step in this process; 0: not timed
+    reference_sum_s: float = 0.0  # CPU-seconds of the reference step, all readings added
+    reference_readings: int = 0
+
+    @property
+    def reference_step_s(self) -> float:
+        """Mean CPU-seconds of the reference step during the training; 0: not timed."""
+        return self.reference_sum_s / max(self.reference_readings, 1)
 
     @contextmanager
     def training(self) -> Iterator[None]:

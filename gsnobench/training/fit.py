@@ -35,6 +35,7 @@ from gsnobench.training.optimisation import (
     steps_per_epoch,
     trained_parameters,
 )
+from gsnobench.training.reference_step import Metronome
 from gsnobench.training.rollout import headline, rollout, windows
 
 MOST_VALIDATIONS = 60  # per phase: enough to select weights, cheap beside the training
@@ -60,6 +61,7 @@ class Job:
     params: TrainParams
     seed: int
     folder: Path  # of the checkpoint
+    reference_every_s: float = 0.0  # CPU-seconds between readings of the reference step; 0: none
     on_epoch: Callable[[str, int, Mapping[str, float]], None] = _ignore  # phase, epoch, scores
     on_step: Callable[[int, int, float], None] = _ignore  # step, steps in all, best score
 
@@ -141,6 +143,7 @@ def _descend(job: Job, phase: Phase, state: Checkpoint) -> str:
     patience = float(os.environ.get("GSNOBENCH_CHECKPOINT_S", CHECKPOINT_S))
     saved = time.perf_counter()
     descent.module.train()
+    metronome = Metronome(progress.clock, job.reference_every_s) if job.reference_every_s else None
     while progress.step < total:
         with progress.clock.training():
             progress.add_loss(_step(descent))
@@ -149,6 +152,8 @@ def _descend(job: Job, phase: Phase, state: Checkpoint) -> str:
             ends_epoch = progress.step % epoch_steps == 0 or is_last
             if ends_epoch:  # the only time that the loop waits for an accelerator
                 _synchronise(job.train.device)
+        if metronome is not None:
+            metronome.tick(is_last=is_last)
         job.on_step(progress.step, total, progress.best)
         if ends_epoch:
             reason = _end_epoch(descent)

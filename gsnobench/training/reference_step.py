@@ -1,7 +1,8 @@
 """The reference step: a fixed piece of training by which machines can be compared.
 
-CPU-seconds of one machine are divided by those of this step, timed in the same process. A machine
-that is half as fast, or busy, then has the same normalised cost.
+CPU-seconds of one machine are divided by those of this step, timed in the same process and again
+and again during the training, as the speed of a machine changes from one second to the next. A
+machine that is half as fast, or busy, then has the same normalised cost.
 """
 
 from __future__ import annotations
@@ -12,28 +13,53 @@ from statistics import median
 import torch
 from torch import nn
 
-WIDTH, NODES, SAMPLES, MODES = 48, 450, 2, 32  # small: it is timed twice in every run
+from gsnobench.training.checkpoint import Clock
+
+WIDTH, NODES, SAMPLES, MODES = 48, 450, 2, 32  # small: it is timed many times in every run
 LAYERS = 2
-WARM_UP, TIMED = 3, 11
+WARM_UP, TIMED = 1, 5
 
 
-def reference_step_s() -> float:
-    """CPU-seconds of one reference step, median of several; the random state stays as it is."""
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        torch.manual_seed(0)
-        step = _Step()
-        seconds = []
-        for _ in range(WARM_UP + TIMED):
-            begun = time.process_time()
-            step()
-            seconds.append(time.process_time() - begun)
-    return median(seconds[WARM_UP:])
+class Metronome:
+    """Times the reference step beside a training: at its start, its end and every few seconds."""
+
+    def __init__(self, clock: Clock, every_s: float) -> None:
+        self.clock = clock
+        self.every_s = every_s  # CPU-seconds of training between two readings
+        self.step = ReferenceStep()
+        self.read()
+
+    def tick(self, *, is_last: bool) -> None:
+        """A step of the training has ended: read the reference step if it is time."""
+        if is_last or self.clock.train_cpu_s - self.last >= self.every_s:
+            self.read()
+
+    def read(self) -> None:
+        """Add one reading, a median of a few steps, to those of the clock."""
+        self.last = self.clock.train_cpu_s
+        self.clock.reference_sum_s += self.step.median_s()
+        self.clock.reference_readings += 1
 
 
-class _Step:
+class ReferenceStep:
     """One optimiser step of a small spectral network: matrix products, pointwise maps, gathers."""
 
     def __init__(self) -> None:
+        with torch.random.fork_rng(devices=[]):  # the random state stays as it is
+            torch.manual_seed(0)
+            self._make()
+
+    def median_s(self) -> float:
+        """CPU-seconds of one step, median of a few."""
+        seconds = []
+        with torch.enable_grad():
+            for _ in range(WARM_UP + TIMED):
+                begun = time.process_time()
+                self()
+                seconds.append(time.process_time() - begun)
+        return median(seconds[WARM_UP:])
+
+    def _make(self) -> None:
         self.net = nn.Sequential(
             nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.Linear(WIDTH, WIDTH), nn.GELU()
         )

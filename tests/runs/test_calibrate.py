@@ -15,6 +15,7 @@ from gsnobench.runs import calibrate
 from gsnobench.runs.calibrate import count_steps, counted_plan
 from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Request, make_plan
+from gsnobench.training.reference_step import ReferenceStep
 
 pytestmark = pytest.mark.usefixtures("untracked")
 
@@ -42,9 +43,9 @@ def test_a_machine_that_is_slower_in_all_things_counts_the_same(
     steady_file: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = make_plan(Request("gsno", str(steady_file)), registry_of(1.0))
-    monkeypatch.setattr(calibrate, "reference_step_s", lambda: 0.005)
+    monkeypatch.setattr(ReferenceStep, "median_s", lambda step: 0.005)
     usual = count_steps(plan, machine, registry_of(1.0)).steps["fit"]
-    monkeypatch.setattr(calibrate, "reference_step_s", lambda: 0.0005)  # ten times faster
+    monkeypatch.setattr(ReferenceStep, "median_s", lambda step: 0.0005)  # ten times faster
     faster = count_steps(plan, machine, registry_of(1.0)).steps["fit"]
     assert 5 < usual / faster < 20
 
