@@ -3,9 +3,9 @@
     OMP_NUM_THREADS=1 python benchmarks/floors.py [--tasks a,b] [--floors a,b] [--track laptop]
 
 Runs that exist in the home are read, not repeated. A board shows the errors; it cannot show the
-choices: field or change, kernel (linear, or Gaussian with its rank and width) and strength. A
-strength at an end of its range is marked with `!`. The upper end is right where inputs say nothing:
-the prediction is then the mean. At the lower end the range should be wider.
+choices: field or change, features, kernel (linear, or Gaussian with its rank and width), strength.
+A strength at an end of its range is marked with `!`. The upper end is right where inputs say
+nothing: the prediction is then the mean. At the lower end the range should be wider.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from pathlib import Path
 from torch import nn
 
 import gsnobench as gb
+from gsnobench.registry import read_registry
 from gsnobench_plugins.models.floors.choices import STRENGTHS
 
 FLOORS = ("mean", "persistence", "pod", "ridge", "modal", "nearest")
-TASKS = (
-    *("darcy", "darcy_threshold", "swe", "nse", "burgers2d", "burgers3d"),
-    *("elasticity", "pipe", "airfoil", "car"),
-)
+TASKS = (*read_registry().board_tasks, "burgers2d", "burgers3d", "airfoil")  # and the printed ones
+ROUNDING = 1e-14
 SPLITS = ("valid", "test", "test_ood")
 
 
@@ -37,6 +36,8 @@ def choices(module: nn.Module) -> str:
         anchors, precision = buffers["anchors"], float(buffers["precision"])
         is_linear = anchors.shape[0] == 0
         distance = 2 * float(anchors.square().sum(1).mean())  # of two samples, squared
+        unused = buffers["axes"].abs().amax(1) < ROUNDING  # (N*F,)
+        words.append("plain" if bool(unused.any()) else "transformed")
         width = 0.0 if is_linear else (2 * precision * distance) ** -0.5
         words.append("linear" if is_linear else f"rank {anchors.shape[1]} width {width:g}")
     if "strength" in buffers:
@@ -54,7 +55,7 @@ def row(floor: str, task: str, track: str, home: Path | None) -> str:
     module = gb.load(result.spec.short, home=home, device="cpu").setup.module
     cells = [*(f"{error:.4g}" for error in errors), choices(module)]
     costs = result.costs
-    cells += [f"{costs[name]:.1f}" for name in ("prepare_s", "train_cpu_s")]
+    cells += [f"{costs[name]:.1f}" for name in ("prepare_cold_s", "train_cpu_s")]
     cells.append(f"{costs['peak_mb']:.0f}")
     return f"| {task} | {floor} | {' | '.join(cells)} |"
 

@@ -45,6 +45,7 @@ def principal_axes(x: torch.Tensor) -> Axes:
 class Kernel:
     """A Gram matrix (S, S) of training samples by its eigenvectors, and the validation rows."""
 
+    axes: Axes  # of the samples
     rank: int  # principal components of the radial kernel; 0: the linear kernel of all
     precision: float
     values: torch.Tensor  # (r,)
@@ -64,12 +65,14 @@ def radial_kernel(
     return torch.exp(-precision * squared.clamp_min(0))
 
 
-def make_kernels(kind: Kind, axes: Axes, z_valid: torch.Tensor) -> list[Kernel]:
-    """Every kernel to try; z_valid (V, r) are the components of the validation samples."""
+def make_kernels(kind: Kind, x: torch.Tensor, x_valid: torch.Tensor) -> list[Kernel]:
+    """Every kernel to try, for centred training samples x (S, D); x_valid (V, D) are scored."""
+    axes = principal_axes(x)
+    z_valid = x_valid @ axes.directions  # (V, r)
     kernels = []
     if kind != "rbf":
         rows = z_valid * axes.spread
-        kernels.append(Kernel(0, 0.0, axes.spread.square(), axes.left, rows))
+        kernels.append(Kernel(axes, 0, 0.0, axes.spread.square(), axes.left, rows))
     z = axes.left * axes.spread  # (S, r)
     for rank in sorted({min(rank, z.shape[1]) for rank in RANKS}) if kind != "linear" else ():
         near, near_valid = z[:, :rank], z_valid[:, :rank]
@@ -79,7 +82,7 @@ def make_kernels(kind: Kind, axes: Axes, z_valid: torch.Tensor) -> list[Kernel]:
             precision = 1 / (2 * width**2 * distance)
             values, vectors = torch.linalg.eigh(radial_kernel(near, near, precision))
             rows = radial_kernel(near_valid, near, precision) @ vectors
-            kernels.append(Kernel(rank, precision, values.clamp_min(0), vectors, rows))
+            kernels.append(Kernel(axes, rank, precision, values.clamp_min(0), vectors, rows))
     return kernels
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import nn
 
@@ -19,14 +21,12 @@ from gsnobench_plugins.models.floors.common_mesh import (
     fields_at_own_nodes,
 )
 from gsnobench_plugins.models.floors.kernel_ridge import (
-    Axes,
     Kernel,
     Kind,
     Scored,
     choose,
     make_kernels,
     make_products,
-    principal_axes,
     radial_kernel,
 )
 from gsnobench_plugins.models.floors.table import inputs, read_table
@@ -38,6 +38,12 @@ FITTED = ("lowest", "centre", "scale", "axes", "mean", "linear", "anchors", "pre
 class Params(FloorParams):
     kernel: Kind = gb.knob(
         default="best", search=False, help="best: whichever has the lower validation error"
+    )
+    features: Literal["best", "plain", "transformed"] = gb.knob(
+        default="best",
+        search=False,
+        help="plain: the inputs alone; transformed: their transforms too; best: whichever has the "
+        "lower validation error",
     )
     nodes: int = gb.knob(
         default=8192,
@@ -53,10 +59,11 @@ class Params(FloorParams):
 class Ridge(Floor):
     """y = mean_y + k(z, Z) c; z are principal components of features of all inputs at all nodes.
 
-    Features of a channel are x, 1/x and log x where its training values are positive, else x and
-    x^2; a channel that never varies is left out. They are standardised. The linear kernel is
-    applied as z W. Where the nodes of samples do not correspond, everything is taken at common
-    nodes, the distance from the boundary is an input, and the prediction is interpolated back.
+    Features of a channel are x alone, or x, 1/x and log x where its training values are positive,
+    else x and x^2; a channel that never varies is left out. They are standardised. Axes of plain
+    features are zero at the others. The linear kernel is applied as z W. Where the nodes of samples
+    do not correspond, everything is taken at common nodes, the distance from the boundary is an
+    input, and the prediction is interpolated back.
     """
 
     lowest: torch.Tensor  # (channels,) of the positive ones
@@ -75,6 +82,7 @@ class Ridge(Floor):
     def __init__(self, task: gb.Task, params: Params) -> None:
         super().__init__(task, params)
         self.kernel = params.kernel
+        self.kind = params.features
         for name in (*FITTED, "strength"):
             self.register_buffer(name, torch.empty(0, dtype=torch.float64))
         for name in ("positive", "other"):
@@ -90,6 +98,15 @@ class Ridge(Floor):
         other = x[..., self.other]
         return torch.cat([positive, 1 / positive, positive.log(), other, other.square()], dim=-1)
 
+    def views(self) -> list[torch.Tensor]:
+        """Which features (N*F,) may be used together: the inputs alone, and all."""
+        count, rest = len(self.positive), len(self.other)
+        is_plain = torch.tensor([True, False, False]).repeat_interleave(count)
+        is_plain = torch.cat([is_plain, torch.tensor([True, False]).repeat_interleave(rest)])
+        plain = is_plain.double().repeat(len(self.centre))
+        views = {"plain": plain, "transformed": torch.ones_like(plain)}
+        return list(views.values()) if self.kind == "best" else [views[self.kind]]
+
     def closed_form(self, batch: gb.Batch) -> torch.Tensor:
         z = self.standardised(inputs(batch)) @ self.axes  # (B, r)
         near = z[:, : self.anchors.shape[1]]
@@ -104,12 +121,16 @@ class Ridge(Floor):
 
 
 def solve(module: nn.Module, fit: gb.Fit) -> None:
-    """Principal axes of the features from the training split, the kernel by validation."""
+    """Features and their statistics from the training split, the kernel by validation."""
     assert isinstance(module, Ridge)
     train, valid = read_table(fit, "train"), read_table(fit, "valid")
     choose_features(module, train.inputs)
-    axes = principal_axes(module.standardised(train.inputs))
-    kernels = make_kernels(module.kernel, axes, module.standardised(valid.inputs) @ axes.directions)
+    x, x_valid = module.standardised(train.inputs), module.standardised(valid.inputs)
+    kernels = [
+        kernel
+        for view in module.views()
+        for kernel in make_kernels(module.kernel, x * view, x_valid * view)
+    ]
     scored = Scored([list(group) for group in fit.task.scored.values()], train.share)
 
     def solve_target(target: Target) -> Buffers:
@@ -117,7 +138,7 @@ def solve(module: nn.Module, fit: gb.Fit) -> None:
         kernel, strength = choose(kernels, make_products(y, y_valid, valid.frames, scored))
         return {
             "strength": torch.tensor(strength, dtype=torch.float64),
-            **regress(kernel, strength, axes, y),
+            **regress(kernel, strength, y),
         }
 
     solve_best_target(module, fit, solve_target)
@@ -134,9 +155,9 @@ def choose_features(module: Ridge, x: torch.Tensor) -> None:
     module.scale = (features - module.centre).square().mean((0, 1)).sqrt()
 
 
-def regress(kernel: Kernel, strength: float, axes: Axes, y: torch.Tensor) -> Buffers:
+def regress(kernel: Kernel, strength: float, y: torch.Tensor) -> Buffers:
     """The coefficients of the chosen kernel; the other kernel has no rows."""
-    mean = y.mean(0)
+    axes, mean = kernel.axes, y.mean(0)
     series = kernel.vectors.T @ (y - mean).flatten(1) / kernel.shrunk(strength)[:, None]
     fitted = {"mean": mean, "precision": torch.tensor(kernel.precision, dtype=torch.float64)}
     if kernel.rank == 0:  # k(z, Z) = z Z^T, and Z^T times an eigenvector is one axis
@@ -182,13 +203,13 @@ def gsnobench_model() -> gb.Model:
             }
         ),
         is_floor=True,
-        revision=2,
+        revision=3,  # plain features
         title="Kernel ridge regression",
         cites="Batlle, Darcy, Hosseini and Owhadi, Kernel methods are competitive for operator "
         "learning, Journal of Computational Physics 496, 2024",
         differs=(
-            "the kernel is linear or Gaussian on fixed transforms of the inputs, one width, chosen "
-            "on validation",
+            "the kernel is linear or Gaussian, of the inputs alone or also of fixed transforms of "
+            "them, with one width; validation chooses",
             "it predicts the field or its change from the last given frame, chosen on validation",
             "where nodes do not correspond, fields are interpolated to common nodes and back",
         ),

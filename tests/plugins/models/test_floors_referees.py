@@ -101,7 +101,7 @@ def at_own_nodes(trained: Trained, samples: Samples, y: Array) -> Array:
     return own
 
 
-def standardised_features(known: Array, x: Array) -> tuple[Array, Array]:
+def standardised_features(known: Array, x: Array, kind: str) -> tuple[Array, Array]:
     """Features of training inputs (S, N, channels) and of others, with the statistics of those."""
     columns: list[tuple[Array, Array]] = []
     for channel, other in zip(np.moveaxis(known, 2, 0), np.moveaxis(x, 2, 0), strict=True):
@@ -111,7 +111,7 @@ def standardised_features(known: Array, x: Array) -> tuple[Array, Array]:
         if channel.min() > 0:
             transforms = [np.positive, np.reciprocal, np.log]
             other = np.maximum(other, channel.min() / 10)
-        for transform in transforms:
+        for transform in transforms[: 1 if kind == "plain" else None]:
             centre = transform(channel).mean(axis=0)
             scale = np.sqrt(np.mean((transform(channel) - centre) ** 2))
             columns.append(
@@ -121,24 +121,26 @@ def standardised_features(known: Array, x: Array) -> tuple[Array, Array]:
     return np.concatenate(train_columns, axis=1), np.concatenate(other_columns, axis=1)
 
 
+@pytest.mark.parametrize("kind", ["plain", "transformed"])
 @pytest.mark.parametrize("name", TASKS)
-def test_linear_ridge_is_that_of_scikit_learn(name: str, data: Data) -> None:
+def test_linear_ridge_is_that_of_scikit_learn(name: str, kind: str, data: Data) -> None:
     known, valid = data(name)
-    trained = train("ridge", known, valid, kernel="linear")
+    trained = train("ridge", known, valid, kernel="linear", features=kind)
     seen, asked = windows_of(trained, known), windows_of(trained, valid)
-    x, x_valid = standardised_features(seen.x, asked.x)
+    x, x_valid = standardised_features(seen.x, asked.x, kind)
     alpha = float(trained.module.strength) * np.sum(x**2) / len(x)
     referee = Ridge(alpha, solver="svd").fit(x, seen.y)
     expected = at_own_nodes(trained, valid, referee.predict(x_valid))
     assert difference(predictions(trained, valid), expected) < AGREES
 
 
+@pytest.mark.parametrize("kind", ["plain", "transformed"])
 @pytest.mark.parametrize("name", TASKS)
-def test_radial_ridge_is_that_of_scikit_learn(name: str, data: Data) -> None:
+def test_radial_ridge_is_that_of_scikit_learn(name: str, kind: str, data: Data) -> None:
     known, valid = data(name)
-    trained = train("ridge", known, valid, kernel="rbf")
+    trained = train("ridge", known, valid, kernel="rbf", features=kind)
     seen, asked = windows_of(trained, known), windows_of(trained, valid)
-    x, x_valid = standardised_features(seen.x, asked.x)
+    x, x_valid = standardised_features(seen.x, asked.x, kind)
     axes = PCA(trained.module.anchors.shape[1], svd_solver="full").fit(x)
     alpha, gamma = float(trained.module.strength), float(trained.module.precision)
     mean = seen.y.mean(axis=0)
