@@ -22,6 +22,7 @@ test-slow: $(EXTRAS_STAMP)
 cards: $(STAMP)
 	for name in gsno deeponet mgkn coral geofno gnot transolver amg sp2gno; do \
 		$(BIN)/gsnobench show $$name --card --results leaderboards/results \
+			--tuning leaderboards/tuning \
 			> leaderboards/cards/$$name.md || exit 1; done
 
 boards: $(STAMP)

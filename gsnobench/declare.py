@@ -235,6 +235,7 @@ class Model:
     title: str = ""
     cites: str = ""
     differs: tuple[str, ...] = ()  # deviations from the paper or its code
+    tuned: tuple[str, ...] = ()  # trials of its presets beside those of the equal tuning, in words
 
     def default_preset(self, track: Track | None = None) -> str:
         """The preset of a run that names none; a track that counts epochs uses the paper's."""

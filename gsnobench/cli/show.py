@@ -67,6 +67,9 @@ def show(
     results: Annotated[
         Path | None, typer.Option(help="Folder of result files for the card's last table.")
     ] = None,
+    tuning: Annotated[
+        Path | None, typer.Option(help="Folder of searches (`sweep --json`) for the card.")
+    ] = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -74,7 +77,7 @@ def show(
     if card:
         from gsnobench.cli.card import card as card_of
 
-        print(card_of(name, results), end="")
+        print(card_of(name, results, tuning), end="")
         return 0
     description = describe(name, home)
     print_result(description.to_dict(), description.print, as_json=as_json)

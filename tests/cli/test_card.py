@@ -36,3 +36,20 @@ def test_card_escapes_what_would_break_a_table() -> None:
 def test_a_dataset_has_no_card() -> None:
     with pytest.raises(ParamError, match="darcy: is a dataset"):
         card("darcy")
+
+
+def test_card_shows_what_a_search_started_from_and_what_it_came_to(tmp_path: Path) -> None:
+    tried = [
+        {"point": {"train.lr": 0.005, "train.batch": 8}, "valid": 0.2},
+        {"point": {"train.lr": 0.0123456, "train.batch": 4}, "valid": 0.1},
+        {"point": {"train.lr": 0.05, "train.batch": 2}, "valid": None},
+    ]
+    search = {"task": "nse@5-46", "row": "gsno@compact", "tried": tried, "best": tried[1]}
+    (tmp_path / "nse--gsno@compact.json").write_text(json.dumps(search))
+    (tmp_path / "nse--gnot@compact.json").write_text(json.dumps({**search, "row": "gnot@compact"}))
+    lines = [line for line in card("gsno", tuning=tmp_path).splitlines() if "nse@5-46" in line]
+    assert lines == [
+        "| nse@5-46 | compact | 3 | `train.lr` 0.005, `train.batch` 8 | 0.2000 "
+        "| `train.lr` 0.012, `train.batch` 4 | 0.1000 |"
+    ]
+    assert "## Tuning" not in card("gsno")
