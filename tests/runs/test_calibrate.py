@@ -25,11 +25,18 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(open_home(tmp_path), torch.device("cpu"))
 
 
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measurements of a tenth of the usual length: rules can be seen, numbers scatter."""
+    monkeypatch.setattr(calibrate, "MEASURED_S", calibrate.MEASURED_S / 10)
+
+
 def registry_of(budget: float, reference_step_s: float = 0.005) -> Registry:
     track = Track("laptop", train_cpu_s=budget, default_steps=77, counts_steps=True)
     return Registry({"laptop": track}, reference_step_s=reference_step_s)
 
 
+@pytest.mark.usefixtures("short")
 def test_twice_the_budget_has_twice_the_steps(steady_file: Path, machine: Machine) -> None:
     plan = make_plan(Request("gsno", str(steady_file)), registry_of(1.0))
     counts = [count_steps(plan, machine, registry_of(budget)) for budget in (1.0, 2.0)]
@@ -39,6 +46,7 @@ def test_twice_the_budget_has_twice_the_steps(steady_file: Path, machine: Machin
     assert 1.2 < steps[1] / steps[0] < 3.3  # a busy machine scatters
 
 
+@pytest.mark.usefixtures("short")
 def test_a_machine_that_is_slower_in_all_things_counts_the_same(
     steady_file: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

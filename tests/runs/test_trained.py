@@ -32,7 +32,7 @@ def test_loaded_weights_predict_what_the_run_scored(steady_file: Path, tmp_path:
 
 
 def test_a_run_predicts_on_another_mesh_of_the_domain(steady_file: Path, tmp_path: Path) -> None:
-    result = gsno(steady_file, tmp_path, knobs={"train.steps": "200"})
+    result = gsno(steady_file, tmp_path, knobs={"train.steps": "20"})
     trained = gb.load(tmp_path / "runs" / result.spec.short, home=tmp_path, device="cpu")
     fine = square(17, seed=3)
     other = steady(mesh=fine)["test"]
