@@ -6,7 +6,8 @@ One `gsnobench sweep` per row and family, on one task that stands for the family
 seed that no board uses. Rate, width, batch and one structural knob are searched; for the row
 `gsno@compact`, whose architecture is the printed one, the optimisation alone. The test split is
 never opened (`--refit-top 0`). The first trial is the preset as it is. Finished searches are kept
-in `leaderboards/tuning/` and not repeated; an interrupted one goes on where it stopped.
+in `leaderboards/tuning/` and not repeated; an interrupted one goes on where it stopped, on another
+machine from its `.study` file.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ def axes_of(row: str) -> list[str]:
     return [RATES, BATCHES, f"model.width={WIDTHS[row]}", STRUCTURES[row]]
 
 
-def tune(row: str, family: str, home: Path | None) -> dict[str, object]:
+def tune(row: str, family: str, study: Path, home: Path | None) -> dict[str, object]:
     """The result of one search, as `sweep --json` prints it."""
     model, _, preset = row.partition("@")
     command = [sys.executable, "-m", "gsnobench", "sweep", "--json"]
     command += ["--model", model, "--preset", preset, "--dataset", FAMILIES[family]]
     command += ["--over", ",".join(axes_of(row)), "--trials", str(TRIALS), "--seed", str(SEED)]
-    command += ["--trial-cpu-s", str(CPU_S), "--refit-top", "0"]
+    command += ["--trial-cpu-s", str(CPU_S), "--refit-top", "0", "--study", str(study)]
     command += [] if home is None else ["--home", str(home)]
     ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if ended.returncode not in (0, 3):
@@ -80,10 +81,12 @@ def main() -> None:
             path = FOLDER / f"{FAMILIES[family]}--{row}.json"
             if path.exists():
                 continue
-            result = tune(row, family, args.home)
-            del result["folder"]  # of this machine
             path.parent.mkdir(parents=True, exist_ok=True)
+            study = path.with_suffix(".study")
+            result = tune(row, family, study, args.home)
+            del result["folder"]  # of this machine
             path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            study.unlink(missing_ok=True)
             own = result["tried"][0]  # type: ignore[index]
             best = result["best"]  # type: ignore[index]
             print(f"{row} on {FAMILIES[family]}: {own['valid']} -> {best['valid']}", flush=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import mean
 from typing import Literal, get_args
@@ -44,6 +45,12 @@ class Cell:
     def spec(self) -> RunSpec:
         return self.plan.spec
 
+    @property
+    def column(self) -> str:
+        """Its task; with a data seed other than 0 it is another column of the matrix."""
+        spec = self.spec
+        return f"{spec.task} (data seed {spec.data_seed})" if spec.data_seed else spec.task
+
     def to_dict(self) -> dict[str, object]:
         """The cell as `status --json` prints it."""
         error = None if self.result is None else _error(self.result)
@@ -57,6 +64,7 @@ def _identity(spec: RunSpec) -> dict[str, object]:
         "task": spec.task,
         "row": spec.row,
         "seed": spec.seed,
+        "data_seed": spec.data_seed,
         "track": spec.track,
         "key": spec.short,
     }
@@ -79,6 +87,7 @@ class Choice:
     seeds: Sequence[int] = (0, 1, 2)
     track: str = "laptop"
     t_in: Sequence[int] = ()
+    data_seeds: Sequence[int] = (0,)
 
 
 def matrix(choice: Choice, home: Home) -> list[Plan]:
@@ -93,12 +102,14 @@ def matrix(choice: Choice, home: Home) -> list[Plan]:
             raise ParamError(
                 f"bench: {task} is a file; a matrix holds tasks, `gsnobench run` reads files"
             )
-        for model, preset in rows:
-            for t_in in _windows(task, choice.t_in):
-                request = Request(model, task, preset=preset, track=choice.track, t_in=t_in)
-                plan = make_plan(request, registry)
-                with_seeds = [with_seed(plan, seed) for seed in _seeds(plan, choice.seeds)]
-                plans |= {plan.spec.key: plan for plan in with_seeds}
+        windows = _windows(task, choice.t_in)
+        for (model, preset), t_in, data_seed in product(rows, windows, choice.data_seeds):
+            request = Request(
+                model, task, preset=preset, track=choice.track, t_in=t_in, data_seed=data_seed
+            )
+            plan = make_plan(request, registry)
+            with_seeds = [with_seed(plan, seed) for seed in _seeds(plan, choice.seeds)]
+            plans |= {plan.spec.key: plan for plan in with_seeds}
     return list(plans.values())
 
 
@@ -141,17 +152,20 @@ def _seeds(plan: Plan, seeds: Sequence[int]) -> Sequence[int]:
 # -------------------------------------------------------------------------------------------- state
 
 
-def cell_of(plan: Plan, home: Home) -> Cell:
-    """The state of one cell, as the home folder shows it now."""
+def cell_of(plan: Plan, home: Home, evidence: Sequence[Path] = ()) -> Cell:
+    """The state of one cell, as the home folder and further folders of results show it now."""
     key = plan.spec.key
     if is_locked(home.run_folder(key).lock):
         return Cell(plan, "running")
-    result = finished_result(plan, home) or _evidence(evidence_path(home.results, plan.spec), key)
+    folders = (home.results, *evidence)
+    paths = [evidence_path(folder, plan.spec) for folder in folders]
+    known = (result for path in paths if (result := _evidence(path, key)) is not None)
+    result = finished_result(plan, home) or next(known, None)
     if result is not None and result.status != "pruned":
         return Cell(plan, result.status, result.reason, result)
     if plan.declined is not None:
         return Cell(plan, "declined", plan.declined)
-    old = _older(plan.spec, home)
+    old = next((old for path in paths if (old := _older(plan.spec, path.parent))), None)
     if old is not None:
         return Cell(plan, "stale", _difference(old.spec, plan.spec), old)
     return Cell(plan, "missing", "interrupted" if is_interrupted(plan, home) else "")
@@ -164,9 +178,9 @@ def _evidence(path: Path, key: str) -> RunResult | None:
     return result if result.spec.key == key else None
 
 
-def _older(spec: RunSpec, home: Home) -> RunResult | None:
+def _older(spec: RunSpec, folder: Path) -> RunResult | None:
     """A result of the same row, task and seed whose key no longer matches."""
-    for path in sorted(evidence_path(home.results, spec).parent.glob("*.json")):
+    for path in sorted(folder.glob("*.json")):
         result = RunResult.load(path)
         if (result.spec.seed, result.spec.data_seed) == (spec.seed, spec.data_seed):
             return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +20,7 @@ from gsnobench.cli.options import (
     numbers_of,
     words_of,
 )
+from gsnobench.errors import DataError
 from gsnobench.home import Home, open_home
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ WindowsOption = Annotated[
         "--t-in", help="Frames given, separated by commas (1,5), of tasks that leave it open."
     ),
 ]
+DataSeedsOption = Annotated[str, typer.Option(help="Seeds of generated data, separated by commas.")]
+ResultsOption = Annotated[
+    Path | None,
+    typer.Option(help="Results in this folder count as done, for example leaderboards/results."),
+]
 # executors whose cells see this home: their data are made beforehand, by all cores
 SHARED_DISK = ("local", "pool")
 
@@ -53,7 +59,9 @@ def bench(
     datasets: DatasetsOption = "",
     seeds: SeedsOption = "0,1,2",
     t_in: WindowsOption = "",
+    data_seeds: DataSeedsOption = "0",
     track: TrackOption = "laptop",
+    results: ResultsOption = None,
     executor: Annotated[
         str, typer.Option(help="What runs the cells: local, pool, ray, slurm.")
     ] = "pool",
@@ -94,7 +102,14 @@ def bench(
     Finished cells are never repeated, interrupted ones go on where they stopped. The exit code is 3
     if a cell failed or diverged.
     """
-    choice = _choice(models=models, datasets=datasets, seeds=seeds, t_in=t_in, track=track)
+    choice = _choice(
+        models=models,
+        datasets=datasets,
+        seeds=seeds,
+        t_in=t_in,
+        data_seeds=data_seeds,
+        track=track,
+    )
     if calibrate:
         from gsnobench.registry import registry_path
 
@@ -104,10 +119,10 @@ def bench(
     from gsnobench.bench.executors import executor as executor_named
     from gsnobench.declare import Limits
 
-    folders = open_home(home)
+    folders, evidence = open_home(home), _evidence(results)
     if not dry_run:
         _count_missing(choice, folders, device=device, quiet=as_json)
-    cells = [matrix.cell_of(plan, folders) for plan in matrix.matrix(choice, folders)]
+    cells = [matrix.cell_of(plan, folders, evidence) for plan in matrix.matrix(choice, folders)]
     chosen = matrix.cheap_first(matrix.chosen(cells, words_of(only)), folders)
     if dry_run:
         _print_forecast(chosen, folders, as_json=as_json)
@@ -127,9 +142,12 @@ def bench(
     if executor in SHARED_DISK:
         with progress(quiet=as_json) as report:
             matrix.make_data(chosen, folders, report)
-    ended = _run_cells(cells, chosen, executor, limits, folders=folders, quiet=as_json)
-    cells = [matrix.cell_of(cell.plan, folders) for cell in cells]
-    _print_matrix(cells, track, as_json=as_json)
+
+    def look() -> list[Cell]:
+        return [matrix.cell_of(cell.plan, folders, evidence) for cell in cells]
+
+    ended = _run_cells(chosen, executor, limits, folders=folders, look=look, quiet=as_json)
+    _print_matrix(look(), track, as_json=as_json)
     return 3 if any(cell.state in ("failed", "diverged") for cell in ended) else 0
 
 
@@ -139,7 +157,9 @@ def status(
     datasets: DatasetsOption = "",
     seeds: SeedsOption = "0,1,2",
     t_in: WindowsOption = "",
+    data_seeds: DataSeedsOption = "0",
     track: TrackOption = "laptop",
+    results: ResultsOption = None,
     against: Annotated[
         Path | None,
         typer.Option(
@@ -153,7 +173,14 @@ def status(
 
     A cell is done, running, missing, stale, failed, diverged or declined.
     """
-    choice = _choice(models=models, datasets=datasets, seeds=seeds, t_in=t_in, track=track)
+    choice = _choice(
+        models=models,
+        datasets=datasets,
+        seeds=seeds,
+        t_in=t_in,
+        data_seeds=data_seeds,
+        track=track,
+    )
     from gsnobench.bench.matrix import cell_of, differences, matrix
 
     folders = open_home(home)
@@ -162,38 +189,54 @@ def status(
         document = [change.to_dict() for change in changes]
         print_result(document, lambda: _show_differences(changes, against), as_json=as_json)
         return 0
-    _print_matrix(
-        [cell_of(plan, folders) for plan in matrix(choice, folders)], track, as_json=as_json
-    )
+    cells = [cell_of(plan, folders, _evidence(results)) for plan in matrix(choice, folders)]
+    _print_matrix(cells, track, as_json=as_json)
     return 0
 
 
-def _choice(*, models: str, datasets: str, seeds: str, t_in: str, track: str) -> Choice:
+def _evidence(results: Path | None) -> tuple[Path, ...]:
+    """The folder of `--results`, which must be there."""
+    if results is not None and not results.is_dir():
+        raise DataError(
+            f"{results}: no such folder; expected evidence such as leaderboards/results"
+        )
+    return () if results is None else (results,)
+
+
+def _choice(
+    *, models: str, datasets: str, seeds: str, t_in: str, data_seeds: str, track: str
+) -> Choice:
     """The part of the matrix that the options name; a typo is one line."""
     names, tasks = words_of(models), words_of(datasets)
-    numbers, windows = numbers_of(seeds, "seeds"), numbers_of(t_in, "t-in")
     check_names(models=[name.partition("@")[0] for name in names], datasets=tasks, track=track)
     from gsnobench.bench.matrix import Choice
 
-    return Choice(models=names, datasets=tasks, seeds=numbers, track=track, t_in=windows)
+    return Choice(
+        models=names,
+        datasets=tasks,
+        seeds=numbers_of(seeds, "seeds"),
+        track=track,
+        t_in=numbers_of(t_in, "t-in"),
+        data_seeds=numbers_of(data_seeds, "data-seeds"),
+    )
 
 
 def _run_cells(
-    cells: Sequence[Cell],
     chosen: Sequence[Cell],
     executor: str,
     limits: Limits,
     *,
     folders: Home,
+    look: Callable[[], Sequence[Cell]],
     quiet: bool,
 ) -> list[Cell]:
     """The chosen cells after their runs; the view shows all cells meanwhile."""
     from gsnobench.bench.executors import executor as executor_named
-    from gsnobench.bench.matrix import cell_of, run_cells
+    from gsnobench.bench.matrix import run_cells
     from gsnobench.cli.matrix_view import live
 
     ended: list[Cell] = []
-    with live(lambda: [cell_of(cell.plan, folders) for cell in cells], quiet=quiet) as show_end:
+    with live(look, quiet=quiet) as show_end:
         for cell in run_cells(chosen, executor_named(executor), limits, folders):
             ended.append(cell)
             show_end(cell, len(ended), len(chosen))

@@ -22,13 +22,15 @@ ShowEnd = Callable[["Cell", int, int], None]  # a finished cell, how many ended,
 
 def grid(cells: Sequence[Cell]) -> tuple[list[str], list[list[str]]]:
     """Header and rows: one row per model@preset, one column per task, the seeds' states inside."""
-    tasks = list(dict.fromkeys(cell.spec.task for cell in cells))
+    columns = list(dict.fromkeys(cell.column for cell in cells))
     names = list(dict.fromkeys(cell.spec.row for cell in cells))
     seeds: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
-        seeds.setdefault((cell.spec.row, cell.spec.task), []).append(cell)
-    rows = [[name, *(_states(seeds.get((name, task), [])) for task in tasks)] for name in names]
-    return ["model", *tasks], rows
+        seeds.setdefault((cell.spec.row, cell.column), []).append(cell)
+    rows = [
+        [name, *(_states(seeds.get((name, column), [])) for column in columns)] for name in names
+    ]
+    return ["model", *columns], rows
 
 
 def _states(cells: Sequence[Cell]) -> str:
@@ -55,7 +57,7 @@ def remarks(cells: Sequence[Cell]) -> list[str]:
     texts: dict[str, list[int]] = {}
     for cell in cells:
         if cell.reason:
-            text = f"{cell.spec.row} on {cell.spec.task}: {cell.state}, {cell.reason}"
+            text = f"{cell.spec.row} on {cell.column}: {cell.state}, {cell.reason}"
             texts.setdefault(text, []).append(cell.spec.seed)
     return [
         text if len(seeds) < 2 else f"{text} (seeds {', '.join(map(str, seeds))})"
@@ -71,7 +73,7 @@ def describe_end(cell: Cell, done: int, total: int) -> str:
     else:
         end = f"{cell.state}, {cell.reason}"
     label = f", {cell.label}" if cell.label else ""
-    return f"  [{done}/{total}] {spec.row} on {spec.task}{label}, seed {spec.seed}: {end}"
+    return f"  [{done}/{total}] {spec.row} on {cell.column}{label}, seed {spec.seed}: {end}"
 
 
 @contextmanager

@@ -92,6 +92,10 @@ def sweep(
     trial_cpu_s: Annotated[
         float, typer.Option(min=0, help="CPU-seconds of each trial; 0: the steps of the row.")
     ] = 0.0,
+    study: Annotated[
+        Path | None,
+        typer.Option(help="File that keeps the finished trials; a sweep goes on from it anywhere."),
+    ] = None,
     device: DeviceOption = "auto",
     home: HomeOption = None,
     as_json: JsonOption = False,
@@ -134,14 +138,14 @@ def sweep(
         trial_cpu_s=trial_cpu_s,
     )
     address = storage or os.environ.get(STORAGE_VARIABLE, "")
-    opened = open_trials(search, folders, address)
+    opened = open_trials(search, folders, address, study)
     tags = tags_of(search, parent_id(opened))
     options = WorkerOptions(
         folders.root, address, device, workers=workers, threads=threads, tags=tags
     )
     with progress(quiet=as_json) as report:
         machine = Machine(folders, torch_device, jobs=threads, tags=tags, report=report)
-        result = _search(search, opened, machine, options, quiet=as_json)
+        result = _search(search, opened, machine, options, study=study, quiet=as_json)
     folder = search.folder(folders)
     document = {**result, "folder": str(folder)}
     print_result(document, lambda: _print_sweep(result, folder), as_json=as_json)
@@ -149,7 +153,13 @@ def sweep(
 
 
 def _search(
-    search: Search, trials: Trials, machine: Machine, options: WorkerOptions, *, quiet: bool
+    search: Search,
+    trials: Trials,
+    machine: Machine,
+    options: WorkerOptions,
+    *,
+    study: Path | None,
+    quiet: bool,
 ) -> dict[str, Any]:
     """The result of the search: all trials and refits that are missing are run first."""
     from gsnobench.runs.stages import Run
@@ -163,7 +173,7 @@ def _search(
     Run.at_home(search.plan({}), replace(machine, jobs=0)).data_file()
     with open_record(search, trials, machine.home) as record:
         machine.report.stage(f"sweep {search.name}")
-        view = _TrialView(search, trials, record, machine.report, is_quiet=quiet)
+        view = _TrialView(search, trials, record, machine.report, study=study, is_quiet=quiet)
         run_workers(search, options, view.show)
         result = search_result(search, trials, machine)
         _keep(search, trials, machine.home, result)
@@ -183,14 +193,22 @@ def _keep(search: Search, trials: Trials, home: Home, result: dict[str, Any]) ->
 
 
 class _TrialView:
-    """Shows the workers' events: a line on stderr, a bar, and the curve of the sweep's record."""
+    """Shows the workers' events: a line on stderr, a bar, the sweep's record and its study file."""
 
     def __init__(
-        self, search: Search, trials: Trials, record: Record, report: Report, *, is_quiet: bool
+        self,
+        search: Search,
+        trials: Trials,
+        record: Record,
+        report: Report,
+        *,
+        study: Path | None,
+        is_quiet: bool,
     ) -> None:
         from gsnobench.sweep.search import trial_count
 
         self.record, self.report, self.is_quiet = record, report, is_quiet
+        self.trials, self.study = trials, study
         ended = trials.counted()
         complete = [trial for trial in ended if trial.values and trial.state.name == "COMPLETE"]
         self.total, self.done = trial_count(search), len(ended)
@@ -208,7 +226,11 @@ class _TrialView:
             self.report.warn(str(content["text"]))
 
     def _show_trial(self, content: Mapping[str, Any]) -> None:
+        from gsnobench.sweep.study_file import write_study
+
         self.done += 1
+        if self.study is not None:
+            write_study(self.study, self.trials)
         values = content["values"]
         if values is None:
             end = content["status"]

@@ -27,6 +27,7 @@ from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
 from gsnobench.runs.run import run_plan, validate_plan
 from gsnobench.sweep.space import Axis, Point, axes_of, grid_points, own_point, suggest
+from gsnobench.sweep.study_file import read_study
 from gsnobench.sweep.trials import OpenTrial, Trials, one_line_errors
 from gsnobench.training.fit import mix, steps_per_epoch
 
@@ -168,17 +169,21 @@ def identity(search: Search, plan: Plan) -> dict[str, Any]:
     }
 
 
-def open_trials(search: Search, home: Home, storage: str) -> Trials:
-    """The study of the search; refused if the name is that of another one."""
+def open_trials(search: Search, home: Home, storage: str, study: Path | None = None) -> Trials:
+    """The study of the search; refused if the name is that of another one.
+
+    A new one begins with the trials of a file, if there are any, else with the preset's own point.
+    """
     plan = search.plan({})
     trials = Trials.open(search.name, search.folder(home), storage, len(search.objectives))
     ours = identity(search, plan)
     with one_line_errors(storage):
         stored = trials.study.user_attrs.get("search")
         if stored is None:
+            has_begun = study is not None and read_study(study, ours, trials)
             trials.study.set_user_attr("search", ours)
             start = own_point(search.axes, plan)
-            if start and search.sampler != "grid":
+            if start and search.sampler != "grid" and not has_begun:
                 trials.study.enqueue_trial(dict(start), skip_if_exists=True)
         elif stored != ours:
             names = sorted({*stored, *ours})

@@ -193,9 +193,32 @@ def test_evidence_of_two_folders_is_compared(bench: Bench, tmp_path: Path, data:
     assert "no such folder" in ended.err
 
 
+def test_committed_evidence_counts_as_done_and_is_not_copied(
+    bench: Bench, tmp_path: Path, data: Path
+) -> None:
+    words = ("--models", "plain", "--datasets", "heat", "--seeds")
+    (known,) = bench.cells("bench", *words, "0")
+    elsewhere = Bench(tmp_path / "elsewhere", data, bench.capsys)
+    committed = ("--results", str(bench.home / "results"))
+    assert elsewhere.cells("status", *words, "0", *committed) == [known]
+    cells = elsewhere.cells("bench", *words, "0,1", *committed)
+    assert [cell["state"] for cell in cells] == ["done", "done"] and cells[0] == known
+    assert len(_times(elsewhere.home)) == 1  # seed 1 alone
+
+
+def test_data_seeds_are_columns_and_files_of_their_own(bench: Bench) -> None:
+    words = ("--models", "mean", "--datasets", "heat", "--seeds", "0", "--data-seeds", "0,1")
+    cells = bench.cells("bench", *words)
+    assert [cell["data_seed"] for cell in cells] == [0, 1]
+    assert cells[0]["rel_l2"] != cells[1]["rel_l2"]
+    assert "heat@2-5 (data seed 1)" in bench.call("status", *words).out
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
+        (("--results", "nowhere"), "no such folder"),
+        (("--data-seeds", "1,x"), "whole number"),
         (("--models", "gnso"), "gsno"),
         (("--datasets", "heet"), "heat"),
         (("--models", "plain@papr"), "no preset"),
@@ -333,7 +356,7 @@ def test_data_are_made_once_per_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "gsnobench.runs.machine.ensure", lambda dataset, task, **_: made.append(task.id)
     )
     tasks = ("swe@1-50", "swe@5-46", "darcy")  # both windows read the same file
-    choice = Choice(models=("mean", "persistence"), datasets=tasks, seeds=(0,), track="smoke")
+    choice = Choice(("mean", "persistence"), tasks, (0,), "smoke", data_seeds=(0, 1))
     home = open_home(tmp_path)
     make_data([cell_of(plan, home) for plan in matrix(choice, home)], home, Report())
-    assert len(made) == 2 and "darcy" in made
+    assert len(made) == 4 and made.count("darcy") == 2

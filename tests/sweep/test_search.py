@@ -454,3 +454,31 @@ def test_a_winner_is_a_variant_that_names_its_search(steady_file: Path, tmp_path
     results = [RunResult.load(path) for path in (tmp_path / "results").rglob("*.json")]
     assert results and all(result.spec.origin == "tuned, 2 trials" for result in results)
     assert all("model.k_s" in result.changed for result in results)
+
+
+def test_a_search_goes_on_in_another_home_from_its_study_file(
+    steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = f"sweep --model gsno --preset paper --dataset {steady_file} --track smoke --json"
+    words += " --over model.k_s=4:6:8 --sampler grid --train.steps 3 --refit-top 0 --name s"
+    study = tmp_path / "study.json"
+
+    def sweep(home: str, trials: int) -> dict[str, Any]:
+        command = f"{words} --trials {trials} --study {study} --home {tmp_path / home}"
+        ended = call_here(capsys, *command.split())
+        assert ended.returncode == 0, ended.stderr
+        return dict(json.loads(ended.stdout))
+
+    first = sweep("here", 2)
+    on_file = json.loads(study.read_text())
+    assert len(on_file["trials"]) == 2 and "worker" not in study.read_text()
+    second = sweep("there", 3)
+    assert second["tried"][:2] == first["tried"] and len(second["tried"]) == 3
+    assert len(list((tmp_path / "there" / "runs").glob("*/trial.json"))) == 1
+    assert len(json.loads(study.read_text())["trials"]) == 3
+    other = f"{words} --trials 2 --study {study} --home {tmp_path / 'third'} --seed 1"
+    assert "holds the trials of another search (seed differ" in the_mistake(
+        call_here(capsys, *other.split())
+    )
+    study.write_text(study.read_text()[:-300])
+    assert "not the trials of a search" in the_mistake(call_here(capsys, *other.split()))
