@@ -33,6 +33,10 @@ class Prune(Exception):
     """Raised by an observer to end a run early; the result has the status `pruned`."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a training, after its state was written; the message says from where."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: the nearest known one, then all of them."""
     names = sorted(known)

@@ -11,8 +11,6 @@ from gsnobench.boards.diff import Change
 from gsnobench.boards.evidence import printable
 
 Table = tuple[list[str], list[list[str]]]
-GAP = 3  # letters between two columns
-NARROWEST = 60  # letters of a terminal: whatever is narrower wraps
 
 
 def overview(track: BoardTrack, *, wide: bool = False) -> Table:
@@ -95,23 +93,6 @@ def remarks(shown: Board, rows: Sequence[Row]) -> Iterator[str]:
         yield f"Variants, not ranked: {len(shown.variants)}; --variants shows them."
     yield wording.HOW_TO_READ
     yield wording.HOW_TO_READ_MARKS
-
-
-def blocks(table: Table, width: int, fixed: int) -> Iterator[Table]:
-    """A table cut into tables that are at most so wide; each begins with the fixed columns."""
-    header, lines = table
-    sizes = [max(map(len, column)) + GAP for column in zip(header, *lines, strict=True)]
-    room, used = max(width, NARROWEST) - sum(sizes[:fixed]), 0
-    cut: list[list[int]] = [[]]
-    for column in range(fixed, len(header)):
-        if cut[-1] and used + sizes[column] > room:
-            cut.append([])
-            used = 0
-        cut[-1].append(column)
-        used += sizes[column]
-    for columns in cut:
-        chosen = [*range(fixed), *columns]
-        yield [header[at] for at in chosen], [[line[at] for at in chosen] for line in lines]
 
 
 def change(line: Change) -> list[str]:

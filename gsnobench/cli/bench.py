@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gsnobench.cli.console import print_result, print_table, progress
+from gsnobench.cli.console import print_result, progress
 from gsnobench.cli.options import (
     DeviceOption,
     HomeOption,
@@ -20,6 +20,7 @@ from gsnobench.cli.options import (
     numbers_of,
     words_of,
 )
+from gsnobench.cli.table import print_table
 from gsnobench.errors import DataError
 from gsnobench.home import Home, open_home
 

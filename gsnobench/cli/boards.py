@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,19 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from gsnobench.cli.console import print_result, print_table
+from gsnobench.cli.console import print_result
 from gsnobench.cli.options import HomeOption, JsonOption, TrackOption
+from gsnobench.cli.table import print_table
 from gsnobench.errors import DataError, ParamError, RunError, did_you_mean
 from gsnobench.home import Home, open_home
 from gsnobench.plugins import Kind
 
 if TYPE_CHECKING:
-    from gsnobench.boards.board import BoardTrack
+    from gsnobench.boards.board import Board, BoardTrack
     from gsnobench.boards.build import Built
     from gsnobench.boards.diff import Change
     from gsnobench.boards.evidence import Installation
     from gsnobench.boards.publish import StoredBoard
-    from gsnobench.boards.terminal import Table
 
 app = typer.Typer()
 board_app = typer.Typer(
@@ -187,40 +186,34 @@ def _print_track(track: BoardTrack, *, wide: bool) -> None:
     from gsnobench.boards import terminal
 
     title = f"Track {track.name}: mean test error over seeds"
-    _print_blocks(title, terminal.overview(track, wide=wide), 1)
+    print_table(terminal.printable(title), *terminal.overview(track, wide=wide))
     for line in terminal.overview_remarks(track, wide=wide):
         print(line)
     print("one board: gsnobench leaderboard show --task NAME")
 
 
+def _board_named(task: str, track: BoardTrack) -> Board:
+    """The board of this name; of a task's short name if only one window of it has been run."""
+    boards = {board.slug: board for board in track.boards}
+    windows = [slug for slug in boards if slug.partition("@")[0] == task]
+    if task not in boards and len(windows) != 1:
+        near = did_you_mean(task, windows or boards)
+        raise ParamError(f"task: no board {task!r} on track {track.name}; {near}")
+    return boards[task if task in boards else windows[0]]
+
+
 def _print_board(track: BoardTrack, task: str, *, variants: bool, wide: bool) -> None:
     from gsnobench.boards import terminal
 
-    boards = {board.slug: board for board in track.boards}
-    if task not in boards:
-        near = did_you_mean(task, boards)
-        raise ParamError(f"task: no board {task!r} on track {track.name}; {near}")
-    board = boards[task]
-    _print_blocks(board.title, terminal.board(board, wide=wide), 2)
+    board = _board_named(task, track)
+    title = terminal.printable(board.title)
+    print_table(title, *terminal.board(board, wide=wide), fixed=2)
     rows = [*board.compared, *board.blank]
     if variants and board.variants:
-        _print_blocks(f"Variants of {board.title}", terminal.variants(board, wide=wide), 1)
+        print_table(f"Variants of {title}", *terminal.variants(board, wide=wide))
         rows += board.variants
     for line in terminal.remarks(board, rows):
         print(line)
-
-
-def _print_blocks(title: str, table: Table, fixed: int) -> None:
-    """A table, in a terminal cut into tables that are as wide as it is."""
-    from gsnobench.boards import terminal
-
-    if not sys.stdout.isatty():
-        print_table(terminal.printable(title), *table)
-        return
-    width = shutil.get_terminal_size().columns
-    for number, (header, rows) in enumerate(terminal.blocks(table, width, fixed)):
-        heading = f"{title}, continued" if number else title
-        print_table(terminal.printable(heading), header, rows)
 
 
 # --------------------------------------------------------------------------------- compare, publish

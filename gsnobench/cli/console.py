@@ -1,4 +1,4 @@
-"""What a person sees: tables and progress, with rich in a terminal and as plain lines elsewhere."""
+"""What a person sees: facts and progress, with rich in a terminal and as plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 HeaderAndRows = tuple[Sequence[str], list[list[str]]]
 LINE_S = 10.0  # between two lines of plain progress
+KEPT_S = 0.5  # a shorter stage leaves no line in a terminal
 
 
 # -------------------------------------------------------------------------------------------- print
@@ -35,30 +36,6 @@ def print_facts(facts: Mapping[str, Any]) -> None:
     for name, value in facts.items():
         text = "unknown" if value is None else f"{value:.4g}" if isinstance(value, float) else value
         print(f"{name}: {text}")
-
-
-def print_table(
-    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, mark: int | None = None
-) -> None:
-    """A table on stdout, tab-separated if that is no terminal; `mark` emphasises one row."""
-    if not sys.stdout.isatty():
-        print(title)
-        for row in (header, *rows):
-            print("\t".join(row))
-        return
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=Text(title), box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    table.title_justify, table.title_style = "left", "bold"
-    for column, name in enumerate(header):
-        is_number = all(row[column][:1] in "-–0123456789" for row in rows)
-        table.add_column(Text(name), justify="right" if is_number else "left")
-    for number, row in enumerate(rows):
-        table.add_row(*(Text(cell) for cell in row), style="bold green" if number == mark else None)
-    Console().print(table)
 
 
 def knob_table(params: type[Params], section: str) -> HeaderAndRows:
@@ -137,7 +114,16 @@ def _bars() -> Iterator[Report]:
         bar = bars.add_task("starting", total=None, note="")
 
         def stage(text: str) -> None:
-            bars.reset(bar, description=text, total=None, note="")
+            keep_line()
+            bars.reset(bar, description=text, note="")
+            bars.tasks[0].total = None  # `reset` would keep that of the stage before
+
+        def keep_line() -> None:
+            """A stage that took a while stays on the screen, with its time."""
+            task = bars.tasks[0]
+            if task.elapsed and task.elapsed >= KEPT_S:
+                words = f"{task.description}  {task.fields['note']}".rstrip()
+                console.print(f"{words}  {task.elapsed:.1f} s", markup=False, highlight=False)
 
         def data(done: int, total: int) -> None:
             bars.update(bar, completed=done, total=total, note="samples")
@@ -150,3 +136,4 @@ def _bars() -> Iterator[Report]:
             console.print(f"gsnobench: warning: {text}", markup=False, highlight=False)
 
         yield Report(stage=stage, data=data, step=step, warn=warn_above)
+        keep_line()

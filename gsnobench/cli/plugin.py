@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gsnobench.cli.console import print_result, print_table
+from gsnobench.cli.console import print_result
 from gsnobench.cli.options import JsonOption
 from gsnobench.cli.scaffold import Offer
+from gsnobench.cli.table import print_table
 
 if TYPE_CHECKING:
     from gsnobench.check import Finding

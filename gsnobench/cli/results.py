@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gsnobench.cli.console import print_result, print_table, progress
+from gsnobench.cli.console import print_result, progress
 from gsnobench.cli.options import (
     KNOBS,
     DatasetOption,
@@ -23,6 +23,7 @@ from gsnobench.cli.options import (
     knobs_of,
     numbers_of,
 )
+from gsnobench.cli.table import print_table
 from gsnobench.errors import DataError, ParamError
 from gsnobench.home import open_home
 

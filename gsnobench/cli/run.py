@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gsnobench.cli.console import knob_table, print_facts, print_result, print_table, progress
+from gsnobench.cli.console import knob_table, print_facts, print_result, progress
 from gsnobench.cli.options import (
     KNOBS,
     DatasetOption,
@@ -27,6 +27,7 @@ from gsnobench.cli.options import (
     check_names,
     knobs_of,
 )
+from gsnobench.cli.table import print_table
 from gsnobench.errors import DataError, ParamError, RunError
 from gsnobench.home import Home, open_home
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gsnobench.cli.console import HeaderAndRows, knob_table, print_result, print_table
+from gsnobench.cli.console import HeaderAndRows, knob_table, print_result
 from gsnobench.cli.options import HomeOption, JsonOption
+from gsnobench.cli.table import print_table
 from gsnobench.errors import DataError, PluginError, RunError
 from gsnobench.home import RunFolder, open_home
 

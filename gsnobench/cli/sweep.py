@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gsnobench.cli.console import print_result, print_table, progress
+from gsnobench.cli.console import print_result, progress
 from gsnobench.cli.options import (
     KNOBS,
     DatasetOption,
@@ -29,6 +29,7 @@ from gsnobench.cli.options import (
     numbers_of,
     words_of,
 )
+from gsnobench.cli.table import print_table
 from gsnobench.errors import ParamError
 from gsnobench.home import Home, open_home
 from gsnobench.records import plain

@@ -23,7 +23,9 @@ from torch import nn
 from gsnobench.batch import Batch
 from gsnobench.data import Split
 from gsnobench.declare import Fit, Horizon, Phase
+from gsnobench.errors import Interrupted
 from gsnobench.training.checkpoint import Checkpoint, Progress, read_checkpoint
+from gsnobench.training.ctrl_c import CtrlC
 from gsnobench.training.loader import Loader
 from gsnobench.training.metrics import relative_l2
 from gsnobench.training.optimisation import (
@@ -139,33 +141,46 @@ class Descent:
 def _descend(job: Job, phase: Phase, state: Checkpoint) -> str:
     """A phase of gradient descent; returns why it diverged, or nothing."""
     descent = _begin(job, phase, state)
-    progress, total, epoch_steps = descent.progress, descent.total, descent.epoch_steps
+    descent.module.train()
+    with CtrlC() as ctrl_c:
+        reason = _make_steps(descent, ctrl_c)
+    if reason:
+        return reason
+    if state.best is None:
+        return f"{phase.name}: no finite validation error in {descent.total} steps"
+    job.module.load_state_dict(state.best)
+    return ""
+
+
+def _make_steps(descent: Descent, ctrl_c: CtrlC) -> str:
+    """All steps that are left, with validations and checkpoints; returns why they diverged."""
+    job, progress, total = descent.job, descent.progress, descent.total
     patience = float(os.environ.get("GSNOBENCH_CHECKPOINT_S", CHECKPOINT_S))
     saved = time.perf_counter()
-    descent.module.train()
     metronome = Metronome(progress.clock, job.reference_every_s) if job.reference_every_s else None
     while progress.step < total:
         with progress.clock.training():
             progress.add_loss(_step(descent))
             progress.step += 1
             is_last = progress.step == total
-            ends_epoch = progress.step % epoch_steps == 0 or is_last
+            ends_epoch = progress.step % descent.epoch_steps == 0 or is_last
             if ends_epoch:  # the only time that the loop waits for an accelerator
                 _synchronise(job.train.device)
         if metronome is not None:
             metronome.tick(is_last=is_last)
         job.on_step(progress.step, total, progress.best)
-        if ends_epoch:
-            reason = _end_epoch(descent)
-            if reason:
-                return reason
-        if time.perf_counter() - saved > patience and not is_last:
-            state.optimiser = descent.optimiser.state_dict()
-            state.write(job.folder, job.module)
+        if ends_epoch and (reason := _end_epoch(descent)):
+            return reason
+        is_due = ctrl_c.came or time.perf_counter() - saved > patience
+        if is_due and not is_last:
+            descent.state.optimiser = descent.optimiser.state_dict()
+            descent.state.write(job.folder, job.module)
             saved = time.perf_counter()
-    if state.best is None:
-        return f"{phase.name}: no finite validation error in {total} steps"
-    job.module.load_state_dict(state.best)
+            if ctrl_c.came:
+                raise Interrupted(
+                    f"interrupted at step {progress.step} of {total}; a checkpoint is written, the "
+                    "same command goes on from there"
+                )
     return ""
 
 

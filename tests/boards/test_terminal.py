@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,6 @@ from toy_boards import tracks_of
 
 from gsnobench.boards import markdown, tables, terminal
 from gsnobench.cli.boards import show_boards
-from gsnobench.cli.console import print_table
 from gsnobench.errors import ParamError
 from gsnobench.records import RunResult
 
@@ -39,22 +36,6 @@ def test_a_name_cannot_steer_a_terminal_a_page_or_the_row_before(
     )
 
 
-def test_a_wide_table_is_cut_into_tables_that_fit_and_lose_nothing() -> None:
-    header = ["row", *(f"column {number}" for number in range(12))]
-    lines = [[f"model{row}@compact", *(str(10 * row + n) for n in range(12))] for row in range(3)]
-    cut = list(terminal.blocks((header, lines), 80, 1))
-    assert len(cut) > 1
-    for names, rows in cut:
-        widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
-        assert sum(widths) + 3 * len(widths) <= 80 and names[0] == "row"
-        assert [row[0] for row in rows] == [line[0] for line in lines]
-    assert [name for names, _ in cut for name in names[1:]] == header[1:]
-    assert [cell for _, rows in cut for cell in rows[2][1:]] == lines[2][1:]
-    assert list(terminal.blocks((header, lines), 1000, 1)) == [(header, lines)]
-    long = (["row", "a", "b"], [["x" * 90, "1", "2"]])
-    assert len(list(terminal.blocks(long, 80, 1))) == 2, "one column each, however narrow"
-
-
 def test_variants_are_shown_on_request_with_their_settings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -69,7 +50,7 @@ def test_variants_are_shown_on_request_with_their_settings(
     shown = capsys.readouterr().out
     assert "gsno@compact (tuned, 12 trials): width=8" in shown
     table = shown.partition("Variants of")[2]
-    assert table.splitlines()[2].startswith("gsno@compact (tuned, 12 trials)\t0.00100°\t")
+    assert table.splitlines()[2].startswith("gsno@compact (tuned, 12 trials)  0.00100°  ")
     with pytest.raises(ParamError, match="name it with --task"):
         show_boards(variants=True, results=[evidence])
 
@@ -95,14 +76,3 @@ def test_the_overview_shows_tasks_of_models_and_names_those_of_floors_only(evide
 def _floors_only(root: Path) -> Path:
     save(root, made_result("mean", task="car", preset="default", steps={"fit": 0}))
     return root
-
-
-@pytest.mark.parametrize("title", ["[/bold]", "[red]x", "\\["])
-def test_a_table_of_the_terminal_takes_no_title_and_no_heading_for_markup(
-    title: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = io.StringIO()
-    monkeypatch.setattr(out, "isatty", lambda: True)
-    monkeypatch.setattr(sys, "stdout", out)
-    print_table(title, [title], [["1"]])
-    assert out.getvalue().count(title) == 2

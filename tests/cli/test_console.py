@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from gsnobench.cli.console import knob_table, print_facts, print_result, print_table
+from gsnobench.cli.console import knob_table, print_facts, print_result
 from gsnobench.params import Params, knob
 
 
@@ -29,11 +29,6 @@ def test_a_result_is_a_document_or_a_text(capsys: pytest.CaptureFixture[str]) ->
 def test_facts_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
     print_facts({"a": 1.23456, "b": None, "c": 3, "d": "x"})
     assert capsys.readouterr().out == "a: 1.235\nb: unknown\nc: 3\nd: x\n"
-
-
-def test_a_table_in_a_file_is_separated_by_tabs(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table("Title", ["a", "b"], [["1", "2"]], mark=0)
-    assert capsys.readouterr().out == "Title\na\tb\n1\t2\n"
 
 
 def test_knobs_are_spelt_as_on_the_command_line() -> None:

@@ -23,8 +23,8 @@ def test_list_names_every_bundled_plugin(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_list_of_one_kind_names_no_other(capsys: pytest.CaptureFixture[str]) -> None:
     lines = call_here(capsys, "list", "datasets").stdout.splitlines()
-    assert lines[:2] == ["Plugins", "name\tkind\tpackage\tstate"]
-    assert {line.split("\t")[1] for line in lines[2:]} == {"dataset"}
+    assert lines[0] == "Plugins" and lines[1].split() == ["name", "kind", "package", "state"]
+    assert {line.split()[1] for line in lines[2:]} == {"dataset"}
 
 
 def test_a_model_is_described_with_its_knobs(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import TypeGuard
 import pytest
 
 import gsnobench
-from gsnobench.cli.app import GROUPS
+from gsnobench.cli.app import FILES
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (
@@ -78,7 +78,7 @@ def import_graph(*, with_types: bool = True) -> dict[str, set[str]]:
         names = imports(path, with_types=with_types)
         reached = {name if name in known else name.rpartition(".")[0] for name in names}
         graph[module_of(path)] = (reached & known) - {module_of(path), "gsnobench"}
-    graph["gsnobench.cli.app"] |= {f"gsnobench.cli.{name}" for name in GROUPS}  # loaded by name
+    graph["gsnobench.cli.app"] |= {f"gsnobench.cli.{name}" for name in FILES}  # loaded by name
     del graph["gsnobench"]  # it names the public objects of every room, and loads them on first use
     del graph[DOOR]
     return graph

@@ -1,0 +1,133 @@
+"""Tables for people: aligned text that fits the terminal and never cuts a number or a name.
+
+A table that is too wide loses the columns its caller can spare, folds its longest column of words,
+or is printed in several blocks, in this order.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+GAP = 2  # spaces between columns
+NARROWEST = 20  # letters of a folded column
+UNLIMITED = 10_000  # of a file or a pipe
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its heading, its cells and its width in letters."""
+
+    name: str
+    cells: tuple[str, ...]
+    width: int
+
+    @property
+    def is_number(self) -> bool:
+        return all(cell[:1] in "-–0123456789" for cell in self.cells)
+
+    def lines(self, text: str) -> list[str]:
+        """A cell as lines of the column's width."""
+        parts = textwrap.wrap(text, self.width, break_on_hyphens=False) or [""]
+        align = str.rjust if self.is_number else str.ljust
+        return [align(part, self.width) for part in parts]
+
+
+def print_table(
+    title: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    mark: int | None = None,
+    fixed: int = 1,
+    spare: Sequence[str] = (),
+    wide: bool = False,
+) -> None:
+    """Print a table; `mark` emphasises a row, `spare` names the columns to leave out first.
+
+    The first `fixed` columns name the rows: they are never folded and begin every block. `wide`
+    leaves no column out.
+    """
+    is_terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if is_terminal else UNLIMITED
+    columns, hidden = without_spare(make_columns(header, rows), () if wide else spare, width)
+    _print(title, "bold" if is_terminal else "")
+    for block in blocks(columns, width, fixed):
+        _print(_line(block, [column.name for column in block]), "bold" if is_terminal else "")
+        for number in range(len(rows)):
+            cells = [column.cells[number] for column in block]
+            _print(_line(block, cells), "bold green" if is_terminal and number == mark else "")
+    if hidden:
+        _print(f"{', '.join(hidden)}: hidden here, --wide shows all", "dim" if is_terminal else "")
+
+
+def make_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Column]:
+    """The columns of a table, each as wide as its longest cell."""
+    columns = []
+    for position, name in enumerate(header):
+        cells = tuple(" ".join(row[position].split()) for row in rows)
+        columns.append(Column(name, cells, max(map(len, (name, *cells)))))
+    return columns
+
+
+def total_width(columns: Sequence[Column]) -> int:
+    return sum(column.width for column in columns) + GAP * (len(columns) - 1)
+
+
+def without_spare(
+    columns: list[Column], spare: Sequence[str], width: int
+) -> tuple[list[Column], list[str]]:
+    """The columns without as many of the spare ones as it takes to fit, and the names of those."""
+    hidden: list[str] = []
+    for name in spare:
+        if total_width(columns) <= width:
+            break
+        if any(column.name == name for column in columns):
+            columns = [column for column in columns if column.name != name]
+            hidden.append(name)
+    return columns, hidden
+
+
+def blocks(columns: Sequence[Column], width: int, fixed: int) -> list[list[Column]]:
+    """The columns in one block if they fit or one can be folded, else in several."""
+    excess = total_width(columns) - width
+    if excess <= 0:
+        return [list(columns)]
+    names, others = list(columns[:fixed]), columns[fixed:]
+    words = [column for column in others if not column.is_number]
+    longest = max(words, key=lambda column: column.width, default=None)
+    if longest is not None and longest.width - excess >= NARROWEST:
+        folded = replace(longest, width=longest.width - excess)
+        return [[folded if column is longest else column for column in columns]]
+    parts = [names]
+    for column in others:
+        if len(parts[-1]) > fixed and total_width([*parts[-1], column]) > width:
+            parts.append(names)
+        parts[-1] = [*parts[-1], column]
+    return parts
+
+
+def _line(columns: Sequence[Column], cells: Sequence[str]) -> str:
+    """A row as text: as many lines as its longest cell needs."""
+    folded = [column.lines(cell) for column, cell in zip(columns, cells, strict=True)]
+    lines = []
+    for number in range(max(map(len, folded))):
+        texts = [
+            parts[number] if number < len(parts) else " " * column.width
+            for column, parts in zip(columns, folded, strict=True)
+        ]
+        lines.append((" " * GAP).join(texts).rstrip())
+    return "\n".join(lines)
+
+
+def _print(text: str, style: str) -> None:
+    if not style:
+        print(text)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    Console().print(Text(text, style=style), soft_wrap=True)
