@@ -7,6 +7,7 @@ allowed unless one is denied by its own name.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
 import re
@@ -16,6 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pluggy
@@ -54,6 +57,22 @@ class Listed:
     def origin(self) -> str:
         """The package and its version, as every message names them."""
         return f"{self.package} {self.version}"
+
+    @property
+    def summary(self) -> str:
+        """The first line of its module's docstring, read without importing anything."""
+        package, *inner = self.module.split(".")
+        with suppress(ImportError, ValueError, OSError, SyntaxError):
+            spec = find_spec(package)
+            if spec is None or spec.origin is None:
+                return ""
+            path = Path(spec.origin)
+            path = path.parent.joinpath(*inner) if inner else path
+            file = path if path.is_file() else path.with_suffix(".py")
+            file = file if file.is_file() else path / "__init__.py"
+            text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+            return text.partition("\n")[0]
+        return ""
 
 
 def listed(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 HeaderAndRows = tuple[Sequence[str], list[list[str]]]
 LINE_S = 10.0  # between two lines of plain progress
+STARTING = "starting"
 KEPT_S = 0.5  # a shorter stage leaves no line in a terminal
 
 
@@ -105,32 +106,33 @@ def _bars() -> Iterator[Report]:
         rich_progress.SpinnerColumn(),
         rich_progress.TextColumn("{task.description}"),
         rich_progress.BarColumn(),
-        rich_progress.MofNCompleteColumn(),
+        rich_progress.TextColumn("{task.fields[count]}"),
         rich_progress.TextColumn("{task.fields[note]}"),
         rich_progress.TimeElapsedColumn(),
         rich_progress.TimeRemainingColumn(),
     )
     with rich_progress.Progress(*columns, console=console, transient=True) as bars:
-        bar = bars.add_task("starting", total=None, note="")
+        bar = bars.add_task(STARTING, total=None, note="", count="")
 
         def stage(text: str) -> None:
             keep_line()
-            bars.reset(bar, description=text, note="")
+            bars.reset(bar, description=text, note="", count="")
             bars.tasks[0].total = None  # `reset` would keep that of the stage before
 
         def keep_line() -> None:
             """A stage that took a while stays on the screen, with its time."""
             task = bars.tasks[0]
-            if task.elapsed and task.elapsed >= KEPT_S:
-                words = f"{task.description}  {task.fields['note']}".rstrip()
-                console.print(f"{words}  {task.elapsed:.1f} s", markup=False, highlight=False)
+            if task.description != STARTING and (task.elapsed or 0) >= KEPT_S:
+                words = [task.description, task.fields["count"], task.fields["note"]]
+                line = "  ".join([*filter(None, words), f"{task.elapsed or 0:.1f} s"])
+                console.print(line, markup=False, highlight=False)
 
         def data(done: int, total: int) -> None:
-            bars.update(bar, completed=done, total=total, note="samples")
+            bars.update(bar, completed=done, total=total, count=f"{done}/{total}", note="samples")
 
         def step(done: int, total: int, best: float) -> None:
             note = f"best validation {best:.4g}" if best < 1e9 else ""
-            bars.update(bar, completed=done, total=total, note=note)
+            bars.update(bar, completed=done, total=total, count=f"{done}/{total}", note=note)
 
         def warn_above(text: str) -> None:
             console.print(f"gsnobench: warning: {text}", markup=False, highlight=False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+MORE_COLUMNS = ("valid", "raw", "RMSE", "parameters", "train CPU-s", "ms per sample")
+SPARE = ("raw", "RMSE", "ms per sample", "parameters", "valid")  # left out first, in this order
+
 
 @app.command(context_settings=KNOBS, add_help_option=False)
 def run(
@@ -74,6 +78,9 @@ def run(
     gif: Annotated[
         bool, typer.Option("--gif", help="Also animate the median test sample.")
     ] = False,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="All columns, also in a narrow terminal.")
+    ] = False,
     home: HomeOption = None,
     as_json: JsonOption = False,
     wants_help: Annotated[
@@ -94,6 +101,8 @@ def run(
         raise ParamError(f"run: needs --model and --dataset; for example: {example}")
     knobs = knobs_of(context.args)
     check_names(models=[model], datasets=[dataset], track=track)
+    if not as_json:  # the imports below take seconds
+        print(f"- {model} on {dataset}, track {track}", file=sys.stderr, flush=True)
     from gsnobench.registry import read_registry
     from gsnobench.runs.animation import check_animable
     from gsnobench.runs.calibrate import counted_plan
@@ -114,6 +123,7 @@ def run(
         facts = _forecast(plan, folders)
         print_result(facts, lambda: print_facts(facts), as_json=as_json)
         return 0
+    is_shown = _state(plan, folders) == "finished" and not force
     with progress(quiet=as_json) as report:
         machine = Machine(
             folders, choose_device(device), jobs=jobs, threads=threads, report=report, gif=gif
@@ -129,7 +139,16 @@ def run(
         "floors": [json.loads(floor.to_json()) for floor in floor_results],
     }
     files = _picture(plan, folders) | extras
-    print_result(document, lambda: _print_run(plan, result, floor_results, files), as_json=as_json)
+
+    def show() -> None:
+        _print_run(plan, result, floor_results, wide=wide)
+        _print_notes(plan, result, floor_results, is_shown=is_shown)
+        for name, path in files.items():
+            print(f"{name:<8} {path}")
+        print(f"run      {plan.spec.short}  (gsnobench show {plan.spec.short})")
+        print("browse   gsnobench ui")
+
+    print_result(document, show, as_json=as_json)
     return 0 if result.status in ("done", "declined", "pruned") else 3
 
 
@@ -243,28 +262,68 @@ def _picture(plan: Plan, home: Home) -> dict[str, Path]:
     return {"picture": path} if path.exists() else {}
 
 
-def _print_run(
-    plan: Plan, result: RunResult, floors: Sequence[RunResult], files: Mapping[str, Path]
-) -> None:
+def _print_run(plan: Plan, result: RunResult, floors: Sequence[RunResult], *, wide: bool) -> None:
+    """The table of a run and the floors, the best first."""
     task, spec = plan.task, plan.spec
-    scored = list(task.scored)
-    field = scored[0] if len(scored) == 1 else "headline"
-    reference = task.fields[0].reference if len(scored) == 1 else 0.0
-    error = f"rel L2 of {field} - {reference:g}" if reference else f"rel L2 of {field}"
-    header = ["model", error, "valid", "raw", "RMSE", "parameters", "train CPU-s", "ms per sample"]
+    field = _scored_field(plan)
     results = sorted((result, *floors), key=_rank)
-    rows = [_row(entry, field) for entry in results]
+    header, rows = _without_empty(
+        [_error_heading(plan), *MORE_COLUMNS], [_row(entry, field) for entry in results]
+    )
     title = f"{task.id}, {task.resolution} nodes, track {spec.track}, test errors (lower is better)"
-    print_table(title, header, rows, mark=results.index(result))
+    mark = results.index(result)
+    print_table(title, ["model", *header], rows, mark=mark, spare=SPARE, wide=wide)
+
+
+def _scored_field(plan: Plan) -> str:
+    """The field that is scored, or the mean of all of them."""
+    scored = list(plan.task.scored)
+    return scored[0] if len(scored) == 1 else "headline"
+
+
+def _error_heading(plan: Plan) -> str:
+    field, reference = _scored_field(plan), plan.task.fields[0].reference
+    if field == "headline":
+        return "rel L2, mean of fields"
+    return f"rel L2 of {field} - {reference:g}" if reference else f"rel L2 of {field}"
+
+
+def _without_empty(
+    header: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[list[str], list[list[str]]]:
+    """Columns after the first, without those that hold nothing in any row."""
+    kept = [at for at in range(len(header)) if any(row[at + 1] != "-" for row in rows)]
+    return [header[at] for at in kept], [[row[0], *(row[at + 1] for at in kept)] for row in rows]
+
+
+def _print_notes(
+    plan: Plan, result: RunResult, floors: Sequence[RunResult], *, is_shown: bool
+) -> None:
+    """What a reader of the table must know."""
+    from gsnobench.registry import read_registry
+
+    spec, track = plan.spec, read_registry().track(plan.spec.track)
     if result.status != "done":
         print(f"{spec.row}: {result.status}, {result.reason}")
+    elif floors:
+        print(_verdict(result, min(floors, key=_rank)))
     if result.changed:
         settings = ", ".join(f"{name}={value}" for name, value in result.changed.items())
         print(f"note: a variant of {spec.row}, not ranked as it: {settings}")
-    for name, path in files.items():
-        print(f"{name:<8} {path}")
-    print(f"run      {spec.short}  (gsnobench show {spec.short})")
-    print("browse   gsnobench ui")
+    if track.train_cpu_s and not track.counts_steps and any(spec.steps.values()):
+        steps = sum(spec.steps.values())
+        print(f"note: {steps} steps on track {track.name} test the machinery; they are no result")
+    if is_shown:
+        print("note: this run was finished before and is shown from its record; --force repeats it")
+
+
+def _verdict(result: RunResult, floor: RunResult) -> str:
+    """The error relative to the best floor."""
+    error, best = result.headline, floor.headline
+    name = f"the best floor, {floor.spec.model} ({best:.4g})"
+    if error < best:
+        return f"{result.spec.row}: {error:.4g}, {best / error:.2g} times less than {name}"
+    return f"{result.spec.row}: {error:.4g}, {error / best:.2g} times {name}"
 
 
 def _rank(result: RunResult) -> float:

@@ -15,10 +15,11 @@ from gsnobench.errors import DataError, PluginError, RunError
 from gsnobench.home import RunFolder, open_home
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from gsnobench.data import Field
     from gsnobench.declare import Dataset, Model
+    from gsnobench.plugins import Listed
 
 app = typer.Typer()
 
@@ -31,7 +32,7 @@ def list_names(
     kind: Annotated[Subject | None, typer.Argument(help="What to list.")] = None,
     as_json: JsonOption = False,
 ) -> int:
-    """List plugins and tracks from metadata alone; no plugin is imported."""
+    """List models, datasets, tracks and other plugins, without importing any."""
     from gsnobench.plugins import listed
     from gsnobench.registry import read_registry
 
@@ -39,21 +40,69 @@ def list_names(
     tracks = list(read_registry().tracks.values()) if kind in (None, "tracks") else []
 
     def show_tables() -> None:
-        if plugins:
-            rows = [
-                [entry.name, entry.kind, entry.origin, entry.problem or "ok"] for entry in plugins
-            ]
-            print_table("Plugins", ["name", "kind", "package", "state"], rows)
+        for title, entries in _by_title(plugins).items():
+            rows = [[entry.name, _package(entry), _about(entry)] for entry in entries]
+            print_table(title, *_without_packages(rows))
+            print()
         if tracks:
             rows = [[track.name, track.help] for track in tracks]
-            print_table("Tracks", ["name", "budget"], rows)
+            print_table("Tracks (--track)", ["name", "budget"], rows)
+            print()
+        print("presets, knobs and tasks of one: gsnobench show NAME")
 
     document = {
-        "plugins": [vars(entry) for entry in plugins],
+        "plugins": [{**vars(entry), "summary": entry.summary} for entry in plugins],
         "tracks": [vars(track) for track in tracks],
     }
     print_result(document, show_tables, as_json=as_json)
     return 0
+
+
+def _by_title(plugins: Sequence[Listed]) -> dict[str, list[Listed]]:
+    """Plugins under the headings of the list, in their order."""
+    from gsnobench.registry import read_registry
+
+    floors = read_registry().floors
+    groups: dict[str, list[Listed]] = {
+        title: []
+        for title in (
+            *("Models (--model)", "Floors: closed forms that every run is compared with"),
+            *("Datasets (--dataset)", "Metrics", "Executors (bench --executor)", "Observers"),
+        )
+    }
+    models, closed_forms, datasets, metrics, executors, observers = groups.values()
+    kinds = {"dataset": datasets, "metric": metrics, "executor": executors, "observer": observers}
+    for entry in plugins:
+        is_floor = entry.kind == "model" and entry.name in floors
+        kinds.get(entry.kind, closed_forms if is_floor else models).append(entry)
+    return {title: entries for title, entries in groups.items() if entries}
+
+
+def _about(entry: Listed) -> str:
+    """What a plugin is, and for a dataset its tasks on the boards; or why it cannot be used."""
+    from gsnobench.registry import read_registry
+
+    if entry.problem is not None:
+        return f"cannot be used: {entry.problem}"
+    tasks = [
+        task
+        for task in read_registry().board_tasks
+        if entry.kind == "dataset" and task.startswith(entry.name)
+    ]
+    named = f" Board: {', '.join(tasks)}." if tasks else ""
+    return f"{entry.summary}{named}"
+
+
+def _package(entry: Listed) -> str:
+    """The package of a plugin that is not bundled."""
+    return "" if entry.package == "gsnobench" else entry.origin
+
+
+def _without_packages(rows: list[list[str]]) -> HeaderAndRows:
+    """Header and rows, without the packages where all are bundled."""
+    if any(package for _, package, _ in rows):
+        return ("name", "package", "what it is"), rows
+    return ("name", "what it is"), [[name, about] for name, _, about in rows]
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,15 @@ def test_floors_of_the_registry_are_run_beside_the_model(
     names = [floor["spec"]["model"] for floor in json.loads(ended.stdout)["floors"]]
     assert "ridge" in names
     assert "mean" not in names
+
+
+def test_a_run_is_set_against_the_best_floor_and_a_shown_one_is_said_to_be(
+    steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [word for word in run_words("deeponet", steady_file) if word != "--no-floors"]
+    first = call_here(capsys, *words, "--home", str(tmp_path)).stdout
+    assert re.search(r"deeponet@compact: 0\.\d+, .* the best floor, \w+ \(0\.\d+\)", first)
+    assert "steps on track smoke test the machinery; they are no result" in first
+    assert "finished before" not in first
+    again = call_here(capsys, *words, "--home", str(tmp_path)).stdout
+    assert "finished before and is shown from its record; --force repeats it" in again

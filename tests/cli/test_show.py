@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from command_line import call_here
+from stranger_plugins import make_strangers
 
 from gsnobench.cli.show import describe
 from gsnobench.errors import DataError
@@ -23,8 +25,25 @@ def test_list_names_every_bundled_plugin(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_list_of_one_kind_names_no_other(capsys: pytest.CaptureFixture[str]) -> None:
     lines = call_here(capsys, "list", "datasets").stdout.splitlines()
-    assert lines[0] == "Plugins" and lines[1].split() == ["name", "kind", "package", "state"]
-    assert {line.split()[1] for line in lines[2:]} == {"dataset"}
+    assert lines[:2] == ["Datasets (--dataset)", "name        what it is"]
+    darcy = next(line for line in lines if line.startswith("darcy "))
+    assert "Darcy flow in a notched triangle" in darcy and "darcy_threshold" in darcy
+    assert not any(line.startswith("gsno ") for line in lines)
+
+
+def test_a_floor_is_listed_apart_from_models(capsys: pytest.CaptureFixture[str]) -> None:
+    models, floors = call_here(capsys, "list", "models").stdout.split("\n\n")[:2]
+    assert "\ngsno " in models and "\nridge " not in models
+    assert "\nridge " in floors and "\ngsno " not in floors
+
+
+def test_a_strangers_plugin_is_listed_with_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in make_strangers(tmp_path)["PYTHONPATH"].split(os.pathsep):
+        monkeypatch.syspath_prepend(folder)
+    lines = call_here(capsys, "list", "models").stdout.splitlines()
+    assert any(line.startswith("plain ") and "stranger" in line for line in lines)
 
 
 def test_a_model_is_described_with_its_knobs(tmp_path: Path) -> None:
