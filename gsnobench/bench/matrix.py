@@ -226,7 +226,8 @@ def need(cell: Cell, home: Home) -> Need:
     earlier = [costs for costs in earlier if "train_cpu_s" in costs]
     if not earlier:
         budget = read_registry().track(cell.spec.track).train_cpu_s
-        is_budgeted = cell.plan.is_counted and budget and any(cell.spec.steps.values())
+        is_counted = cell.plan.is_counted or cell.plan.is_uncounted  # the first run counts it
+        is_budgeted = is_counted and budget and any(cell.spec.steps.values())
         return Need(budget if is_budgeted else None, None)
     parts = ("prepare_warm_s", "train_cpu_s", "validate_cpu_s")
     spent = [sum(costs[part] for part in parts) for costs in earlier]

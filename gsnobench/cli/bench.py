@@ -25,7 +25,7 @@ from gsnobench.errors import DataError
 from gsnobench.home import Home, open_home
 
 if TYPE_CHECKING:
-    from gsnobench.bench.matrix import Cell, Choice, Difference
+    from gsnobench.bench.matrix import Cell, Choice, Difference, Need
     from gsnobench.declare import Limits
 
 app = typer.Typer()
@@ -161,6 +161,9 @@ def status(
     data_seeds: DataSeedsOption = "0",
     track: TrackOption = "laptop",
     results: ResultsOption = None,
+    why: Annotated[
+        bool, typer.Option("--why", help="Also why cells are declined, row by row.")
+    ] = False,
     against: Annotated[
         Path | None,
         typer.Option(
@@ -191,7 +194,7 @@ def status(
         print_result(document, lambda: _show_differences(changes, against), as_json=as_json)
         return 0
     cells = [cell_of(plan, folders, _evidence(results)) for plan in matrix(choice, folders)]
-    _print_matrix(cells, track, as_json=as_json)
+    _print_matrix(cells, track, why=why, as_json=as_json)
     return 0
 
 
@@ -247,18 +250,20 @@ def _run_cells(
 # -------------------------------------------------------------------------------------------- print
 
 
-def _print_matrix(cells: Sequence[Cell], track: str, *, as_json: bool) -> None:
+def _print_matrix(cells: Sequence[Cell], track: str, *, why: bool = False, as_json: bool) -> None:
     document = {"track": track, "cells": [cell.to_dict() for cell in cells]}
-    print_result(document, lambda: _show_matrix(cells, track), as_json=as_json)
+    print_result(document, lambda: _show_matrix(cells, track, why=why), as_json=as_json)
 
 
-def _show_matrix(cells: Sequence[Cell], track: str) -> None:
+def _show_matrix(cells: Sequence[Cell], track: str, *, why: bool) -> None:
     from gsnobench.cli.matrix_view import grid, remarks, summary
 
-    print_table(f"Track {track}: mean test error (seeds), or the state", *grid(cells))
-    for line in remarks(cells):
+    print(f"{summary(cells)}; mean test error (seeds) if done, - if missing, n/a if declined")
+    print_table(f"Track {track}", *grid(cells))
+    for line in remarks([cell for cell in cells if why or cell.state != "declined"]):
         print(line)
-    print(summary(cells))
+    if not why and any(cell.state == "declined" for cell in cells):
+        print("--why tells why rows decline a task")
     if any(cell.state == "failed" for cell in cells):
         print("run the failed ones again with --only failed")
 
@@ -287,10 +292,13 @@ def _print_forecast(cells: Sequence[Cell], home: Home, *, as_json: bool) -> None
 
     def show() -> None:
         rows = []
-        for cell, cell_need in pairs:
-            costs = [_amount(cell_need.cpu_s), _amount(cell_need.memory_mb)]
-            rows.append([cell.spec.row, cell.spec.task, str(cell.spec.seed), cell.state, *costs])
-        print_table("Cells to run", ["model", "task", "seed", "state", "CPU-s", "MB"], rows)
+        for row, owned in _by_row(pairs).items():
+            tasks = dict.fromkeys(cell.column for cell, _ in owned)
+            times = [cell_need.cpu_s for _, cell_need in owned]
+            memory = [cell_need.memory_mb for _, cell_need in owned]
+            costs = [_amount(_total(times)), _amount(max(mb or 0 for mb in memory) or None)]
+            rows.append([row, str(len(tasks)), str(len(owned)), *costs])
+        print_table("Cells to run", ["model", "tasks", "cells", "CPU-s", "MB"], rows)
         time = f"{total:.0f} CPU-seconds" if total < 120 else f"{total / 60:.0f} CPU-minutes"
         print(f"about {time}" + (f", and {unknown} cells that were never timed" if unknown else ""))
 
@@ -301,6 +309,19 @@ def _print_forecast(cells: Sequence[Cell], home: Home, *, as_json: bool) -> None
         "cells": [{**cell.to_dict(), **vars(cell_need)} for cell, cell_need in pairs],
     }
     print_result(document, show, as_json=as_json)
+
+
+def _by_row(pairs: Sequence[tuple[Cell, Need]]) -> dict[str, list[tuple[Cell, Need]]]:
+    """Cells with their needs, by model and preset."""
+    rows: dict[str, list[tuple[Cell, Need]]] = {}
+    for cell, cell_need in pairs:
+        rows.setdefault(cell.spec.row, []).append((cell, cell_need))
+    return rows
+
+
+def _total(values: Sequence[float | None]) -> float | None:
+    """The sum; None if one is unknown."""
+    return None if None in values else sum(value or 0.0 for value in values)
 
 
 def _amount(value: float | None) -> str:

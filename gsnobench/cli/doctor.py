@@ -6,19 +6,26 @@ import json
 import os
 import platform
 import shutil
+import textwrap
 import time
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import gsnobench
 from gsnobench.cli.console import print_facts, print_result
 from gsnobench.cli.options import HomeOption, JsonOption
+from gsnobench.errors import PluginError
 from gsnobench.files import is_locked
 from gsnobench.home import Home, RunFolder, open_home
 from gsnobench.tracking.address import Address
 from gsnobench.tracking.spool import is_mirrored, read, spools
+
+if TYPE_CHECKING:
+    from gsnobench.plugins import Listed
 
 app = typer.Typer()
 
@@ -54,10 +61,36 @@ def doctor(
         from gsnobench.tracking.mirror import replay as send_missed
 
         facts = send_missed(root)
+    elif clean:
+        facts = remove_left_over(root)
     else:
-        facts = remove_left_over(root) if clean else report(root)
+        facts = report(root)
+        print_result(facts, lambda: _print_report(facts), as_json=as_json)
+        return 0
     print_result(facts, lambda: print_facts(facts), as_json=as_json)
     return 0
+
+
+def _print_report(facts: Mapping[str, Any]) -> None:
+    """One line per subject, then one per problem."""
+    kinds = Counter(name.split()[0] for name in facts["plugins"])
+    cards = ", ".join(facts["gpus"]) or "no graphics card"
+    lines = {
+        "system": f"Python {facts['python']}, {facts['system']}, {facts['cores']} cores, {cards}",
+        "packages": ", ".join(f"{name} {version}" for name, version in facts["packages"].items()),
+        "home": f"{facts['home']}, {facts['disk_free_gb']:.0f} GB free",
+        "plugins": ", ".join(f"{count} {kind}s" for kind, count in kinds.items()),
+        "tracking": f"{facts['tracking']['address']}, {facts['tracking']['state']}",
+    }
+    print(f"gsnobench {facts['gsnobench']}")
+    width = max(map(len, lines)) + 2
+    for name, text in lines.items():
+        folded = textwrap.fill(text, 100 - width, break_on_hyphens=False, break_long_words=False)
+        print(f"{name:<{width}}" + folded.replace("\n", "\n" + " " * width))
+    for problem in facts["problems"]:
+        print(f"problem: {problem}")
+    if not facts["problems"]:
+        print("no problem")
 
 
 def report(home: Path) -> dict[str, Any]:
@@ -164,14 +197,27 @@ def _is_spent(path: Path) -> bool:
     return spool is not None and spool.finished is not None
 
 
+def _import_problem(entry: Listed) -> str | None:
+    """Why a plugin cannot be loaded; observers are loaded at every run and tell it there."""
+    from gsnobench.plugins import load
+
+    if entry.kind == "observer":
+        return None
+    try:
+        load(entry.kind, entry.name)
+    except PluginError as error:
+        return str(error).partition(": ")[2]
+    return None
+
+
 def _problems(facts: dict[str, Any]) -> list[str]:
     """One line each, with what to do."""
     from gsnobench.plugins import listed
 
     lines = [
-        f"{entry.kind} {entry.name} ({entry.origin}): {entry.problem}"
+        f"{entry.kind} {entry.name} ({entry.origin}): {problem}"
         for entry in listed()
-        if entry.problem is not None
+        if (problem := entry.problem or _import_problem(entry)) is not None
     ]
     lines += [
         f"{name}: is not installed; reinstall gsnobench"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gsnobench.bench.matrix import Cell
 
 PERIOD_S = 1.0  # between two reads of the cells' states
+SHORT = {"missing": "-", "declined": "n/a"}  # states that most cells of a new matrix have
 READING = 0.05  # of a core at most, even for very many cells
 ShowEnd = Callable[["Cell", int, int], None]  # a finished cell, how many ended, of how many
 
@@ -41,6 +42,8 @@ def _states(cells: Sequence[Cell]) -> str:
     if set(counts) == {"done"}:
         scores = [cell.result.headline for cell in cells if cell.result is not None]
         return f"{sum(scores) / len(scores):.4f} ({len(cells)})"
+    if set(counts) in ({"missing"}, {"declined"}):
+        return SHORT[cells[0].state]
     if len(cells) == 1:
         return cells[0].state
     return ", ".join(f"{count} {state}" for state, count in counts.items())
