@@ -121,8 +121,11 @@ def _wait(address: Address, mirror: subprocess.Popen[bytes] | None, spool: Path)
     deadline = time.monotonic() + patience
     while patience and not is_mirrored(spool):
         has_ended = mirror is not None and mirror.poll() is not None
-        if has_ended or time.monotonic() > deadline:
+        is_late = time.monotonic() > deadline
+        if is_late and not has_ended and address.uri.startswith("sqlite:"):
+            return  # a database of this machine is only slow: the mirror goes on without us
+        if has_ended or is_late:
             remedy = "`gsnobench doctor --replay` sends the rest"
-            log.warning("tracking: %s lacks part of this run; %s", address.label, remedy)
+            log.warning("tracking: %s does not have all of this run; %s", address.label, remedy)
             return
         time.sleep(0.05)
