@@ -39,13 +39,25 @@ def print_facts(facts: Mapping[str, Any]) -> None:
         print(f"{name}: {text}")
 
 
-def knob_table(params: type[Params], section: str) -> HeaderAndRows:
-    """One row per knob, as the command line spells it."""
+def knob_table(
+    params: type[Params],
+    section: str,
+    *,
+    preset: str = "default",
+    settings: Mapping[str, Any] | None = None,
+) -> HeaderAndRows:
+    """One row per knob, as the command line spells it, with its value in a preset."""
+    values = settings or {}
     rows = [
-        [f"--{section}.{knob.name}", str(knob.default), knob.range, knob.help]
+        [
+            f"--{section}.{knob.name}",
+            str(values.get(knob.name, knob.default)),
+            knob.range,
+            knob.help,
+        ]
         for knob in params.knobs()
     ]
-    return ("knob", "default", "values", "what it does"), rows
+    return ("knob", preset, "values", "what it does"), rows
 
 
 def warn(text: str) -> None:

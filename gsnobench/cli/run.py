@@ -161,10 +161,12 @@ def _print_knobs(model: str, dataset: str) -> None:
     from gsnobench.training.optimisation import TrainParams
 
     declared = load("model", model)
-    title = f"Knobs of {model} (presets: {', '.join(declared.presets)})"
-    print_table(title, *knob_table(declared.params, "model"))
+    name = declared.default_preset()
+    preset = declared.presets[name]
+    title = f"Knobs of {model} in the preset {name} (presets: {', '.join(declared.presets)})"
+    print_table(title, *knob_table(declared.params, "model", preset=name, settings=preset.model))
     title = "Training (also --train.epochs or --train.steps)"
-    print_table(title, *knob_table(TrainParams, "train"))
+    print_table(title, *knob_table(TrainParams, "train", preset=name, settings=preset.train))
     if dataset:
         data = dataset_named(dataset)
         title = f"Data of {data.name} (also --data.seed, --data.resolution)"

@@ -194,7 +194,16 @@ def _describe_model(model: Model) -> Description:
         "cite": model.cites,
         **{f"differs {number}": text for number, text in enumerate(model.differs, 1)},
     }
-    return Description(model.name, facts, {"Knobs": knob_table(model.params, "model")})
+    name = model.default_preset()
+    settings = model.presets[name].model
+    knobs = knob_table(model.params, "model", preset=name, settings=settings)
+    families = [
+        [family, preset, ", ".join(f"{knob} {value}" for knob, value in own.items())]
+        for family, presets in model.settings.items()
+        for preset, own in presets.items()
+    ]
+    own = {"Own settings of a family or a task": (("where", "preset", "settings"), families)}
+    return Description(model.name, facts, {"Knobs": knobs, **(own if families else {})})
 
 
 def _describe_dataset(dataset: Dataset) -> Description:

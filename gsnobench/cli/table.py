@@ -1,11 +1,12 @@
 """Tables for people: aligned text that fits the terminal and never cuts a number or a name.
 
-A table that is too wide loses the columns its caller can spare, folds its longest column of words,
-or is printed in several blocks, in this order.
+A table that is too wide loses the columns its caller can spare, folds its columns of words, or is
+printed in several blocks, in this order.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import textwrap
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 
 GAP = 2  # spaces between columns
 NARROWEST = 20  # letters of a folded column
+NUMBER = re.compile(r"[-–]?(\d|$)")  # also what has none
 UNLIMITED = 10_000  # of a file or a pipe
 
 
@@ -27,7 +29,7 @@ class Column:
 
     @property
     def is_number(self) -> bool:
-        return all(cell[:1] in "-–0123456789" for cell in self.cells)
+        return all(NUMBER.match(cell) for cell in self.cells)
 
     def lines(self, text: str) -> list[str]:
         """A cell as lines of the column's width."""
@@ -92,22 +94,28 @@ def without_spare(
 
 
 def blocks(columns: Sequence[Column], width: int, fixed: int) -> list[list[Column]]:
-    """The columns in one block if they fit or one can be folded, else in several."""
-    excess = total_width(columns) - width
-    if excess <= 0:
-        return [list(columns)]
-    names, others = list(columns[:fixed]), columns[fixed:]
-    words = [column for column in others if not column.is_number]
-    longest = max(words, key=lambda column: column.width, default=None)
-    if longest is not None and longest.width - excess >= NARROWEST:
-        folded = replace(longest, width=longest.width - excess)
-        return [[folded if column is longest else column for column in columns]]
-    parts = [names]
-    for column in others:
+    """The columns in one block if they fit or can be folded, else in several."""
+    columns = folded(columns, width, fixed)
+    names, parts = columns[:fixed], [columns[:fixed]]
+    for column in columns[fixed:]:
         if len(parts[-1]) > fixed and total_width([*parts[-1], column]) > width:
             parts.append(names)
         parts[-1] = [*parts[-1], column]
     return parts
+
+
+def folded(columns: Sequence[Column], width: int, fixed: int) -> list[Column]:
+    """The columns, those of words at most so wide that all fit, but never too narrow to read."""
+    narrow, most = list(columns), max(column.width for column in columns)
+    while total_width(narrow) > width and most > NARROWEST:
+        most -= 1
+        narrow = [
+            column
+            if at < fixed or column.is_number
+            else replace(column, width=min(column.width, most))
+            for at, column in enumerate(columns)
+        ]
+    return narrow
 
 
 def _line(columns: Sequence[Column], cells: Sequence[str]) -> str:
