@@ -23,7 +23,7 @@ _NAMES = {  # module -> its public names; the block below says the same to type 
     "params": ("Knob", "NoParams", "Params", "Value", "knob"),
     "data": ("SPLITS", "Array", "Field", "Mesh", "Samples", "Split", "Task"),
     "batch": ("Batch",),
-    "files": ("Cache",),
+    "cache": ("Cache",),
     "declare": (
         "Capability",
         "Dataset",
@@ -62,6 +62,7 @@ _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names
 if TYPE_CHECKING:
     from gsnobench.batch import Batch as Batch
     from gsnobench.bench.executors import run_alone as run_alone
+    from gsnobench.cache import Cache as Cache
     from gsnobench.data import SPLITS as SPLITS
     from gsnobench.data import Array as Array
     from gsnobench.data import Field as Field
@@ -92,7 +93,6 @@ if TYPE_CHECKING:
     from gsnobench.errors import PluginError as PluginError
     from gsnobench.errors import Prune as Prune
     from gsnobench.errors import RunError as RunError
-    from gsnobench.files import Cache as Cache
     from gsnobench.hookspecs import hookimpl as hookimpl
     from gsnobench.params import Knob as Knob
     from gsnobench.params import NoParams as NoParams

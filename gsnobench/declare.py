@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal
 
+from gsnobench.cache import Cache
 from gsnobench.data import Array, Family, Field, Mesh, Samples, Split, Task
-from gsnobench.files import Cache
 from gsnobench.params import NoParams, Params, Value
 
 if TYPE_CHECKING:

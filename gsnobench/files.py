@@ -1,7 +1,6 @@
 """Files that parallel processes share and that a kill at any moment cannot spoil.
 
-Written whole or not at all (`atomic`), locked by one process at a time (`lock`), and computed once
-per recipe and parameters (`Cache`).
+Written whole or not at all (`atomic`), and locked by one process at a time (`lock`).
 """
 
 from __future__ import annotations
@@ -16,16 +15,12 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from gsnobench.errors import DataError
-
-if TYPE_CHECKING:
-    from gsnobench.data import Array
 
 POLL_S = 0.01  # between two attempts to lock a file
 
@@ -144,48 +139,3 @@ def is_locked(path: Path) -> bool:
         return False
     with path.open("a") as file:
         return not lock_file(file)
-
-
-# -------------------------------------------------------------------------------------------- cache
-
-
-@dataclass(frozen=True)
-class Cache:
-    """Named arrays under a folder; without a folder everything is computed anew."""
-
-    folder: Path | None = None
-
-    def arrays(
-        self, recipe: str, params: Mapping[str, object], compute: Callable[[], Mapping[str, Array]]
-    ) -> dict[str, Array]:
-        """The arrays that `compute` returns, from disk if they were computed before.
-
-        `recipe` names the computation and its version ("modes-v1"); `params` must hold everything
-        the result depends on.
-        """
-        if self.folder is None:
-            return dict(compute())
-        path = self.folder / recipe / f"{digest(dict(params))[:32]}.safetensors"
-        if path.exists():
-            return self._read(path)
-        with lock(path.with_suffix(".lock")):
-            if path.exists():  # another process was faster
-                return self._read(path)
-            import numpy as np  # numpy only where arrays are kept: `gsnobench list` needs none
-            from safetensors.numpy import save_file
-
-            arrays = {name: np.ascontiguousarray(value) for name, value in compute().items()}
-            with atomic(path) as part:
-                save_file(arrays, part)
-            return arrays
-
-    @staticmethod
-    def _read(path: Path) -> dict[str, Array]:
-        from safetensors.numpy import load_file
-
-        try:
-            return dict(load_file(path))
-        except Exception as error:
-            raise DataError(
-                f"{path}: unreadable cache entry ({error}); delete it and run again"
-            ) from error

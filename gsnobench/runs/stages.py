@@ -10,15 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch import nn
 
+from gsnobench.cache import Cache
 from gsnobench.data import Mesh, Samples, Split, Task
 from gsnobench.datasets.store import Opened, open_file
 from gsnobench.declare import Geometry, Metric, Summary
-from gsnobench.files import Cache, atomic, write_text
+from gsnobench.files import write_text
 from gsnobench.home import RunFolder
 from gsnobench.plugins import load_metrics
 from gsnobench.records import RunResult
@@ -27,6 +26,7 @@ from gsnobench.runs.costs import costs_of
 from gsnobench.runs.gallery import draw_cases, draw_curve
 from gsnobench.runs.machine import Machine, OnEpoch
 from gsnobench.runs.plan import Plan
+from gsnobench.tensor_files import write_arrays
 from gsnobench.training.bands import band_table
 from gsnobench.training.evaluate import Evaluation, evaluate_split, inference_s
 from gsnobench.training.fit import Job, Outcome, fit, mix
@@ -152,18 +152,11 @@ class Run:
     def save_weights(self, setup: Setup) -> None:
         """Write weights, statistics and summary as safetensors."""
         state = setup.module.state_dict().items()
-        weights = {name: value.detach().cpu().contiguous() for name, value in state}
-        statistics = {
-            name: value.cpu().contiguous() for name, value in setup.normaliser.state().items()
-        }
-        summary = {
-            f"{SUMMARY_PREFIX}{name}": torch.from_numpy(np.ascontiguousarray(value))
-            for name, value in setup.summary.items()
-        }
-        files = {self.folder.weights: weights, self.folder.summary: statistics | summary}
-        for path, tensors in files.items():
-            with atomic(path) as part:
-                save_file(tensors, part)
+        weights = {name: value.detach().cpu().numpy() for name, value in state}
+        statistics = {name: value.cpu().numpy() for name, value in setup.normaliser.state().items()}
+        summary = {f"{SUMMARY_PREFIX}{name}": value for name, value in setup.summary.items()}
+        write_arrays(self.folder.weights, weights)
+        write_arrays(self.folder.summary, statistics | summary)
 
     def diverged(self, setup: Setup, outcome: Outcome) -> RunResult:
         """The result of a training that ended for a reason."""

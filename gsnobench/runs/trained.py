@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 
 from gsnobench.data import Array, Mesh, Samples
 from gsnobench.datasets.task_json import task_from_json
@@ -19,6 +19,7 @@ from gsnobench.records import RunSpec
 from gsnobench.runs.machine import Machine, choose_device
 from gsnobench.runs.plan import Plan, plan_of_stored
 from gsnobench.runs.stages import SUMMARY_PREFIX, Run, Setup
+from gsnobench.tensor_files import read_arrays
 from gsnobench.training.checkpoint import load_state
 from gsnobench.training.evaluate import Evaluation, evaluate_split, predict_samples
 from gsnobench.training.loader import Loader
@@ -113,24 +114,28 @@ def load(run: str | Path, *, home: Path | None = None, device: str = "auto") -> 
     try:
         spec = RunSpec.from_json(folder.spec.read_text(encoding="utf-8"))
         task = task_from_json(folder.task.read_text(encoding="utf-8"))
-        saved = load_file(folder.summary)
-        weights = load_file(folder.weights)
+        saved = read_arrays(folder.summary)
+        weights = read_arrays(folder.weights)
     except (OSError, ValueError) as error:
         raise DataError(
             f"{folder.path}: not a readable run ({error}); repeat it with --force"
         ) from error
     plan = plan_of_stored(spec, task)
     module = plan.model.build(plan.model_task, plan.params)
-    load_state(module, weights)
+    load_state(module, _tensors(weights))
     machine = Machine(opened, choose_device(device))
     summary = {
-        name.removeprefix(SUMMARY_PREFIX): value.numpy()
+        name.removeprefix(SUMMARY_PREFIX): value
         for name, value in saved.items()
         if name.startswith(SUMMARY_PREFIX)
     }
-    normaliser = Normaliser.from_state(saved)
+    normaliser = Normaliser.from_state(_tensors(saved))
     setup = Setup(module.to(machine.device), normaliser, summary, warm_s=0.0, cold_s=0.0)
     return Trained(Run(plan, machine, folder), setup)
+
+
+def _tensors(arrays: Mapping[str, Array]) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(value) for name, value in arrays.items()}
 
 
 def _shaped(value: Array | None, shape: tuple[int, ...], name: str) -> Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import math
 import time
 from collections.abc import Iterator, Mapping
@@ -16,6 +18,8 @@ from torch import nn
 from gsnobench.errors import DataError
 from gsnobench.files import atomic
 from gsnobench.home import RunFolder
+
+CHECKSUM_BYTES = 32  # of SHA-256, before the content
 
 
 @dataclass
@@ -96,8 +100,11 @@ class Checkpoint:
             "best": self.best,
             "average": self.average,
         }
-        with atomic(RunFolder(folder).checkpoint) as part:
-            torch.save(body, part)
+        content = io.BytesIO()
+        torch.save(body, content)
+        with atomic(RunFolder(folder).checkpoint) as part, part.open("wb") as file:
+            file.write(hashlib.sha256(content.getbuffer()).digest())
+            file.write(content.getbuffer())
 
     def follow(self, module: nn.Module, decay: float, step: int) -> None:
         """Move the averaged weights towards the trained ones, faster in the first steps."""
@@ -129,10 +136,14 @@ def read_checkpoint(folder: Path, module: nn.Module, device: torch.device) -> Ch
     if not path.exists():
         return Checkpoint()
     try:
-        body = torch.load(path, weights_only=True, map_location=device)
+        content = path.read_bytes()
+        if hashlib.sha256(content[CHECKSUM_BYTES:]).digest() != content[:CHECKSUM_BYTES]:
+            raise ValueError("its checksum does not match its content")
+        stored = io.BytesIO(content[CHECKSUM_BYTES:])
+        body = torch.load(stored, weights_only=True, map_location=device)
     except Exception as error:
         raise DataError(
-            f"{path}: unreadable checkpoint ({error}); repeat the run with --force"
+            f"{path}: unreadable checkpoint ({error}); --force begins the run again"
         ) from error
     load_state(module, body["module"])
     progress = Progress(**body["progress"])

@@ -8,12 +8,10 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from gsnobench.errors import DataError
 from gsnobench.files import (
-    Cache,
     atomic,
     digest,
     ends_torn,
@@ -116,33 +114,3 @@ def test_the_kernel_frees_the_lock_of_a_killed_process(tmp_path: Path) -> None:
         holder.send_signal(signal.SIGKILL)
         with lock(path) as is_ours:
             assert is_ours
-
-
-# -------------------------------------------------------------------------------------------- cache
-
-
-def test_arrays_are_computed_once_per_recipe_and_parameters(tmp_path: Path) -> None:
-    calls = []
-
-    def compute() -> dict[str, np.ndarray]:
-        calls.append(1)
-        return {"modes": np.arange(6.0).reshape(2, 3).T}
-
-    cache = Cache(tmp_path)
-    for _ in range(2):
-        arrays = cache.arrays("modes-v1", {"k": 3}, compute)
-        np.testing.assert_array_equal(arrays["modes"], np.arange(6.0).reshape(2, 3).T)
-    assert len(calls) == 1
-    cache.arrays("modes-v1", {"k": 4}, compute)
-    cache.arrays("modes-v2", {"k": 3}, compute)
-    Cache().arrays("modes-v1", {"k": 3}, compute)  # without a folder: anew
-    assert len(calls) == 4
-
-
-def test_a_damaged_entry_is_one_line(tmp_path: Path) -> None:
-    cache = Cache(tmp_path)
-    cache.arrays("modes-v1", {}, lambda: {"modes": np.zeros(3)})
-    (path,) = tmp_path.rglob("*.safetensors")
-    path.write_bytes(b"damaged")
-    with pytest.raises(DataError, match="unreadable cache entry"):
-        cache.arrays("modes-v1", {}, dict)

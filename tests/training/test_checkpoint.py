@@ -48,8 +48,18 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 
 def test_an_unreadable_checkpoint_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "checkpoint.pt").write_bytes(b"torn")
-    with pytest.raises(gb.DataError, match="repeat the run with --force"):
+    with pytest.raises(gb.DataError, match="--force begins the run again"):
         read_checkpoint(tmp_path, nn.Linear(2, 1), CPU)
+
+
+def test_no_flipped_bit_of_a_checkpoint_is_resumed_from(tmp_path: Path) -> None:
+    Checkpoint().write(tmp_path, nn.Linear(2, 1))
+    path = RunFolder(tmp_path).checkpoint
+    whole = path.read_bytes()
+    for position in range(0, len(whole), 7):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 4]) + whole[position + 1 :])
+        with pytest.raises(gb.DataError, match="checksum does not match"):
+            read_checkpoint(tmp_path, nn.Linear(2, 1), CPU)
 
 
 def test_averaged_weights_are_in_the_module_inside_the_block_alone() -> None:
