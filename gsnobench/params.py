@@ -14,6 +14,11 @@ from gsnobench.errors import ParamError, did_you_mean
 Value = int | float | bool | str
 
 
+def is_whole(text: str) -> bool:
+    """Whether a text is a whole number in plain digits: `²` is a digit to Python."""
+    return text.isascii() and text.isdigit()
+
+
 @dataclass(frozen=True)
 class Knob:
     """One declared hyperparameter."""

@@ -160,7 +160,10 @@ def cell_of(plan: Plan, home: Home, evidence: Sequence[Path] = ()) -> Cell:
     folders = (home.results, *evidence)
     paths = [evidence_path(folder, plan.spec) for folder in folders]
     known = (result for path in paths if (result := _evidence(path, key)) is not None)
-    result = finished_result(plan, home) or next(known, None)
+    try:
+        result = finished_result(plan, home) or next(known, None)
+    except DataError as error:  # one damaged file must not stop the others
+        return Cell(plan, "failed", str(error))
     if result is not None and result.status != "pruned":
         return Cell(plan, result.status, result.reason, result)
     if plan.declined is not None:

@@ -24,6 +24,8 @@ from gsnobench.records import RunResult, RunSpec, Status, StepsFrom, evidence_pa
 HEADLINE_SLACK = 1e-3  # relative: errors of samples are stored with four digits
 MANY = 3000  # files that are worth the start of further processes
 # kinds of the entries of a spec that boards rely on
+PNG = b"\x89PNG\r\n\x1a\n"
+LARGEST_PICTURE = 4_000_000  # bytes
 WHOLE = ("version", "resolution", "data_seed", "revision", "seed")
 TABLES = ("sizes", "data", "model_params", "train_params", "steps")
 WORDS = ("task", "track", "model", "preset", "source", "origin")
@@ -186,10 +188,12 @@ def _read_files(
 
 
 def _read_file(root: Path, path: Path, *, is_own: bool) -> Entry | str:
-    name, picture = path.relative_to(root).as_posix(), path.with_suffix(".png")
+    name = path.relative_to(root).as_posix()
     try:
+        if leads_out(path, root):
+            raise DataError(f"{name}: is a symbolic link; expected a file")
         result = _checked(RunResult.load(path), name)
-        return Entry.of(result, picture if picture.exists() else None, is_own=is_own)
+        return Entry.of(result, _picture(path.with_suffix(".png"), root), is_own=is_own)
     except DataError as error:
         return printable(str(error).replace(str(path), name))
     # the right entries, but not the right kinds
@@ -207,6 +211,19 @@ def printable(text: str) -> str:
 def result_files(root: Path) -> Iterator[Path]:
     """All JSON files below a folder, sorted; half-written ones begin with a dot."""
     return iter(sorted(path for path in root.rglob("*.json") if not path.name.startswith(".")))
+
+
+def leads_out(path: Path, root: Path) -> bool:
+    """Whether a path is a link, or lies below one: it could publish any file of this machine."""
+    return path.resolve() != root.resolve() / path.relative_to(root)
+
+
+def _picture(path: Path, root: Path) -> Path | None:
+    """The picture of a result, if it is one: a file of its own, a PNG, of a usual size."""
+    if not path.is_file() or leads_out(path, root) or path.stat().st_size > LARGEST_PICTURE:
+        return None
+    with path.open("rb") as file:
+        return path if file.read(len(PNG)) == PNG else None
 
 
 def _checked(result: RunResult, name: str) -> RunResult:

@@ -159,9 +159,9 @@ def _facts(board: Board) -> str:
     facts = [
         f"{board.resolution} nodes",
         f"{sizes} samples (train/valid/test)",
-        f"{board.origin} data, version {board.version}",
+        f"{plain(board.origin)} data, version {board.version}",
         f"data seed {board.data_seed}",
-        f"data {', '.join(data_hash[:12] for data_hash in board.data if data_hash)}",
+        f"data {', '.join(plain(data_hash[:12]) for data_hash in board.data if data_hash)}",
     ]
     if board.outdated:
         facts.append(f"{board.outdated} results of older model revisions left out")

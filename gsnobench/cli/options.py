@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gsnobench.errors import ParamError
+from gsnobench.params import is_whole
 
 if TYPE_CHECKING:
     pass
@@ -53,7 +54,7 @@ def numbers_of(text: str, name: str) -> list[int]:
     """`0,1,2` -> [0, 1, 2]."""
     words = words_of(text)
     for word in words:
-        if not word.isdigit():
+        if not is_whole(word):
             raise ParamError(f"{name}: {word!r} is not a whole number; expected for example 0,1,2")
     return [int(word) for word in words]
 
@@ -68,7 +69,7 @@ def knobs_of(words: list[str]) -> dict[str, Any]:
     for name, entry in REQUEST_KNOBS.items():
         if name in knobs:
             text = knobs.pop(name)
-            if not text.isdigit():
+            if not is_whole(text):
                 raise ParamError(f"{name}: {text!r} is not a whole number; expected for example 1")
             entries[entry] = int(text)
     return {"knobs": knobs, **entries}

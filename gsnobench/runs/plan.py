@@ -16,7 +16,7 @@ from gsnobench.datasets.store import open_file, verify
 from gsnobench.datasets.tasks import resolve
 from gsnobench.declare import Dataset, Horizon, Model, Phase, Preset
 from gsnobench.errors import ParamError, RunError, did_you_mean
-from gsnobench.params import Params
+from gsnobench.params import Params, is_whole
 from gsnobench.plugins import dataset_named, load
 from gsnobench.records import FEATURES, RunSpec, StepsFrom
 from gsnobench.registry import Registry, Track, read_registry
@@ -413,7 +413,7 @@ def _steps(
 
 def _requested_steps(requested: Mapping[str, Any], epoch_steps: int) -> int:
     name, text = next(iter(requested.items()))
-    if not str(text).isdigit() or int(text) < 1:
+    if not is_whole(str(text)) or int(text) < 1:
         raise ParamError(
             f"train.{name}: {text!r} is not a whole number above 0; expected for example 100"
         )

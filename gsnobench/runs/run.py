@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from gsnobench.datasets.task_json import task_to_json
-from gsnobench.errors import GsnobenchError, Prune
+from gsnobench.errors import DataError, GsnobenchError, Prune
 from gsnobench.files import atomic, lock, write_text
 from gsnobench.home import Home, open_home
 from gsnobench.plugins import load_observers, notify, provenance
@@ -53,8 +53,8 @@ def run_plan(plan: Plan, machine: Machine, *, force: bool = False) -> RunResult:
     """Run a plan in its folder, one process at a time; observers see the result once it is kept."""
     run = Run.at_home(plan, machine)
     with lock(run.folder.lock):
-        stored = finished_result(plan, machine.home)
-        if stored is not None and stored.status != "failed" and not force:
+        stored = None if force else finished_result(plan, machine.home)  # it may be damaged
+        if stored is not None and stored.status != "failed":
             _say_if_code_changed(stored, plan, machine)
             return stored
         if (force or stored is not None) and run.folder.path.exists():
@@ -91,7 +91,10 @@ def validate_plan(plan: Plan, machine: Machine) -> RunResult:
 def finished_result(plan: Plan, home: Home) -> RunResult | None:
     """The stored result of this plan, if there is one."""
     path = home.run_folder(plan.spec.key).result
-    return RunResult.load(path) if path.exists() else None
+    try:
+        return RunResult.load(path) if path.exists() else None
+    except DataError as error:
+        raise DataError(f"{error}; --force repeats the run") from error
 
 
 def trial_result(plan: Plan, home: Home) -> RunResult | None:

@@ -28,7 +28,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from gsnobench.errors import RunError
 from gsnobench.files import ends_torn, is_locked, lock, write_text
 from gsnobench.sweep.space import Point
-from gsnobench.tracking.address import without_password
+from gsnobench.tracking.address import without_password, without_secrets
 from gsnobench.tracking.spool import new_id
 
 POLL_S = 0.3  # between two looks for a trial of a dead worker
@@ -98,7 +98,8 @@ def open_storage(url: str, folder: Path) -> BaseStorage:
 
 def _storage_problem(url: str, error: Exception) -> str:
     """The line about a storage that does not work."""
-    reason = " ".join(str(getattr(error, "orig", None) or error).split())[:200]
+    text = str(getattr(error, "orig", None) or error).replace(url, _label(url))
+    reason = " ".join(without_secrets(text).split())[:200]
     return (
         f"storage {_label(url)}: cannot be used ({reason}); expected sqlite:///FILE or "
         "postgresql+psycopg://USER:PASSWORD@HOST/DATABASE; check address, user and password"

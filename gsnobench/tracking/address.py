@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 URI_VARIABLES = ("GSNOBENCH_TRACKING_URI", "MLFLOW_TRACKING_URI")
 BOUNDS = {  # by default MLflow holds one call to a dead server for minutes
@@ -52,9 +52,8 @@ class Address:
 
     def error_line(self, error: Exception) -> str:
         """The message of a store's error on one line, without the user and password in it."""
-        secret, at, _ = urlsplit(self.uri).netloc.rpartition("@")
-        text = str(error).replace(f"{secret}@", "") if at else str(error)
-        return " ".join(text.split())[:200]
+        text = str(error).replace(self.uri, self.label)
+        return " ".join(without_secrets(text).split())[:200]
 
     @property
     def artifacts(self) -> Path:
@@ -75,13 +74,18 @@ class Address:
 
 
 def without_password(address: str) -> str:
-    """An address without user and password, for messages."""
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        return "address"
-    host = parts.netloc.rpartition("@")[2]
-    return parts._replace(netloc=host).geturl() if parts.netloc else address
+    """An address without user, password and query, for messages; a mistyped one too."""
+    bare = address.partition("?")[0].partition("#")[0]
+    if bare.startswith(("sqlite:", "file:")):
+        return bare
+    scheme, colon, rest = bare.partition(":")
+    return f"{scheme}{colon}//{rest.rpartition('@')[2].lstrip('/')}" if colon else bare
+
+
+def without_secrets(text: str) -> str:
+    """A message without what could be a user, a password or a token in an address."""
+    text = re.sub(r"(\w+:/{1,3})[^\s/@]*@", r"\1", text)
+    return re.sub(r"(?i)\b(user|password|passwd|pwd|token)=[^&\s;,)]+", r"\1=...", text)
 
 
 @contextmanager

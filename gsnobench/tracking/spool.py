@@ -222,11 +222,15 @@ def _put_aside(path: Path, before: Spool | None) -> None:
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
+    """The record of a line; None if it is torn or no record, so that it cannot stop the others."""
     try:
         record = json.loads(line)
-    except ValueError:
+        list(_points_of(record))
+        if record["event"] == "started" and not isinstance(record["store"], str):
+            return None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         return None
-    return record if isinstance(record, dict) and "event" in record else None
+    return dict(record)
 
 
 def _points_of(record: Mapping[str, Any]) -> Iterator[Point]:

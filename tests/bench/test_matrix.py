@@ -182,6 +182,16 @@ def test_a_dry_run_estimates_from_earlier_cells_and_runs_nothing(bench: Bench) -
     assert second["seed"] == 1 and 0 < second["cpu_s"] < 60 and 50 < second["memory_mb"] < 5000
 
 
+def test_a_damaged_result_stops_no_other_cell_and_is_mended_on_request(bench: Bench) -> None:
+    words = ("--models", "plain", "--datasets", "heat", "--seeds", "0,1")
+    whole = bench.cells("bench", *words)
+    path = next(bench.home.glob("runs/*/result.json"))
+    path.write_text(path.read_text()[:-200])
+    states = {cell["state"]: cell["reason"] for cell in bench.cells("status", *words)}
+    assert states.keys() == {"done", "failed"} and "--force repeats the run" in states["failed"]
+    assert bench.cells("bench", *words, "--only", "failed") == whole
+
+
 def test_evidence_of_two_folders_is_compared(bench: Bench, tmp_path: Path, data: Path) -> None:
     bench.cells("bench", "--models", "plain", "--datasets", "heat", "--seeds", "0,1")
     other = Bench(tmp_path / "other", data, bench.capsys)

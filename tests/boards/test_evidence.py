@@ -170,3 +170,26 @@ def test_only_results_of_the_given_home_are_its_own(evidence: Path, tmp_path: Pa
     entries = read_evidence([mine, evidence], tmp_path / "home" / ".." / "home" / "results").entries
     assert {entry.spec.model for entry in entries if entry.is_own} == {"mine"}
     assert not any(entry.is_own for entry in read_evidence([mine, evidence]).entries)
+
+
+def test_a_link_publishes_no_file_of_this_machine(evidence: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("password")
+    first, second, third, *_ = sorted(evidence.rglob("*.json"))
+    first.with_suffix(".png").symlink_to(secret)
+    second.with_suffix(".png").write_text("password")  # no picture at all
+    third.with_suffix(".png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"picture")
+    linked = tmp_path / "linked.json"
+    fourth = sorted(evidence.rglob("*.json"))[3]
+    fourth.rename(linked)
+    fourth.symlink_to(linked)
+    result = read_evidence([evidence])
+    assert [entry.picture for entry in result.entries if entry.picture] == [
+        third.with_suffix(".png")
+    ]
+    assert len(result.problems) == 1 and "is a symbolic link" in result.problems[0]
+
+
+def test_a_folder_of_results_may_itself_be_a_link(evidence: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(evidence)
+    assert read_evidence([tmp_path / "link"]).problems == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from fake_results import made_result, made_spec, save
@@ -80,3 +81,12 @@ def test_rows_that_are_not_converged_have_a_sign_and_mean_ranks_without_them(
     with_all, _, without = line.partition("Without rows that are not converged, over 2 tasks:")
     assert "gnot@compact" in with_all and "mgkn@compact" in without
     assert "gnot@compact" not in without
+
+
+def test_where_data_come_from_cannot_be_markup(evidence: Path) -> None:
+    made = made_result("gsno", task="own")
+    hostile = {"origin": "<img src=x onerror=y>", "hash": "[a](b://c)" + "0" * 54}
+    save(evidence, replace(made, data={**made.data, **hostile}))
+    (track,) = tracks_of(evidence)
+    page = markdown.track_page(track)
+    assert "<img" not in page and "[a](b" not in page

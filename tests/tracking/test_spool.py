@@ -117,7 +117,7 @@ def test_what_is_mirrored_is_not_read_again_unless_it_changes(
 ) -> None:
     def attempt(run: str) -> Path:
         writer = open_writer(tmp_path, run)
-        writer.append("started", id=run)
+        writer.append("started", id=run, store="default")
         writer.close()
         return writer.path
 
@@ -135,3 +135,28 @@ def test_what_is_mirrored_is_not_read_again_unless_it_changes(
     )
     paths[1].unlink()
     assert unmirrored(tmp_path, seen) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"event": "epoch", "time": 1, "phase": "fit", "epoch": 1}',
+        '{"event": "epoch", "phase": "fit", "epoch": "x", "scores": {"loss": 1}}',
+        '{"event": "epoch", "phase": "fit", "epoch": 1, "scores": {"loss": [1]}}',
+        '{"event": "finished"}',
+        '{"event": "started", "id": "two"}',
+        '{"event": "started", "id": "two", "store": 7}',
+        '{"event": "finished", "metrics": {"a": 1e999}, "time": 1e999}',
+        "[" * 100_000,
+        "[1, 2]",
+        '"event"',
+        "null",
+    ],
+)
+def test_a_line_that_is_no_record_is_left_out(line: str, tmp_path: Path) -> None:
+    path = begin(tmp_path)
+    whole = read(path)
+    path.write_bytes(line.encode() + b"\n" + path.read_bytes() + line.encode() + b"\n")
+    spool = read(path)
+    assert whole is not None and spool is not None
+    assert (spool.id, spool.points, spool.finished) == (whole.id, whole.points, None)
