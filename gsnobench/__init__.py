@@ -44,6 +44,10 @@ _NAMES = {  # module -> its public names; the block below says the same to type 
         "Summary",
     ),
     "hookspecs": ("hookimpl",),
+    "datasets.rows": ("Rows",),
+    "interchange.labelled": ("open_file", "open_task"),
+    "interchange.tensors": ("TensorSamples", "samples"),
+    "interchange.writing": ("write_file",),
     "records": ("RunResult", "RunSpec"),
     "training.computed_inputs": (
         "ComputedInputs",
@@ -69,6 +73,7 @@ if TYPE_CHECKING:
     from gsnobench.data import Samples as Samples
     from gsnobench.data import Split as Split
     from gsnobench.data import Task as Task
+    from gsnobench.datasets.rows import Rows as Rows
     from gsnobench.declare import MINMAX as MINMAX
     from gsnobench.declare import UNSCALED as UNSCALED
     from gsnobench.declare import Capability as Capability
@@ -94,6 +99,11 @@ if TYPE_CHECKING:
     from gsnobench.errors import RunError as RunError
     from gsnobench.files import Cache as Cache
     from gsnobench.hookspecs import hookimpl as hookimpl
+    from gsnobench.interchange.labelled import open_file as open_file
+    from gsnobench.interchange.labelled import open_task as open_task
+    from gsnobench.interchange.tensors import TensorSamples as TensorSamples
+    from gsnobench.interchange.tensors import samples as samples
+    from gsnobench.interchange.writing import write_file as write_file
     from gsnobench.params import Knob as Knob
     from gsnobench.params import NoParams as NoParams
     from gsnobench.params import Params as Params
