@@ -31,6 +31,8 @@ _NAMES = {  # module -> its public names; the block below says the same to type 
         "Fit",
         "Geometry",
         "Horizon",
+        "Imported",
+        "Importer",
         "Limits",
         "Metric",
         "Model",
@@ -82,6 +84,8 @@ if TYPE_CHECKING:
     from gsnobench.declare import Fit as Fit
     from gsnobench.declare import Geometry as Geometry
     from gsnobench.declare import Horizon as Horizon
+    from gsnobench.declare import Imported as Imported
+    from gsnobench.declare import Importer as Importer
     from gsnobench.declare import Limits as Limits
     from gsnobench.declare import Metric as Metric
     from gsnobench.declare import Model as Model
