@@ -47,9 +47,9 @@ _NAMES = {  # module -> its public names; the block below says the same to type 
     ),
     "hookspecs": ("hookimpl",),
     "datasets.rows": ("Rows",),
-    "interchange.labelled": ("open_file", "open_task"),
-    "interchange.tensors": ("TensorSamples", "samples"),
-    "interchange.writing": ("write_file",),
+    "datasets.interchange.labelled": ("open_file", "open_task"),
+    "datasets.interchange.tensors": ("TensorSamples", "samples"),
+    "datasets.interchange.writing": ("write_file",),
     "records": ("RunResult", "RunSpec"),
     "training.computed_inputs": (
         "ComputedInputs",
@@ -75,6 +75,11 @@ if TYPE_CHECKING:
     from gsnobench.data import Samples as Samples
     from gsnobench.data import Split as Split
     from gsnobench.data import Task as Task
+    from gsnobench.datasets.interchange.labelled import open_file as open_file
+    from gsnobench.datasets.interchange.labelled import open_task as open_task
+    from gsnobench.datasets.interchange.tensors import TensorSamples as TensorSamples
+    from gsnobench.datasets.interchange.tensors import samples as samples
+    from gsnobench.datasets.interchange.writing import write_file as write_file
     from gsnobench.datasets.rows import Rows as Rows
     from gsnobench.declare import MINMAX as MINMAX
     from gsnobench.declare import UNSCALED as UNSCALED
@@ -103,11 +108,6 @@ if TYPE_CHECKING:
     from gsnobench.errors import RunError as RunError
     from gsnobench.files import Cache as Cache
     from gsnobench.hookspecs import hookimpl as hookimpl
-    from gsnobench.interchange.labelled import open_file as open_file
-    from gsnobench.interchange.labelled import open_task as open_task
-    from gsnobench.interchange.tensors import TensorSamples as TensorSamples
-    from gsnobench.interchange.tensors import samples as samples
-    from gsnobench.interchange.writing import write_file as write_file
     from gsnobench.params import Knob as Knob
     from gsnobench.params import NoParams as NoParams
     from gsnobench.params import Params as Params

@@ -12,6 +12,8 @@ from gsnobench.datasets.store import write
 from gsnobench.declare import Importer
 from gsnobench.errors import DataError
 from gsnobench.files import lock
+from gsnobench.home import Home
+from gsnobench.registry import remember_file
 
 
 def imported_path(name: str, home: Path) -> Path:
@@ -50,4 +52,5 @@ def import_public(
             time_unit=imported.time_unit,
             length_unit=imported.length_unit,
         )
+    remember_file(importer.name, path, Home(home))
     return path, {**report(path), **imported.notes}

@@ -19,7 +19,7 @@ from gsnobench.cli.app import GROUPS
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (
     ("meshes", "datasets", "tracking"),
-    ("training", "boards", "interchange"),
+    ("training", "boards"),
     ("check", "runs"),
     ("bench", "sweep"),
     ("studies",),

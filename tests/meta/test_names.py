@@ -29,7 +29,6 @@ EXAMPLES = {  # help texts and messages show a command that works
     "cli/sweep.py": {"gsno", "nse", "k_s"},
     "meshes/modes.py": {"k_s"},
     "runs/plan.py": {"swe"},
-    "studies/sensitivity.py": {"nse"},
     "sweep/search.py": {"k_s"},
 }
 TRACKS = {  # the track of that name

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gsnobench.data import Field
+from gsnobench.datasets.interchange.assemble import Question, samples_by_split
+from gsnobench.datasets.interchange.graph_objects import is_graph, raw_of_graphs
+from gsnobench.datasets.interchange.hdf5 import ENDINGS as HDF5_ENDINGS
+from gsnobench.datasets.interchange.hdf5 import raw_of_hdf5
+from gsnobench.datasets.interchange.mesh_argument import as_meshes
+from gsnobench.datasets.interchange.own_dataset import is_own, own_samples, provenance_of
+from gsnobench.datasets.interchange.raw import Raw
+from gsnobench.datasets.interchange.split_argument import SHARES, split_codes
 from gsnobench.datasets.store import write
 from gsnobench.errors import DataError, ParamError
-from gsnobench.interchange.assemble import Question, samples_by_split
-from gsnobench.interchange.graph_objects import is_graph, raw_of_graphs
-from gsnobench.interchange.hdf5 import ENDINGS as HDF5_ENDINGS
-from gsnobench.interchange.hdf5 import raw_of_hdf5
-from gsnobench.interchange.mesh_argument import as_meshes
-from gsnobench.interchange.own_dataset import is_own, own_samples, provenance_of
-from gsnobench.interchange.raw import Raw
-from gsnobench.interchange.split_argument import SHARES, split_codes
 
 if TYPE_CHECKING:
     import meshio
@@ -150,7 +150,7 @@ def _raw_of_source(data: Any, mesh: Any, fields: list[str], inputs: list[str]) -
     if isinstance(data, (str, os.PathLike)):
         return _raw_of_path(Path(data), mesh, fields, inputs)
     if type(data).__module__.startswith("xarray"):
-        from gsnobench.interchange.labelled import raw_of_dataset
+        from gsnobench.datasets.interchange.labelled import raw_of_dataset
 
         return raw_of_dataset(data, mesh, [*fields, *inputs])
     if isinstance(data, Mapping):
@@ -159,7 +159,7 @@ def _raw_of_source(data: Any, mesh: Any, fields: list[str], inputs: list[str]) -
         return raw
     if isinstance(data, Sequence) and len(data):
         if all(type(single).__module__.startswith("meshio") for single in data):
-            from gsnobench.interchange.mesh_files import raw_of_meshes
+            from gsnobench.datasets.interchange.mesh_files import raw_of_meshes
 
             return raw_of_meshes(data, fields, inputs)
         if all(map(is_graph, data)):
@@ -171,7 +171,7 @@ def _raw_of_path(path: Path, mesh: Any, fields: list[str], inputs: list[str]) ->
     if not path.exists():
         raise DataError(f"{path}: no such file or folder; expected {KINDS}")
     if path.is_dir():
-        from gsnobench.interchange.mesh_files import raw_of_folder
+        from gsnobench.datasets.interchange.mesh_files import raw_of_folder
 
         return raw_of_folder(path, fields, inputs)
     if path.suffix in HDF5_ENDINGS:

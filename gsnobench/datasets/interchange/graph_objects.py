@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from gsnobench.data import Mesh
+from gsnobench.datasets.interchange.mesh_argument import new_mesh
+from gsnobench.datasets.interchange.raw import Raw, as_array
 from gsnobench.errors import DataError
-from gsnobench.interchange.mesh_argument import new_mesh
-from gsnobench.interchange.raw import Raw, as_array
-from gsnobench.meshes.topology import unique_pairs
 
 SUBJECT = "graphs"
 
@@ -48,7 +47,7 @@ def _mesh(graph: Any, number: int) -> Mesh:
             f"{SUBJECT}: edge_index of graph {number} is {ends.dtype} of the shape {ends.shape}; "
             "expected whole numbers (2, edges)"
         )
-    pairs = unique_pairs(ends.T[ends[0] != ends[1]])  # each edge once, without loops
+    pairs = np.unique(np.sort(ends.T[ends[0] != ends[1]], axis=1), axis=0)  # once, without loops
     is_alone = np.bincount(pairs.ravel(), minlength=len(points)) == 0
     if is_alone.any():
         raise DataError(

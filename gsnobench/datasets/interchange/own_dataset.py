@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gsnobench.data import SPLITS, Array, Field, Mesh, Samples, Split, Task
+from gsnobench.datasets.interchange.split_argument import split_codes
 from gsnobench.datasets.netcdf import AXES, without_padding
 from gsnobench.datasets.rows import Rows
 from gsnobench.datasets.sample_blocks import bare_mesh
 from gsnobench.datasets.task_json import task_from_json
 from gsnobench.errors import DataError
-from gsnobench.interchange.split_argument import split_codes
 
 if TYPE_CHECKING:
     import xarray

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gsnobench.data import SPLITS, Array, Field, Samples, Split, Task
+from gsnobench.datasets.interchange.raw import Raw
 from gsnobench.datasets.netcdf import AXES
 from gsnobench.datasets.rows import Rows
 from gsnobench.errors import DataError
-from gsnobench.interchange.raw import Raw
 
 FIELD_SHAPES = "(nodes), (frames, nodes), (nodes, components) or (frames, nodes, components)"
 INPUT_SHAPES = "one number, (numbers), (nodes) or (nodes, components)"

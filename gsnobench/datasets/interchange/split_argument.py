@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gsnobench.data import SPLITS, Array
+from gsnobench.datasets.interchange.raw import as_array
 from gsnobench.errors import DataError
-from gsnobench.interchange.raw import as_array
 
 SHARES = (0.6, 0.2, 0.2)
 EXPECTED = (

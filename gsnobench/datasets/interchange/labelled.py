@@ -12,12 +12,12 @@ import numpy as np
 from gsnobench.data import SPLITS, Array
 from gsnobench.datasets import store
 from gsnobench.datasets.ensure import ensure
+from gsnobench.datasets.interchange.mesh_argument import as_meshes
+from gsnobench.datasets.interchange.raw import Raw
 from gsnobench.datasets.netcdf import AXES
 from gsnobench.datasets.tasks import named_task
 from gsnobench.errors import DataError
 from gsnobench.home import open_home
-from gsnobench.interchange.mesh_argument import as_meshes
-from gsnobench.interchange.raw import Raw
 
 if TYPE_CHECKING:
     import xarray

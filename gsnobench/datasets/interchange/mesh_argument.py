@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gsnobench.data import Array, Mesh
+from gsnobench.datasets.interchange.raw import as_array
 from gsnobench.errors import DataError
-from gsnobench.interchange.raw import as_array
 
 EXPECTED = (
     "expected points (nodes, dim), a pair (points, cells), a gb.Mesh, a mapping of points, cells "

@@ -13,9 +13,9 @@ import meshio
 import numpy as np
 
 from gsnobench.data import Array, Mesh
+from gsnobench.datasets.interchange.mesh_argument import in_plane, new_mesh, split_quads
+from gsnobench.datasets.interchange.raw import Raw
 from gsnobench.errors import DataError
-from gsnobench.interchange.mesh_argument import in_plane, new_mesh, split_quads
-from gsnobench.interchange.raw import Raw
 
 ENDINGS = (".vtu", ".vtk", ".xdmf", ".xmf")
 SERIES = (".xdmf", ".xmf")  # one file may hold all frames

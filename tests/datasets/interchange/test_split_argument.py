@@ -9,7 +9,7 @@ import pytest
 from toy_samples import one_line
 
 import gsnobench as gb
-from gsnobench.interchange.split_argument import SHARES, split_codes
+from gsnobench.datasets.interchange.split_argument import SHARES, split_codes
 
 CODES = [0, 0, 0, 0, 0, 0, 1, 1, 2, 2]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from gsnobench.datasets.interchange.mesh_argument import as_meshes
+from gsnobench.datasets.interchange.mesh_files import natural_order
+from gsnobench.datasets.interchange.raw import Raw
 from gsnobench.errors import DataError, did_you_mean
-from gsnobench.interchange.mesh_argument import as_meshes
-from gsnobench.interchange.mesh_files import natural_order
-from gsnobench.interchange.raw import Raw
 
 ENDINGS = (".h5", ".hdf5", ".mat")  # a .mat of version 7.3 is HDF5
 
