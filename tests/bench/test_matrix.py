@@ -204,7 +204,7 @@ def test_evidence_of_two_folders_is_compared(bench: Bench, tmp_path: Path, data:
         (("--executor", "rai"), "ray"),
         (("--executor", "pol"), "'pool'"),
         (("--executor", "local", "--memory", "100"), "pool"),
-        (("--datasets", "mine.nc"), "gsnobench run"),
+        (("--datasets", "mine.nc"), "no such file"),
     ],
 )
 def test_mistakes_are_one_line_before_anything_runs(

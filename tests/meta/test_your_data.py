@@ -19,7 +19,7 @@ from gsnobench.meshes.topology import edges
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "your-data.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-WRITES = [block for block in BLOCKS if 'gb.write_file("' in block and "open_file" not in block]
+WRITES = [block for block in BLOCKS if "gb.write_file(" in block and "open_file" not in block]
 USES = [block for block in BLOCKS if block not in WRITES]
 MOST_LINES = 10
 SAMPLES = 30
@@ -27,7 +27,7 @@ SAMPLES = 30
 
 def written_name(block: str) -> str:
     """The name of the file that a block writes."""
-    (name,) = re.findall(r'gb\.write_file\("(\w+)\.nc"', block)
+    (name,) = re.findall(r'gb\.write_file\(\s*"(\w+)\.nc"', block)
     return name
 
 
