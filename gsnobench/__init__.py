@@ -23,7 +23,7 @@ _NAMES = {  # module -> its public names; the block below says the same to type 
     "params": ("Knob", "NoParams", "Params", "Value", "knob"),
     "data": ("SPLITS", "Array", "Field", "Mesh", "Samples", "Split", "Task"),
     "batch": ("Batch",),
-    "cache": ("Cache",),
+    "files": ("Cache",),
     "declare": (
         "Capability",
         "Dataset",
@@ -31,6 +31,8 @@ _NAMES = {  # module -> its public names; the block below says the same to type 
         "Fit",
         "Geometry",
         "Horizon",
+        "Imported",
+        "Importer",
         "Limits",
         "Metric",
         "Model",
@@ -44,6 +46,10 @@ _NAMES = {  # module -> its public names; the block below says the same to type 
         "Summary",
     ),
     "hookspecs": ("hookimpl",),
+    "datasets.rows": ("Rows",),
+    "datasets.interchange.labelled": ("open_file", "open_task"),
+    "datasets.interchange.tensors": ("TensorSamples", "samples"),
+    "datasets.interchange.writing": ("write_file",),
     "records": ("RunResult", "RunSpec"),
     "training.computed_inputs": (
         "ComputedInputs",
@@ -62,7 +68,6 @@ _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names
 if TYPE_CHECKING:
     from gsnobench.batch import Batch as Batch
     from gsnobench.bench.executors import run_alone as run_alone
-    from gsnobench.cache import Cache as Cache
     from gsnobench.data import SPLITS as SPLITS
     from gsnobench.data import Array as Array
     from gsnobench.data import Field as Field
@@ -70,6 +75,12 @@ if TYPE_CHECKING:
     from gsnobench.data import Samples as Samples
     from gsnobench.data import Split as Split
     from gsnobench.data import Task as Task
+    from gsnobench.datasets.interchange.labelled import open_file as open_file
+    from gsnobench.datasets.interchange.labelled import open_task as open_task
+    from gsnobench.datasets.interchange.tensors import TensorSamples as TensorSamples
+    from gsnobench.datasets.interchange.tensors import samples as samples
+    from gsnobench.datasets.interchange.writing import write_file as write_file
+    from gsnobench.datasets.rows import Rows as Rows
     from gsnobench.declare import MINMAX as MINMAX
     from gsnobench.declare import UNSCALED as UNSCALED
     from gsnobench.declare import Capability as Capability
@@ -78,6 +89,8 @@ if TYPE_CHECKING:
     from gsnobench.declare import Fit as Fit
     from gsnobench.declare import Geometry as Geometry
     from gsnobench.declare import Horizon as Horizon
+    from gsnobench.declare import Imported as Imported
+    from gsnobench.declare import Importer as Importer
     from gsnobench.declare import Limits as Limits
     from gsnobench.declare import Metric as Metric
     from gsnobench.declare import Model as Model
@@ -93,6 +106,7 @@ if TYPE_CHECKING:
     from gsnobench.errors import PluginError as PluginError
     from gsnobench.errors import Prune as Prune
     from gsnobench.errors import RunError as RunError
+    from gsnobench.files import Cache as Cache
     from gsnobench.hookspecs import hookimpl as hookimpl
     from gsnobench.params import Knob as Knob
     from gsnobench.params import NoParams as NoParams

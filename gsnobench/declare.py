@@ -1,4 +1,4 @@
-"""What a plugin returns: Dataset, Model, Phase, Metric, Executor. Declarations only."""
+"""What a plugin returns: Dataset, Importer, Model, Phase, Metric, Executor. Declarations only."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal
 
-from gsnobench.cache import Cache
 from gsnobench.data import Array, Family, Field, Mesh, Samples, Split, Task
+from gsnobench.files import Cache
 from gsnobench.params import NoParams, Params, Value
 
 if TYPE_CHECKING:
@@ -100,6 +100,35 @@ class Dataset:
     chunk: int = 8  # samples that a process makes between two saves
     title: str = ""
     solver: str = ""
+    licence: str = ""
+    cites: str = ""
+    url: str = ""
+    revision: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Imported:
+    """What an importer read: samples whose arrays may be lazy (`gb.Rows`), and what it noticed."""
+
+    samples: Mapping[Split, Samples]
+    notes: Mapping[str, Any] = field(default_factory=dict)  # for the report, one line each
+    time_unit: str = "s"
+    length_unit: str = "1"
+
+
+@dataclass(frozen=True, eq=False)
+class Importer:
+    """A reader of public data in the files of their authors; its name is the id of its task.
+
+    `read(folder, params)` returns the samples of all splits. The authors' test set is kept;
+    validation comes from samples that their protocol leaves unused, else from the training set.
+    """
+
+    name: str
+    read: Callable[[Path, Any], Imported]
+    layout: str  # which files a folder must hold, in one line
+    params: type[Params] = NoParams
+    title: str = ""
     licence: str = ""
     cites: str = ""
     url: str = ""

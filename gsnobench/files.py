@@ -1,6 +1,7 @@
 """Files that parallel processes share and that a kill at any moment cannot spoil.
 
-Written whole or not at all (`atomic`), and locked by one process at a time (`lock`).
+Written whole or not at all (`atomic`), locked by one process at a time (`lock`), arrays with a
+checksum in plain safetensors (`write_arrays`), computed once per recipe and parameters (`Cache`).
 """
 
 from __future__ import annotations
@@ -15,14 +16,19 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from gsnobench.errors import DataError
 
+if TYPE_CHECKING:
+    from gsnobench.data import Array
+
 POLL_S = 0.01  # between two attempts to lock a file
+CHECKSUM = "sha256"  # in the metadata of a file of arrays; files from before it have none
 
 
 def digest(value: object) -> str:
@@ -139,3 +145,92 @@ def is_locked(path: Path) -> bool:
         return False
     with path.open("a") as file:
         return not lock_file(file)
+
+
+# ------------------------------------------------------------------------------------------- arrays
+
+
+class Damaged(ValueError):
+    """The file cannot be read, or does not hold what was written."""
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write arrays and their checksum; a killed process leaves the file as it was."""
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    whole = {name: np.asarray(value, order="C") for name, value in arrays.items()}
+    with atomic(path) as part:
+        save_file(whole, part, metadata={CHECKSUM: checksum(whole)})
+
+
+def read_arrays(path: Path, *, needs_checksum: bool = False) -> dict[str, Array]:
+    """The arrays of a file; `Damaged` if it is not what was written."""
+    from safetensors.numpy import load
+
+    try:
+        content = path.read_bytes()
+        arrays: dict[str, Array] = {name: value.copy() for name, value in load(content).items()}
+        stored = _metadata(content).get(CHECKSUM)
+    except Exception as error:  # safetensors and json have several kinds for unreadable content
+        raise Damaged(f"unreadable ({error})") from error
+    is_unknown = stored is None and not needs_checksum
+    if not is_unknown and stored != checksum(arrays):
+        raise Damaged("its checksum does not match its content")
+    return arrays
+
+
+def checksum(arrays: Mapping[str, Array]) -> str:
+    """A hash of all names, types, shapes and values, whatever their order."""
+    total = hashlib.sha256()
+    for name in sorted(arrays):
+        value = arrays[name]
+        total.update(f"{name}\0{value.dtype.str}\0{value.shape}\0".encode())
+        total.update(value.tobytes())
+    return total.hexdigest()
+
+
+def _metadata(content: bytes) -> dict[str, str]:
+    """The metadata in the header of a safetensors file."""
+    size = int.from_bytes(content[:8], "little")
+    return dict(json.loads(content[8 : 8 + size]).get("__metadata__", {}))
+
+
+# -------------------------------------------------------------------------------------------- cache
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Named arrays under a folder; without a folder everything is computed anew."""
+
+    folder: Path | None = None
+
+    def arrays(
+        self, recipe: str, params: Mapping[str, object], compute: Callable[[], Mapping[str, Array]]
+    ) -> dict[str, Array]:
+        """The arrays that `compute` returns, from disk if they were computed before.
+
+        `recipe` names the computation and its version ("modes-v1"); `params` must hold everything
+        the result depends on. A damaged entry is computed anew.
+        """
+        if self.folder is None:
+            return dict(compute())
+        path = self.folder / recipe / f"{digest(dict(params))[:32]}.safetensors"
+        if (arrays := _entry(path)) is not None:
+            return arrays
+        with lock(path.with_suffix(".lock")):
+            if (arrays := _entry(path)) is not None:  # another process was faster
+                return arrays
+            computed = dict(compute())
+            write_arrays(path, computed)
+            return read_arrays(path)
+
+
+def _entry(path: Path) -> dict[str, Array] | None:
+    """What an entry holds; None if there is none, or not what was written."""
+    if not path.exists():
+        return None
+    try:
+        return read_arrays(path, needs_checksum=True)
+    except Damaged:
+        return None

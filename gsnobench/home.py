@@ -137,6 +137,11 @@ class Home:
         """Numbers of steps that were counted on this machine, in the form of registry.toml."""
         return self.root / "steps.toml"
 
+    @property
+    def files(self) -> Path:
+        """Data files that runs were made on, by content hash, and imported ones, by task."""
+        return self.root / "files.json"
+
     def run_folder(self, key: str) -> RunFolder:
         """The folder of a run by its key, whether it exists or not."""
         return RunFolder(self.runs / key[:12])

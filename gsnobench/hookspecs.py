@@ -14,7 +14,7 @@ import pluggy
 # mypy: disable-error-code=empty-body
 
 if TYPE_CHECKING:
-    from gsnobench.declare import Dataset, Executor, Metric, Model
+    from gsnobench.declare import Dataset, Executor, Importer, Metric, Model
     from gsnobench.records import RunResult, RunSpec
 
 API_VERSION = 1
@@ -26,6 +26,11 @@ hookimpl = pluggy.HookimplMarker("gsnobench")
 @hookspec
 def gsnobench_dataset() -> Dataset:
     """Group `gsnobench.datasets`: a PDE problem with its solver."""
+
+
+@hookspec
+def gsnobench_importer() -> Importer:
+    """Group `gsnobench.importers`: a reader of public data in their authors' own files."""
 
 
 @hookspec

@@ -27,10 +27,10 @@ from gsnobench import hookspecs
 from gsnobench.errors import PluginError, Prune, did_you_mean
 
 if TYPE_CHECKING:
-    from gsnobench.declare import Dataset, Executor, Metric, Model
+    from gsnobench.declare import Dataset, Executor, Importer, Metric, Model
 
-Kind = Literal["dataset", "model", "metric", "executor", "observer"]
-KINDS: tuple[Kind, ...] = ("dataset", "model", "metric", "executor", "observer")
+Kind = Literal["dataset", "importer", "model", "metric", "executor", "observer"]
+KINDS: tuple[Kind, ...] = ("dataset", "importer", "model", "metric", "executor", "observer")
 ALLOW = "GSNOBENCH_PLUGINS_ALLOW"
 DENY = "GSNOBENCH_PLUGINS_DENY"
 _BUNDLED = "gsnobench"
@@ -123,6 +123,10 @@ def kind_of(name: str) -> Kind:
 def load(
     kind: Literal["dataset"], name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()
 ) -> Dataset: ...
+@overload
+def load(
+    kind: Literal["importer"], name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()
+) -> Importer: ...
 @overload
 def load(
     kind: Literal["model"], name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()

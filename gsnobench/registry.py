@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sysconfig
 import tomllib
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gsnobench.errors import DataError, ParamError, did_you_mean
-from gsnobench.files import write_text
+from gsnobench.files import lock, write_text
 from gsnobench.home import Home
 from gsnobench.records import FEATURES
 
@@ -42,6 +43,13 @@ class Registry:
     reference_step_s: float = 0.02  # CPU-seconds of the reference step on the calibrating machine
     # as `steps`, but counted on this home's machine: pairs that neither registry nor plugin has
     home_steps: Mapping[str, Any] = field(default_factory=dict)
+    # data files that this home knows: content hash, or name of an imported task -> path
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def file(self, text: str) -> Path | None:
+        """The data file that a person means by a path or by an imported task; None: a dataset."""
+        known = self.files.get(text.partition("@")[0])
+        return Path(text) if text.endswith(".nc") else None if known is None else Path(known)
 
     def track(self, name: str) -> Track:
         """A track by name."""
@@ -100,7 +108,28 @@ def read_registry(path: Path | None = None, *, home: Home | None = None) -> Regi
         checked_model=body.get("checked_model", ""),
         reference_step_s=float(body["reference_step_s"]),
         home_steps=counted.get("steps", {}),
+        files={} if home is None else _known_files(home),
     )
+
+
+def remember_file(key: str, path: Path, home: Home) -> None:
+    """Keep where a data file is: under its content hash, or the name of an imported task."""
+    known = str(path.resolve())
+    if _known_files(home).get(key) == known:
+        return
+    with lock(home.files.with_suffix(".lock")):
+        files = {**_known_files(home), key: known}
+        write_text(home.files, json.dumps(files, indent=1, sort_keys=True) + "\n")
+
+
+def _known_files(home: Home) -> dict[str, str]:
+    if not home.files.exists():
+        return {}
+    try:
+        files = json.loads(home.files.read_text(encoding="utf-8"))
+        return {str(key): str(path) for key, path in files.items()}
+    except (ValueError, AttributeError) as error:
+        raise DataError(f"{home.files}: not readable ({error}); remove it") from error
 
 
 def _read_toml(path: Path, remedy: str) -> dict[str, Any]:

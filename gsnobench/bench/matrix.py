@@ -21,7 +21,7 @@ from gsnobench.files import is_locked
 from gsnobench.home import Home
 from gsnobench.plugins import dataset_named, listed, load
 from gsnobench.records import RunResult, RunSpec, evidence_path
-from gsnobench.registry import Track, read_registry
+from gsnobench.registry import Registry, Track, read_registry, remember_file
 from gsnobench.runs.machine import Machine, Report, choose_device
 from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
 from gsnobench.runs.run import finished_result, is_interrupted, keep_result, stamped
@@ -98,11 +98,7 @@ def matrix(choice: Choice, home: Home) -> list[Plan]:
     rows = [row for name in models for row in _rows(name, track)]
     plans: dict[str, Plan] = {}
     for task in choice.datasets or registry.board_tasks:
-        if task.endswith(".nc"):
-            raise ParamError(
-                f"bench: {task} is a file; a matrix holds tasks, `gsnobench run` reads files"
-            )
-        windows = _windows(task, choice.t_in)
+        windows = _windows(task, choice.t_in, registry)
         for (model, preset), t_in, data_seed in product(rows, windows, choice.data_seeds):
             request = Request(
                 model, task, preset=preset, track=choice.track, t_in=t_in, data_seed=data_seed
@@ -117,14 +113,16 @@ def _installed_models() -> list[str]:
     return [entry.name for entry in listed("model") if entry.problem is None]
 
 
-def _windows(task: str, requested: Sequence[int]) -> Sequence[int | None]:
+def _windows(task: str, requested: Sequence[int], registry: Registry) -> Sequence[int | None]:
     """The requested numbers of given frames, or None for the task's own.
 
-    Steady tasks, one-step tasks and ids with a window keep theirs.
+    Steady tasks, one-step tasks, ids with a window and files keep theirs.
     """
+    if not requested or registry.file(task) is not None:
+        return (None,)
     dataset = dataset_named(task)
     is_free = dataset.t_in > 0 and len(dataset.starts) == 1 and "@" not in task
-    return requested if requested and is_free else (None,)
+    return requested if is_free else (None,)
 
 
 def _rows(name: str, track: Track) -> list[tuple[str, str]]:
@@ -249,8 +247,11 @@ def cheap_first(cells: Iterable[Cell], home: Home) -> list[Cell]:
 # ---------------------------------------------------------------------------------------------- run
 
 
-def make_data(cells: Iterable[Cell], home: Home, report: Report) -> None:
+def make_data(cells: Sequence[Cell], home: Home, report: Report) -> None:
     """Make the data of all cells by all cores, each file once, before a cell has to wait for it."""
+    for cell in cells:
+        if cell.plan.file is not None:  # other processes find it by its content
+            remember_file(cell.spec.source, cell.plan.file, home)
     plans = {data_path(cell.plan.task, home.root): cell.plan for cell in cells if _needs_data(cell)}
     machine = Machine(home, choose_device("cpu"), report=report)
     for plan in plans.values():

@@ -1,10 +1,10 @@
 """The contract that every plugin must keep, as rules with stable codes.
 
 `gsnobench check NAME` runs it; an author writes one test,
-`gsnobench.check.assert_contract("model", "pointmlp")`. `models`, `datasets` and `metrics_executors`
-hold the rules, `findings` what a rule returns, `toy_tasks` the tiny tasks on which models and
-metrics are checked, `fixture` a model set up on one of them, `metric_samples` what a metric is
-checked on.
+`gsnobench.check.assert_contract("model", "pointmlp")`. `models`, `datasets`, `importers` and
+`metrics_executors` hold the rules, `findings` what a rule returns, `toy_tasks` the tiny tasks on
+which models and metrics are checked, `fixture` a model set up on one of them, `metric_samples` what
+a metric is checked on.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from gsnobench import plugins
 from gsnobench.check.datasets import check_dataset
 from gsnobench.check.findings import Finding, failed, to_json
+from gsnobench.check.importers import check_importer
 from gsnobench.check.metrics_executors import check_executor, check_metric, check_observer
 from gsnobench.check.models import check_model
 from gsnobench.errors import PluginError
@@ -41,6 +42,8 @@ def _findings(kind: Kind, name: str) -> list[Finding]:
         return check_metric(plugins.load("metric", name))
     if kind == "executor":
         return check_executor(plugins.load("executor", name))
+    if kind == "importer":
+        return check_importer(plugins.load("importer", name))
     return check_observer(name)
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from gsnobench.cache import Cache
 from gsnobench.check.findings import Finding, Rule, complaints, describe, judge, require
 from gsnobench.data import SPLITS, Array, Field, Mesh, Split
 from gsnobench.declare import Dataset, Sample
+from gsnobench.files import Cache
 from gsnobench.meshes.operators import elements
 from gsnobench.registry import read_registry
 

@@ -14,10 +14,10 @@ import torch
 from torch import nn
 
 from gsnobench.batch import Batch
-from gsnobench.cache import Cache
 from gsnobench.check.toy_tasks import ToyTask
 from gsnobench.data import Array, Mesh, Samples, Task
 from gsnobench.declare import Geometry, Horizon, Model, Part, Phase, Summary
+from gsnobench.files import Cache
 from gsnobench.training.fit import Job, fit_view
 from gsnobench.training.geometry import compute_geometry
 from gsnobench.training.loader import Loader

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
-from gsnobench.cache import Cache
 from gsnobench.check.toy_tasks import make_toy_tasks
 from gsnobench.data import Mesh, Samples, Task
 from gsnobench.datasets.generate import gathered
 from gsnobench.datasets.tasks import TINY, resolve
 from gsnobench.declare import Metric
+from gsnobench.files import Cache
 from gsnobench.plugins import listed, load
 
 COUNT = 2  # samples of a dataset: one of them must not see the other

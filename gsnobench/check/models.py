@@ -13,7 +13,6 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from gsnobench.cache import Cache
 from gsnobench.check.findings import (
     Broken,
     Finding,
@@ -36,6 +35,7 @@ from gsnobench.check.fixture import (
 from gsnobench.check.toy_tasks import ToyTask, make_toy_tasks
 from gsnobench.data import Array
 from gsnobench.declare import Capability, Model, Part, Phase
+from gsnobench.files import Cache
 from gsnobench.training.checkpoint import load_state
 from gsnobench.training.fit import Job, fit, fit_view
 from gsnobench.training.metrics import relative_l2

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,7 +19,7 @@ from gsnobench.cli.options import (
     check_names,
     knobs_of,
 )
-from gsnobench.errors import DataError
+from gsnobench.errors import DataError, ParamError
 from gsnobench.home import open_home
 
 app = typer.Typer()
@@ -74,20 +75,67 @@ def verify_data(
     return 0
 
 
-@data_app.command("import")
+@data_app.command("import", context_settings=KNOBS)
 def import_data(
-    source: Annotated[Path, typer.Argument(help="An .npz file, see docs/data-format.md.")],
-    out: Annotated[Path, typer.Argument(help="The NetCDF file to write.")],
-    task: Annotated[
-        Path, typer.Option(help="JSON file that describes the task, see docs/data-format.md.")
+    context: typer.Context,
+    name: Annotated[
+        str, typer.Argument(help="A public task (see `gsnobench list`), or FILE.nc to write.")
     ],
+    source: Annotated[
+        Path,
+        typer.Option(
+            "--from",
+            help="The authors' folder; for FILE.nc an .npz or a folder of .npy files.",
+        ),
+    ],
+    task: Annotated[
+        Path | None,
+        typer.Option(help="For FILE.nc: the task as JSON, see docs/data-format.md."),
+    ] = None,
+    home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Turn plain arrays into a data file for `run --dataset FILE.nc`."""
+    """Read public data from their authors' files, or plain arrays into a file of your own.
+
+    A public task is then the name of a dataset: run --dataset NAME. Its knobs are options too:
+    --data.frames 21.
+    """
+    knobs = knobs_of(context.args)["knobs"]
+    facts = (
+        _import_arrays(Path(name), source, task, knobs)
+        if name.endswith(".nc")
+        else _import_public(name, source, knobs, home)
+    )
+    print_result(facts, lambda: print_facts(facts), as_json=as_json)
+    return 0
+
+
+def _import_public(
+    name: str, folder: Path, knobs: Mapping[str, str], home: Path | None
+) -> dict[str, Any]:
+    from gsnobench.datasets.imported import import_public
+    from gsnobench.plugins import load
+
+    importer = load("importer", name)
+    for knob in knobs:
+        if not knob.startswith("data."):
+            raise ParamError(f"--{knob}: data have only --data.NAME knobs")
+    values = {knob.removeprefix("data."): value for knob, value in knobs.items()}
+    path, facts = import_public(importer, folder, home=open_home(home).root, knobs=values)
+    return {"file": str(path), **facts}
+
+
+def _import_arrays(
+    out: Path, source: Path, task: Path | None, knobs: Mapping[str, str]
+) -> dict[str, Any]:
     from gsnobench.datasets.from_numpy import import_npz
     from gsnobench.datasets.store import write
     from gsnobench.datasets.task_json import task_from_json
 
+    for knob in knobs:
+        raise ParamError(f"--{knob}: arrays have no knobs; drop the option")
+    if task is None:
+        raise ParamError(f"import: {out} needs --task FILE.json, see docs/data-format.md")
     try:
         text = task.read_text(encoding="utf-8")
     except OSError as error:
@@ -96,7 +144,4 @@ def import_data(
         ) from error
     splits = import_npz(source, task_from_json(text))
     write(out, splits, provenance={"title": source.stem, "source": f"imported from {source.name}"})
-    sizes = {split: len(samples) for split, samples in splits.items()}
-    facts = {"file": str(out), "samples": sizes}
-    print_result(facts, lambda: print_facts(facts), as_json=as_json)
-    return 0
+    return {"file": str(out), "samples": {split: len(part) for split, part in splits.items()}}

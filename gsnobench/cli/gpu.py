@@ -15,11 +15,11 @@ from torch import nn
 
 from gsnobench import plugins
 from gsnobench.batch import Batch
-from gsnobench.cache import Cache
 from gsnobench.check.fixture import ModelOnTask, set_up
 from gsnobench.check.toy_tasks import ToyTask, box_mesh, make_toy_tasks
 from gsnobench.data import Samples
 from gsnobench.errors import RunError
+from gsnobench.files import Cache
 from gsnobench.registry import read_registry
 from gsnobench.training.loader import Loader
 

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gsnobench.data import Field
+    from gsnobench.datasets.store import Opened
     from gsnobench.declare import Dataset, Model
     from gsnobench.plugins import Listed
 
 app = typer.Typer()
 
-Subject = Literal["datasets", "models", "tracks", "executors", "metrics", "observers"]
+Subject = Literal["datasets", "importers", "models", "tracks", "executors", "metrics", "observers"]
 SIZES = ("train", "valid", "test", "test_ood", "resolution")
 
 
@@ -250,11 +251,35 @@ def _describe_file(path: Path) -> Description:
             "usable": "yes",
             "task": task.id,
             "fields": _names(task.fields),
+            "inputs": _names((*task.static, *task.scalars)) or "the mesh and the given frames",
             "frames": f"{task.t_in} given, {task.t_out} to find",
+            **_mesh_facts(opened),
             "sizes": ", ".join(f"{split} {count}" for split, count in task.sizes.items()),
             "content hash": opened.content_hash,
         }
     return Description(str(path), facts)
+
+
+def _mesh_facts(opened: Opened) -> dict[str, str]:
+    """Dimension, nodes, cells and tags of the meshes of a file."""
+    from gsnobench.data import split_named
+
+    parts = [opened.split(split_named(name)) for name in opened.task.sizes]
+    meshes = [mesh for samples in parts for mesh in samples.meshes]
+    cells = [0 if mesh.cells is None else len(mesh.cells) for mesh in meshes]
+    width = next((mesh.cells.shape[1] for mesh in meshes if mesh.cells is not None), 0)
+    return {
+        "dimension": str(opened.task.dim),
+        "meshes": "one for all samples" if opened.task.fixed_mesh else "one per sample",
+        "nodes": _span([mesh.size for mesh in meshes]),
+        "cells": f"{_span(cells)} of {width} nodes" if width else "none: a point cloud",
+        "tags": ", ".join(opened.task.tags) or "none",
+    }
+
+
+def _span(counts: list[int]) -> str:
+    low, high = min(counts), max(counts)
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def _names(fields: Iterable[Field]) -> str:

@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from gsnobench.cache import Cache
 from gsnobench.data import Task
 from gsnobench.datasets.generate import (
     Maker,
@@ -18,7 +17,7 @@ from gsnobench.datasets.generate import (
 from gsnobench.datasets.store import FORMAT, write
 from gsnobench.datasets.tasks import default_window, with_window
 from gsnobench.declare import Dataset
-from gsnobench.files import digest, lock
+from gsnobench.files import Cache, digest, lock
 
 
 def data_path(task: Task, home: Path) -> Path:

@@ -72,7 +72,7 @@ def _mesh_faults(handle: Handle, task: Task) -> Iterator[str]:
         if fault:
             yield fault
     mesh = variables.get("mesh")
-    for role in ("face_node_connectivity", "volume_node_connectivity"):
+    for role in ("edge_node_connectivity", "face_node_connectivity", "volume_node_connectivity"):
         named = getattr(mesh, role, "mesh_cells")
         if named != "mesh_cells" or (hasattr(mesh, role) and named not in variables):
             yield f"keeps its cells in {named!r}; expected the variable mesh_cells(cell, vertex)"

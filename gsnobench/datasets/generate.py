@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from gsnobench.cache import Cache
 from gsnobench.data import Array, Mesh, Samples, Split, Task
 from gsnobench.datasets.store import open_file, task_from_json, task_to_json, write
 from gsnobench.declare import Dataset, Sample
 from gsnobench.errors import DataError, GsnobenchError, PluginError
+from gsnobench.files import Cache
 from gsnobench.plugins import listed, load
 from gsnobench.processes import Child, Parent, ready, start_fresh, stopped_at_end
 

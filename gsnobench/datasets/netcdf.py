@@ -53,6 +53,15 @@ class Layout:
         return self.task.dim == 3 and self.vertices == 4
 
     @property
+    def connectivity(self) -> tuple[str, int]:
+        """The role of the cells in UGRID, and their dimension: edges, faces or volumes."""
+        if self.is_solid:
+            return "volume_node_connectivity", 3
+        return (
+            ("edge_node_connectivity", 1) if self.vertices == 2 else ("face_node_connectivity", 2)
+        )
+
+    @property
     def is_ugrid(self) -> bool:
         """Whether UGRID can describe the mesh: it knows one mesh per file."""
         return self.task.fixed_mesh and self.cells > 0
@@ -88,12 +97,11 @@ def _sample_columns(layout: Layout) -> Iterator[Column]:
 
 def _mesh_columns(layout: Layout) -> Iterator[Column]:
     own = () if layout.task.fixed_mesh else ("sample",)
-    role = "volume_node_connectivity" if layout.is_solid else "face_node_connectivity"
+    role, dimension = layout.connectivity
     coordinates = _coordinates(layout.task)
     topology: dict[str, Any] = {"long_name": "nodes and cells", "node_coordinates": coordinates}
     if layout.is_ugrid:
-        dimension = np.int32(3 if layout.is_solid else 2)
-        topology |= {"cf_role": "mesh_topology", "topology_dimension": dimension}
+        topology |= {"cf_role": "mesh_topology", "topology_dimension": np.int32(dimension)}
         topology |= {role: "mesh_cells"}
         topology |= {"volume_shape_type": "mesh_shapes"} if layout.is_solid else {}
     yield Column("mesh", (), "i4", topology)
@@ -180,7 +188,7 @@ def add_columns(file: netCDF4.Dataset, layout: Layout, *, level: int) -> None:
             settings |= {"chunksizes": chunks(column, layout.dimensions)}
         if column.dims and level:
             settings |= {"compression": "zlib", "complevel": level, "shuffle": True}
-        settings |= {"fill_value": -1 if column.name == "mesh_cells" else False}
+        settings |= {"fill_value": False}  # with a fill value xarray makes floats of node numbers
         variable = file.createVariable(column.name, column.dtype, column.dims, **settings)
         variable.set_auto_maskandscale(False)
         variable.setncatts(column.attributes)

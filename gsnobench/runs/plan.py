@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from gsnobench.datasets.tasks import resolve
 from gsnobench.declare import Dataset, Horizon, Model, Phase, Preset
 from gsnobench.errors import ParamError, RunError, did_you_mean
 from gsnobench.params import Params, is_whole
-from gsnobench.plugins import dataset_named, load
+from gsnobench.plugins import dataset_named, listed, load
 from gsnobench.records import FEATURES, RunSpec, StepsFrom
 from gsnobench.registry import Registry, Track, read_registry
 from gsnobench.training.offered import offered_preset, with_features
@@ -97,7 +98,7 @@ def make_plan(request: Request, registry: Registry | None = None) -> Plan:
     knobs = _sections(request.knobs or {})
     budget = {name: knobs["train"].pop(name) for name in BUDGETS if name in knobs["train"]}
     model, preset = _model_and_preset(request, track)
-    data = _data(request, knobs["data"])
+    data = _data(request, knobs["data"], registry)
     task = data.task
     settings = _settings(model, preset, data, registry=registry, knobs=knobs)
     committed = _settings(model, preset, data, registry=registry, knobs=_sections({}))
@@ -142,12 +143,16 @@ def plan_of_spec(spec: RunSpec, registry: Registry | None = None) -> Plan:
     it cannot hold is the code: if the plugins installed here resolve it to another spec, it is
     refused. That is why executors send a RunSpec and receive a RunResult, both as JSON.
     """
+    registry = registry or read_registry()
+    window: dict[str, int] = {}
     if spec.source:
-        raise RunError(f"{spec.task}: a run on a file stays where the file is; use `gsnobench run`")
+        t_in, mark, t_out = spec.task.partition("@")[2].partition("-")
+        window = {"t_in": int(t_in), "t_out": int(t_out)} if mark else {}
     sections = {"model": spec.model_params, "train": spec.train_params, "data": spec.data}
     request = Request(
         model=spec.model,
-        dataset=spec.task,
+        dataset=str(known_file(spec, registry)) if spec.source else spec.task,
+        **window,
         track=spec.track,
         preset=spec.preset,
         seed=spec.seed,
@@ -171,6 +176,18 @@ def plan_of_spec(spec: RunSpec, registry: Registry | None = None) -> Plan:
             "of the machine that requested it"
         )
     return plan
+
+
+def known_file(spec: RunSpec, registry: Registry) -> Path:
+    """The data file of a run on a file, where this home last saw it."""
+    path = registry.files.get(spec.source)
+    if path is None or not Path(path).is_file():
+        last = f"; it was {path}" if path else ""
+        raise RunError(
+            f"{spec.task}: its data file {spec.source[:12]} is not known here{last}; name it with "
+            "--data FILE.nc, or run once with --dataset FILE.nc"
+        )
+    return Path(path)
 
 
 def plan_of_stored(spec: RunSpec, task: Task) -> Plan:
@@ -260,10 +277,16 @@ class Data:
         return declared or self.task.family
 
 
-def _data(request: Request, knobs: Mapping[str, Any]) -> Data:
-    path = Path(request.dataset)
-    if path.suffix == ".nc":
+def _data(request: Request, knobs: Mapping[str, Any], registry: Registry) -> Data:
+    path = registry.file(request.dataset)
+    if path is not None:
         return _data_of_file(path, request, knobs)
+    name = request.dataset.partition("@")[0]
+    if name in {entry.name for entry in listed("importer")}:
+        raise RunError(
+            f"{name}: its files were not imported here; first `gsnobench data import {name} --from "
+            "FOLDER`"
+        )
     dataset = dataset_named(request.dataset)
     task = resolve(
         dataset,
@@ -284,10 +307,17 @@ def _data_of_file(path: Path, request: Request, knobs: Mapping[str, Any]) -> Dat
         raise RunError(f"{path}: no such file; expected a NetCDF file or a task such as 'swe'")
     if knobs:
         raise ParamError(f"data.{next(iter(knobs))}: a file has no data knobs; drop the option")
-    verify(path)  # the key of the run holds the content hash: the file must be what it says
-    with open_file(path) as opened:
-        task, content_hash = opened.task, opened.content_hash
+    state = path.stat()
+    task, content_hash = _verified(path, state.st_size, state.st_mtime_ns)
     return Data(_rewindowed(task, request), file=path, content_hash=content_hash)
+
+
+@lru_cache(maxsize=16)  # a matrix plans many runs on one file; a changed one has another time
+def _verified(path: Path, size: int, changed: int) -> tuple[Task, str]:
+    """Task and content hash of a file that is what it says: the key of a run holds the hash."""
+    verify(path)
+    with open_file(path) as opened:
+        return opened.task, opened.content_hash
 
 
 def _rewindowed(task: Task, request: Request) -> Task:

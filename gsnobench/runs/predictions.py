@@ -16,8 +16,9 @@ from gsnobench.datasets.tasks import resolve
 from gsnobench.errors import DataError, RunError
 from gsnobench.plugins import dataset_named, load_metrics
 from gsnobench.records import RunSpec
+from gsnobench.registry import read_registry
 from gsnobench.runs.machine import Machine
-from gsnobench.runs.plan import Plan
+from gsnobench.runs.plan import Plan, known_file
 from gsnobench.training.evaluate import Evaluation, collect
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import Affine, Normaliser
@@ -34,10 +35,7 @@ def open_truth(
 ) -> Opened:
     """The data of a stored run: generated again, or the user's own file with the same content."""
     if spec.source:
-        if data is None:
-            raise RunError(
-                f"{spec.task}: the run was made on a user's file; name it with --data FILE.nc"
-            )
+        data = data or known_file(spec, read_registry(home=machine.home))
         verify(data)
         opened = open_file(data, task)
         if opened.content_hash != spec.source:

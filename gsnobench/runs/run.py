@@ -19,7 +19,7 @@ from gsnobench.files import atomic, lock, write_text
 from gsnobench.home import Home, open_home
 from gsnobench.plugins import load_observers, notify, provenance
 from gsnobench.records import RunResult, RunSpec, evidence_path
-from gsnobench.registry import read_registry
+from gsnobench.registry import read_registry, remember_file
 from gsnobench.runs.calibrate import counted_plan
 from gsnobench.runs.costs import describe_environment
 from gsnobench.runs.machine import Machine, choose_device, threads_for, with_threads
@@ -187,6 +187,8 @@ def _tags(run: Run) -> dict[str, str]:
 def _run_in_folder(run: Run, observers: Observers, *, may_test: bool) -> RunResult:
     """Write what is requested, then run; a user's mistake leaves no folder behind."""
     folder, threads = run.folder, _threads(run)
+    if run.plan.file is not None:
+        remember_file(run.plan.spec.source, run.plan.file, run.machine.home)
     write_text(folder.spec, json.dumps(run.plan.spec.to_dict(), indent=1) + "\n")
     write_text(folder.task, task_to_json(run.plan.task) + "\n")
     write_text(folder.machine, json.dumps({"threads": threads}) + "\n")

@@ -13,11 +13,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from gsnobench.cache import Cache
 from gsnobench.data import Mesh, Samples, Split, Task
 from gsnobench.datasets.store import Opened, open_file
 from gsnobench.declare import Geometry, Metric, Summary
-from gsnobench.files import write_text
+from gsnobench.files import Cache, write_arrays, write_text
 from gsnobench.home import RunFolder
 from gsnobench.plugins import load_metrics
 from gsnobench.records import RunResult
@@ -26,7 +25,6 @@ from gsnobench.runs.costs import costs_of
 from gsnobench.runs.gallery import draw_cases, draw_curve
 from gsnobench.runs.machine import Machine, OnEpoch
 from gsnobench.runs.plan import Plan
-from gsnobench.tensor_files import write_arrays
 from gsnobench.training.bands import band_table
 from gsnobench.training.evaluate import Evaluation, evaluate_split, inference_s
 from gsnobench.training.fit import Job, Outcome, fit, mix

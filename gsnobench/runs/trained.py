@@ -13,13 +13,13 @@ from gsnobench.data import Array, Mesh, Samples
 from gsnobench.datasets.task_json import task_from_json
 from gsnobench.declare import Capability
 from gsnobench.errors import DataError, RunError
+from gsnobench.files import read_arrays
 from gsnobench.home import open_home
 from gsnobench.meshes.interpolation import interpolation
 from gsnobench.records import RunSpec
 from gsnobench.runs.machine import Machine, choose_device
 from gsnobench.runs.plan import Plan, plan_of_stored
 from gsnobench.runs.stages import SUMMARY_PREFIX, Run, Setup
-from gsnobench.tensor_files import read_arrays
 from gsnobench.training.checkpoint import load_state
 from gsnobench.training.evaluate import Evaluation, evaluate_split, predict_samples
 from gsnobench.training.loader import Loader

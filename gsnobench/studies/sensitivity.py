@@ -178,11 +178,6 @@ def _rows(pairs: Sequence[tuple[int, Plan]], home: Home) -> tuple[Row, ...]:
 
 def _runs(request: Request, seeds: Sequence[int], registry: Registry) -> Runs:
     """The runs of each knob; every unknown name is one line."""
-    if request.dataset.endswith(".nc"):
-        raise ParamError(
-            f"study: {request.dataset} is a file; a study runs tasks in several processes, name "
-            "one such as nse"
-        )
     if not seeds:
         raise ParamError("seeds: none given; expected for example 0,1,2")
     names = _central(request.model)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from gsnobench.cache import Cache
 from gsnobench.data import Array, Mesh
+from gsnobench.files import Cache
 from gsnobench.meshes.modes import Basis, eigenbasis
 from gsnobench.records import rounded
 from gsnobench.training.loader import Loader

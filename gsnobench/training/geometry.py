@@ -14,9 +14,9 @@ import numpy as np
 import scipy.sparse
 import torch
 
-from gsnobench.cache import Cache
 from gsnobench.data import Array, Mesh, Task
 from gsnobench.declare import Geometry, Model, Part, Summary
+from gsnobench.files import Cache
 from gsnobench.params import Params
 
 # ----------------------------------------------------------------------------- geometry of one mesh

@@ -237,7 +237,7 @@ def test_data_seeds_are_columns_and_files_of_their_own(bench: Bench) -> None:
         (("--executor", "rai"), "ray"),
         (("--executor", "pol"), "'pool'"),
         (("--executor", "local", "--memory", "100"), "pool"),
-        (("--datasets", "mine.nc"), "gsnobench run"),
+        (("--datasets", "mine.nc"), "no such file"),
     ],
 )
 def test_mistakes_are_one_line_before_anything_runs(

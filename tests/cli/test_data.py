@@ -29,7 +29,7 @@ def test_generated_data_are_whole_and_made_once(
 def test_a_missing_description_of_the_task_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    files = [tmp_path / "a.npz", tmp_path / "a.nc", "--task", tmp_path / "task.json"]
+    files = [tmp_path / "a.nc", "--from", tmp_path / "a.npz", "--task", tmp_path / "task.json"]
     assert "expected the task as JSON" in command(capsys, "data", "import", *files).mistake
 
 

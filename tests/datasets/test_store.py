@@ -114,7 +114,7 @@ def test_the_mesh_is_described_as_ugrid_asks(path: Path) -> None:
         assert mesh.face_node_connectivity == "mesh_cells"
         assert cells.cf_role == "face_node_connectivity" and cells.start_index == 0
         assert cells.dimensions == ("cell", "vertex")
-        assert cells._FillValue == -1 and cells.dtype == np.int32
+        assert not hasattr(cells, "_FillValue") and cells.dtype == np.int32  # xarray: integers
         assert (file["node_x"].units, file["time"].units) == ("m", "s")
         for name in ("field_h", "static_bed", "tag_wall"):
             assert (file[name].mesh, file[name].location) == ("mesh", "node")

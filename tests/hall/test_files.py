@@ -8,16 +8,22 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from gsnobench.errors import DataError
 from gsnobench.files import (
+    Cache,
+    Damaged,
     atomic,
     digest,
     ends_torn,
     is_locked,
     lock,
     lock_file,
+    read_arrays,
+    write_arrays,
     write_csv,
     write_text,
 )
@@ -114,3 +120,85 @@ def test_the_kernel_frees_the_lock_of_a_killed_process(tmp_path: Path) -> None:
         holder.send_signal(signal.SIGKILL)
         with lock(path) as is_ours:
             assert is_ours
+
+
+# ------------------------------------------------------------------------------------------- arrays
+
+
+ARRAYS = {
+    "a": np.arange(6.0).reshape(2, 3).T,
+    "b": np.array([1 + 2j], dtype=np.complex64),
+    "c": np.zeros((0, 2), dtype=np.float32),
+    "d": np.array(True),
+}
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    write_arrays(tmp_path / "x", ARRAYS)
+    read = read_arrays(tmp_path / "x", needs_checksum=True)
+    assert read.keys() == ARRAYS.keys()
+    for name, value in ARRAYS.items():
+        assert read[name].dtype == value.dtype and read[name].shape == value.shape
+        np.testing.assert_array_equal(read[name], value)
+        assert read[name].flags.writeable
+
+
+def test_no_flipped_bit_becomes_another_number(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    write_arrays(path, ARRAYS)
+    whole = path.read_bytes()
+    silent = 0
+    for position in range(len(whole)):
+        bit = 1 << position % 8
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ bit]) + whole[position + 1 :])
+        try:
+            read = read_arrays(path)
+        except Damaged:
+            continue
+        silent += any(not np.array_equal(read.get(name), ARRAYS[name]) for name in ARRAYS)
+    assert silent == 0
+
+
+def test_a_file_without_a_checksum_is_read_unless_one_is_needed(tmp_path: Path) -> None:
+    save_file({"a": np.ones(2)}, tmp_path / "old")
+    np.testing.assert_array_equal(read_arrays(tmp_path / "old")["a"], np.ones(2))
+    with pytest.raises(Damaged, match="checksum"):
+        read_arrays(tmp_path / "old", needs_checksum=True)
+
+
+def test_arrays_are_computed_once_per_recipe_and_parameters(tmp_path: Path) -> None:
+    calls = []
+
+    def compute() -> dict[str, np.ndarray]:
+        calls.append(1)
+        return {"modes": np.arange(6.0).reshape(2, 3).T}
+
+    cache = Cache(tmp_path)
+    for _ in range(2):
+        arrays = cache.arrays("modes-v1", {"k": 3}, compute)
+        np.testing.assert_array_equal(arrays["modes"], np.arange(6.0).reshape(2, 3).T)
+    assert len(calls) == 1
+    cache.arrays("modes-v1", {"k": 4}, compute)
+    cache.arrays("modes-v2", {"k": 3}, compute)
+    Cache().arrays("modes-v1", {"k": 3}, compute)  # without a folder: anew
+    assert len(calls) == 4
+
+
+def test_a_damaged_entry_is_computed_anew(tmp_path: Path) -> None:
+    calls = []
+
+    def compute() -> dict[str, np.ndarray]:
+        calls.append(1)
+        return {"modes": np.arange(3.0)}
+
+    def entry() -> np.ndarray:
+        return Cache(tmp_path).arrays("modes-v1", {}, compute)["modes"]
+
+    entry()
+    (path,) = tmp_path.rglob("*.safetensors")
+    whole = path.read_bytes()
+    for content in (b"damaged", b"", whole[:-3], whole[:-1] + bytes([whole[-1] ^ 1])):
+        path.write_bytes(content)
+        np.testing.assert_array_equal(entry(), np.arange(3.0))
+        assert path.read_bytes() == whole
+    assert len(calls) == 5

@@ -182,7 +182,7 @@ def test_a_plugin_imports_the_public_surface_of_the_core(path: Path) -> None:
 
 @pytest.mark.parametrize("path", PLUGINS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_plugin_imports_no_other_plugin(path: Path) -> None:
-    kinds = ("datasets", "models", "metrics", "executors", "observers")
+    kinds = ("datasets", "importers", "models", "metrics", "executors", "observers")
     offered = {
         point.value for kind in kinds for point in metadata.entry_points(group=f"gsnobench.{kind}")
     }

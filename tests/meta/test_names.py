@@ -19,6 +19,7 @@ WORDS = {"paper", "modal"}  # names where they are the whole string, else plain 
 
 # file -> names that its strings may hold
 EXAMPLES = {  # help texts and messages show a command that works
+    "cli/app.py": {"gsno", "swe"},
     "cli/bench.py": {"gsno", "paper", "darcy", "swe"},
     "cli/boards.py": {"darcy"},
     "cli/data.py": {"darcy"},
@@ -29,7 +30,6 @@ EXAMPLES = {  # help texts and messages show a command that works
     "cli/sweep.py": {"gsno", "nse", "k_s"},
     "meshes/modes.py": {"k_s"},
     "runs/plan.py": {"swe"},
-    "studies/sensitivity.py": {"nse"},
     "sweep/search.py": {"k_s"},
 }
 TRACKS = {  # the track of that name

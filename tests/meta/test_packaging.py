@@ -22,7 +22,6 @@ LOCAL = {*FOLDERS, *(path.stem for path in SCRIPTS), "gsnobench_pointmlp"}
 # distribution -> what is imported
 MODULES = {"netcdf4": "netCDF4", "scikit-fem": "skfem", "scikit-learn": "sklearn"}
 UNUSED = {  # declared and not imported where it is declared, with the reason
-    "xarray": "the way a person opens our data files; a test reads them with it",
     "scikit-fem": "about to become the referee of our finite elements, in dev",
     "setuptools": "builds the example plugin in tests, without network",
     "pytest-timeout": "a pytest plugin",

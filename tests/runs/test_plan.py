@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import gsnobench as gb
+from gsnobench.home import Home
 from gsnobench.plugins import load
 from gsnobench.records import RunResult, RunSpec
-from gsnobench.registry import Registry, Track, read_registry
+from gsnobench.registry import Registry, Track, read_registry, remember_file
 from gsnobench.runs.plan import (
     Plan,
     Request,
@@ -169,13 +170,25 @@ def test_a_stored_run_has_the_plan_it_was_made_with(steady_file: Path) -> None:
         plan_of_stored(replace(plan.spec, revision=99), plan.task)
 
 
-def test_a_spec_of_other_plugins_or_of_a_file_is_refused(steady_file: Path) -> None:
+def test_a_spec_of_other_plugins_or_of_an_unknown_file_is_refused(
+    steady_file: Path, tmp_path: Path
+) -> None:
     spec = make_plan(Request("mean", "darcy", track="smoke")).spec
     assert plan_of_spec(spec).spec == spec
     with pytest.raises(gb.RunError, match="revision differ here; install the versions"):
         plan_of_spec(replace(spec, revision=99))
-    with pytest.raises(gb.RunError, match="stays where the file is"):
-        plan_of_spec(make_plan(Request("mean", str(steady_file), track="smoke")).spec)
+    on_file = make_plan(Request("mean", str(steady_file), track="smoke")).spec
+    with pytest.raises(gb.RunError, match="is not known here; name it with --data FILE.nc"):
+        plan_of_spec(on_file)
+    remember_file(on_file.source, steady_file, Home(tmp_path))
+    assert plan_of_spec(on_file, read_registry(home=Home(tmp_path))).spec == on_file
+
+
+def test_a_window_of_a_file_survives_its_spec(unsteady_file: Path, tmp_path: Path) -> None:
+    spec = make_plan(Request("mean", str(unsteady_file), track="smoke", t_in=2, t_out=1)).spec
+    remember_file(spec.source, unsteady_file, Home(tmp_path))
+    assert spec.task.endswith("@2-1")
+    assert plan_of_spec(spec, read_registry(home=Home(tmp_path))).spec == spec
 
 
 def test_a_plan_loads_its_model_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -413,9 +413,9 @@ def test_the_name_of_another_search_is_refused(
     assert "model" in line
 
 
-def test_a_study_needs_a_task(steady_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "is a file" in the_mistake(
-        call_here(capsys, "study", "sensitivity", "--dataset", str(steady_file))
+def test_a_study_of_a_missing_file_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no such file" in the_mistake(
+        call_here(capsys, "study", "sensitivity", "--dataset", "missing.nc")
     )
 
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 from problems import square, steady
 
-from gsnobench.cache import Cache
 from gsnobench.data import Field, Samples, Task
+from gsnobench.files import Cache
 from gsnobench.meshes.modes import eigenbasis
 from gsnobench.training.bands import MODES, MOST_MESHES, OCTAVES, band_energies, band_table
 from gsnobench.training.evaluate import collect

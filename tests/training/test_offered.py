@@ -16,12 +16,12 @@ from problems import square, steady, unsteady
 from torch import Tensor, nn
 
 import gsnobench as gb
-from gsnobench.cache import Cache
 from gsnobench.check import failed
 from gsnobench.check.models import check_model
 from gsnobench.datasets.store import write
 from gsnobench.declare import Model, Phase, Preset
 from gsnobench.errors import DataError, ParamError, RunError
+from gsnobench.files import Cache
 from gsnobench.home import open_home
 from gsnobench.meshes.distances import boundary_distance
 from gsnobench.params import Params

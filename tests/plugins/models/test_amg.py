@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn import functional
 
 import gsnobench as gb
-from gsnobench.cache import Cache
 from gsnobench.check.fixture import placed
+from gsnobench.files import Cache
 from gsnobench.training.geometry import compute_geometry
 from gsnobench.training.loader import Loader
 from gsnobench.training.normaliser import fit_normaliser

@@ -13,7 +13,7 @@ from problems import square, steady
 from random_data import all_of
 
 import gsnobench as gb
-from gsnobench.cache import Cache
+from gsnobench.files import Cache
 from gsnobench.meshes.interpolation import interpolation
 from gsnobench.training.geometry import compute_geometry
 from gsnobench.training.loader import Loader

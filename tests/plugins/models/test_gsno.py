@@ -18,7 +18,7 @@ import torch
 from problems import steady, unsteady
 
 import gsnobench as gb
-from gsnobench.cache import Cache
+from gsnobench.files import Cache
 from gsnobench.training.fit import Job, fit
 from gsnobench.training.geometry import compute_geometry
 from gsnobench.training.loader import Loader

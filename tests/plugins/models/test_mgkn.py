@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.nn import functional
 
 import gsnobench as gb
-from gsnobench.cache import Cache
 from gsnobench.check.fixture import permuted, permuted_geometry
+from gsnobench.files import Cache
 from gsnobench.meshes import topology
 from gsnobench.training.geometry import compute_geometry
 from gsnobench.training.loader import Loader

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gsnobench.cache import Cache
 from gsnobench.data import Mesh
 from gsnobench.errors import DataError
+from gsnobench.files import Cache
 from gsnobench.meshes.operators import node_volumes
 from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
 from gsnobench_plugins.solvers.methods.random_fields import (

@@ -1,0 +1,59 @@
+"""Every command takes a data file, or an imported public task, where it takes a dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import official_files as official
+import pytest
+from command_line import command
+
+from gsnobench.home import Home
+
+SMOKE = ["--track", "smoke", "--device", "cpu"]
+
+
+def test_a_matrix_holds_files(
+    steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["bench", "--models", "mean,ridge", "--datasets", steady_file, "--seeds", "0"]
+    ended = command(capsys, *words, *SMOKE, "--home", tmp_path, "--json")
+    assert ended.code == 0, ended.err
+    assert {cell["state"] for cell in ended.json["cells"]} == {"done"}
+    assert len(Home(tmp_path).run_folders()) == 2
+
+
+def test_a_run_remembers_its_file(
+    steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "mine.nc"
+    own.write_bytes(steady_file.read_bytes())
+    home = ["--home", tmp_path / "home"]
+    words = ["run", "--model", "mean", "--dataset", own, "--no-floors", "--json"]
+    folder = Path(command(capsys, *words, *SMOKE, *home).json["folder"])
+    export = ["export", folder, "--format", "vtu", "--out", tmp_path / "out", *home]
+    assert command(capsys, *export).code == 0
+    assert list((tmp_path / "out").glob("*.vtu"))
+    own.unlink()
+    assert "is not known here; it was" in command(capsys, *export).mistake
+
+
+def test_an_imported_task_is_a_dataset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = ["--home", tmp_path / "home"]
+    words = ["run", "--model", "mean", "--dataset", "airfoil_official", "--no-floors", "--json"]
+    mistake = command(capsys, *words, *SMOKE, *home).mistake
+    assert "first `gsnobench data import airfoil_official --from FOLDER`" in mistake
+    official.write_airfoil(tmp_path / "in")
+    source = ["--from", tmp_path / "in", "--data.frames", 4]
+    facts = command(capsys, "data", "import", "airfoil_official", *source, *home, "--json").json
+    assert facts["distinct meshes"] == 1 and facts["suspicious"] == "none"
+    result = command(capsys, *words, *SMOKE, *home).json["result"]
+    assert result["spec"]["task"] == "airfoil_official@1-1"
+    assert result["spec"]["source"] == facts["content hash"]
+
+
+def test_show_says_what_is_in_a_file(steady_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    facts = command(capsys, "show", steady_file, "--json").json
+    assert facts["dimension"] == "2" and facts["meshes"] == "one for all samples"
+    assert int(facts["nodes"]) > 0 and facts["cells"].endswith("of 3 nodes")
+    assert facts["inputs"] and facts["tags"]
