@@ -108,6 +108,7 @@ def test_a_tier_that_cannot_be_checked_is_exit_2(
     folder: Path, darcy: Path, home: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     shutil.copy(darcy / "result.json", tmp_path / "alone.json")
+    (home / "files.json").rename(tmp_path / "files.json")  # where the home remembers its data
     for subject, tier in (
         (tmp_path / "alone.json", 1),
         (tmp_path / "alone.json", 2),
@@ -118,6 +119,7 @@ def test_a_tier_that_cannot_be_checked_is_exit_2(
         assert (ended.code, failures(ended)) == (2, {})
         assert ended.json["passed"] is False
     assert "--data FILE.nc" in json.dumps(ended.json["checks"])
+    (tmp_path / "files.json").rename(home / "files.json")
 
 
 def signed(body: Body) -> str:

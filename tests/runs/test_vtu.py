@@ -124,6 +124,9 @@ def test_a_run_and_its_bundle_export_the_same(
         assert set(mine) == {"given_height", "truth_height", "prediction_height", "error_height"}
         for name, values in mine.items():
             np.testing.assert_array_equal(values, other[name])
+    known = command(capsys, "export", folder, "--home", home, "--out", tmp_path / "c")
+    assert known.code == 0, "the home remembers the file"
+    (home / "files.json").unlink()
     assert "--data FILE.nc" in command(capsys, "export", folder, "--home", home).mistake
     far = command(capsys, "export", folder, *options, "--samples", "99")
     assert "samples: 99 is out of range; expected 0 to 7" in far.mistake
