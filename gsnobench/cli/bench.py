@@ -17,10 +17,9 @@ from gsnobench.cli.options import (
     SeedsOption,
     TrackOption,
     check_names,
-    numbers_of,
-    words_of,
 )
 from gsnobench.home import Home, open_home
+from gsnobench.params import numbers_of, words_of
 
 if TYPE_CHECKING:
     from gsnobench.bench.matrix import Cell, Choice, Difference
@@ -43,8 +42,6 @@ WindowsOption = Annotated[
         "--t-in", help="Frames given, separated by commas (1,5), of tasks that leave it open."
     ),
 ]
-# executors whose cells see this home: their data are made beforehand, by all cores
-SHARED_DISK = ("local", "pool")
 
 
 @app.command()
@@ -101,6 +98,7 @@ def bench(
         path = steps_file or registry_path()
         return _calibrate(choice, path, dry_run=dry_run, home=home, as_json=as_json)
     from gsnobench.bench import matrix
+    from gsnobench.bench.executors import SHARED_DISK
     from gsnobench.bench.executors import executor as executor_named
     from gsnobench.declare import Limits
 

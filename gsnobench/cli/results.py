@@ -21,10 +21,10 @@ from gsnobench.cli.options import (
     TrackOption,
     check_names,
     knobs_of,
-    numbers_of,
 )
 from gsnobench.errors import DataError, ParamError
 from gsnobench.home import open_home
+from gsnobench.params import numbers_of
 
 if TYPE_CHECKING:
     from gsnobench.datasets.store import Opened

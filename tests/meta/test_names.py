@@ -29,7 +29,16 @@ EXAMPLES = {  # help texts and messages show a command that works
     "cli/sweep.py": {"gsno", "nse", "k_s"},
     "meshes/modes.py": {"k_s"},
     "runs/plan.py": {"swe"},
-    "studies/sensitivity.py": {"nse"},
+    "studies/catalogue.py": {
+        "gsno",
+        "compact",
+        "plus",
+        "geofno",
+        "ridge",
+        "darcy",
+        "nse",
+        "burgers2d",
+    },
     "sweep/search.py": {"k_s"},
 }
 TRACKS = {  # the track of that name
