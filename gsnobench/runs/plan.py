@@ -288,7 +288,7 @@ def _studied(request: Request, data: Data) -> dict[str, int]:
     """Nodes and training samples, where they are not those of the track."""
     if data.dataset is None:
         return {}
-    declared, task = data.dataset.sizes[request.track], data.task
+    declared, task = data.dataset.sizes.get(request.track, data.dataset.tiny), data.task
     sizes = {
         "data.resolution": (task.resolution, declared.resolution),
         "data.samples": (task.sizes["train"], declared.train),

@@ -7,6 +7,6 @@ their figures share.
 `ablation` leaves out the parts of a model, `readings` reads what a paper leaves open the other way;
 `changes` is what both share. `budget` shows the error over the CPU-seconds of training, `data` over
 the training samples. `resolution` compares meshes, `transfer` takes the weights of one mesh to
-others; `yardstick` scores predictions on another mesh.
+others, `time` compares windows on their common frames; `yardstick` scores predictions for them.
 `sensitivity` shows how the error depends on the two central knobs of a model.
 """

@@ -113,6 +113,14 @@ class Resolution(RowOptions, Held):
     meshes: str = knob("", help="Nodes of the meshes, separated by commas.")
 
 
+class Time(RowOptions, Held):
+    """Error over the given frames: as printed, and on the frames that all windows predict."""
+
+    example: ClassVar[str] = "--dataset nse --models gsno@compact,gsno@plus,persistence"
+
+    t_in: str = knob("1,3,5,10", help="Given frames, separated by commas.")
+
+
 class Transfer(RowOptions, Held):
     """Train on one mesh, test the same weights on others, beside interpolation.
 
@@ -135,5 +143,6 @@ STUDIES: dict[str, type[Options]] = {
     "data": Data,
     "resolution": Resolution,
     "transfer": Transfer,
+    "time": Time,
     "sensitivity": Sensitivity,
 }

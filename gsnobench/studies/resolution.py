@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from gsnobench.plugins import dataset_named
 from gsnobench.runs.drawing import FAINT
 from gsnobench.runs.plan import Request
 from gsnobench.runs.trained import Trained
@@ -56,7 +57,7 @@ def study(options: Resolution, template: Request, engine: Engine) -> Study:
         for nodes in meshes:
             request = planner.request(row, options.dataset, resolution=nodes)
             arms.append(planner.arm({"row": row, "nodes": nodes}, request, base=base))
-    plans = {arm.plans[0].task.resolution: arm.plans[0] for arm in arms}
+    tasks = {arm.plans[0].task.resolution: arm.plans[0].task for arm in arms}
     task = arms[0].plans[0].task
     check_meshes(task)
     title = f"{task.id}, {task.sizes['train']} training samples, track {options.track}"
@@ -67,14 +68,14 @@ def study(options: Resolution, template: Request, engine: Engine) -> Study:
         budget=planner.budget,
         arms=tuple(arms),
         conclude=partial(conclude, title),
-        examine=partial(examine, Truth(engine.machine, plans)),
+        examine=partial(examine, Truth(engine.machine, dataset_named(options.dataset), tasks)),
     )
 
 
 def examine(truth: Truth, trained: Trained) -> dict[str, Any]:
     """Errors of a run's predictions on the finest mesh, and of the truth that it was tested on."""
     task = trained.plan.task
-    own, fine = truth.on(task.resolution), truth.on(max(truth.plans))
+    own, fine = truth.of(task.resolution), truth.of(max(truth.tasks))
     goal = true_frames(fine, task)
     frames = {"finest": trained.predict(own), "floor": true_frames(own, task)}
     errors = {

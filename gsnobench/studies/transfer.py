@@ -7,18 +7,20 @@ is not better than that gains nothing from being evaluated there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gsnobench.data import Task
 from gsnobench.declare import Capability
 from gsnobench.meshes.modes import Kind
 from gsnobench.params import Value
+from gsnobench.plugins import dataset_named
 from gsnobench.runs.drawing import FAINT
-from gsnobench.runs.plan import Request
+from gsnobench.runs.plan import Request, make_plan
 from gsnobench.runs.trained import Trained
 from gsnobench.studies.base import Arm, Engine, Findings, Row, Study, Table
 from gsnobench.studies.catalogue import Transfer
@@ -55,7 +57,8 @@ def study(options: Transfer, template: Request, engine: Engine) -> Study:
     refuse_resolution(template)
     others = above_zero(options.test, "test")
     arms: list[Arm] = []
-    for row in planner.rows(options.models):
+    names = planner.rows(options.models)
+    for row in names:
         home = planner.request(row, options.dataset, resolution=options.train or None)
         base = planner.request(row, options.dataset)
         first = planner.arm({"row": row, "role": TRAINED}, home, base=base)
@@ -67,11 +70,8 @@ def study(options: Transfer, template: Request, engine: Engine) -> Study:
             arms.append(planner.arm(point, request, base=base))
     task = arms[0].plans[0].task
     check_meshes(task)
-    plans = {
-        nodes: planner.plan(planner.request(row, options.dataset, resolution=nodes), base)
-        for nodes in {task.resolution, *others}
-    }
-    truth = Truth(engine.machine, plans)
+    tasks = {**_other_tasks(planner, options, names[0], others), task.resolution: task}
+    truth = Truth(engine.machine, dataset_named(options.dataset), tasks)
     meshes = [nodes for nodes in others if nodes != task.resolution]
     title = f"{task.id}, trained on {task.resolution} nodes, track {options.track}"
     return Study(
@@ -85,6 +85,19 @@ def study(options: Transfer, template: Request, engine: Engine) -> Study:
     )
 
 
+def _other_tasks(
+    planner: Planner, options: Transfer, row: str, meshes: Sequence[int]
+) -> dict[int, Task]:
+    """The task on other meshes; without an oracle nothing is trained there, test is enough."""
+    tasks = {}
+    for nodes in meshes:
+        request = planner.request(row, options.dataset, resolution=nodes)
+        task = make_plan(request, planner.registry).task
+        sizes = task.sizes if options.oracle else {"test": task.sizes["test"]}
+        tasks[nodes] = replace(task, sizes=sizes)
+    return tasks
+
+
 def examine(truth: Truth, own: int, meshes: Sequence[int], trained: Trained) -> dict[str, Any]:
     """Errors per test sample on every other mesh: of the weights there, and interpolated."""
     task = trained.plan.task
@@ -92,11 +105,11 @@ def examine(truth: Truth, own: int, meshes: Sequence[int], trained: Trained) -> 
         return {}
     if Capability.OTHER_MESH not in trained.plan.model.capabilities:
         return {"declined": f"{trained.plan.model.name} works on its training mesh alone"}
-    coarse = truth.on(own)
+    coarse = truth.of(own)
     here = trained.predict(coarse)
     tables: dict[str, Any] = {}
     for nodes in meshes:
-        other = truth.on(nodes)
+        other = truth.of(nodes)
         goal = true_frames(other, task)
         moved = onto(here, coarse.mesh(0), other.mesh(0))
         tables[str(nodes)] = {
@@ -162,9 +175,9 @@ def conclude(title: str, own: int, truth: Truth, rows: Sequence[Row]) -> Finding
     """Verdicts, and how far the modes of the meshes agree."""
     table = cases(rows)
     meshes = sorted({case.nodes for case in table})
-    coarse = truth.on(own).mesh(0)
+    coarse = truth.of(own).mesh(0)
     bases = {
-        nodes: [agreement(coarse, truth.on(nodes).mesh(0), MODES, kind) for kind in KINDS]
+        nodes: [agreement(coarse, truth.of(nodes).mesh(0), MODES, kind) for kind in KINDS]
         for nodes in meshes
     }
     refusals = {run.extra.get("declined", "") for row in rows for run in row.done} - {""}

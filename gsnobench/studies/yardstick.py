@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,30 +10,31 @@ import torch
 
 from gsnobench.data import Array, Mesh, Samples, Task
 from gsnobench.datasets.store import open_file
+from gsnobench.declare import Dataset
 from gsnobench.errors import ParamError
 from gsnobench.meshes.interpolation import interpolation
 from gsnobench.meshes.modes import Kind, eigenbasis
 from gsnobench.runs.machine import Machine
-from gsnobench.runs.plan import Plan
 from gsnobench.training.metrics import relative_l2
 
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """The test samples of plans on several meshes; each is solved there, none is interpolated."""
+    """The test samples of several tasks; each is solved on its mesh, none is interpolated."""
 
     machine: Machine
-    plans: dict[int, Plan]  # nodes -> any plan on this mesh
+    dataset: Dataset
+    tasks: Mapping[int, Task]  # by nodes, or by given frames
     _samples: dict[int, Samples] = field(default_factory=dict, init=False)
 
-    def on(self, nodes: int) -> Samples:
-        if nodes not in self._samples:
-            plan = self.plans[nodes]
-            assert plan.dataset is not None
-            path = self.machine.ensure_data(plan.dataset, plan.task)
-            with open_file(path, plan.task) as opened:
-                self._samples[nodes] = opened.read("test")
-        return self._samples[nodes]
+    def of(self, number: int) -> Samples:
+        """The samples of one task, read once."""
+        if number not in self._samples:
+            task = self.tasks[number]
+            path = self.machine.ensure_data(self.dataset, task)
+            with open_file(path, task) as opened:
+                self._samples[number] = opened.read("test")
+        return self._samples[number]
 
 
 def check_meshes(task: Task) -> None:

@@ -38,6 +38,7 @@ EXAMPLES = {  # help texts and messages show a command that works
         "darcy",
         "nse",
         "burgers2d",
+        "persistence",
     },
     "sweep/search.py": {"k_s"},
 }
