@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 
 from gsnobench.errors import ParamError
 from gsnobench.plugins import dataset_named
+from gsnobench.runs.drawing import FAINT
 from gsnobench.runs.plan import Request
 from gsnobench.runs.trained import Trained
 from gsnobench.studies.base import Engine, Findings, Row, Study, Table
@@ -157,18 +158,19 @@ def _common_table(title: str, grid: Grid, first: int) -> Table:
 
 def _draw(title: str, window: str, grid: Grid, path: Path) -> None:
     """Left the errors on the common frames, right those of every frame of the first row."""
-    page = new_page(10.6, 3.8, AXIS.heading, title)
-    left, right = (page.axes(0.75 + 5.0 * number, 0.85, 3.0, 2.35) for number in range(2))
+    page = new_page(11.2, 3.8, AXIS.heading, title)
+    left, right = (page.axes(0.75 + 5.6 * number, 0.85, 3.0, 2.35) for number in range(2))
     for name, (colour, marker) in colours(grid).items():
         own = {x: row.errors() for x, row in grid[name].items()}
         common = {x: _common(row) for x, row in grid[name].items()}
         draw_curve(left, common, label=name, colour=colour, marker=marker)
         means = {x: geometric_mean(errors).value for x, errors in own.items() if errors}
-        left.plot(list(means), list(means.values()), ":", color=colour, label=f"{name}, as printed")
+        left.plot(list(means), list(means.values()), ":", color=colour)
+    left.plot([], [], ":", color=FAINT, label="all frames, as printed")
     style(left, AXIS.label, f"relative L2 error, {window}")
     log_x(left, all_x(grid))
     _draw_frames(right, next(iter(grid.values()), {}))
-    style(right, "frame", f"error of {next(iter(grid), '')}")
+    style(right, f"frame, {next(iter(grid), '')}", "relative L2 error")
     for axes in (left, right):
         log_y(axes)
         legend_right(axes, *axes.get_legend_handles_labels())
