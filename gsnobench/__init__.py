@@ -26,6 +26,7 @@ _NAMES = {  # module -> its public names; the block below says the same to type 
     "files": ("Cache",),
     "declare": (
         "Capability",
+        "Change",
         "Dataset",
         "Executor",
         "Fit",
@@ -33,6 +34,7 @@ _NAMES = {  # module -> its public names; the block below says the same to type 
         "Horizon",
         "Imported",
         "Importer",
+        "Ladder",
         "Limits",
         "Metric",
         "Model",
@@ -43,6 +45,7 @@ _NAMES = {  # module -> its public names; the block below says the same to type 
         "UNSCALED",
         "Sample",
         "Sizes",
+        "Studies",
         "Summary",
     ),
     "hookspecs": ("hookimpl",),
@@ -84,6 +87,7 @@ if TYPE_CHECKING:
     from gsnobench.declare import MINMAX as MINMAX
     from gsnobench.declare import UNSCALED as UNSCALED
     from gsnobench.declare import Capability as Capability
+    from gsnobench.declare import Change as Change
     from gsnobench.declare import Dataset as Dataset
     from gsnobench.declare import Executor as Executor
     from gsnobench.declare import Fit as Fit
@@ -91,6 +95,7 @@ if TYPE_CHECKING:
     from gsnobench.declare import Horizon as Horizon
     from gsnobench.declare import Imported as Imported
     from gsnobench.declare import Importer as Importer
+    from gsnobench.declare import Ladder as Ladder
     from gsnobench.declare import Limits as Limits
     from gsnobench.declare import Metric as Metric
     from gsnobench.declare import Model as Model
@@ -99,6 +104,7 @@ if TYPE_CHECKING:
     from gsnobench.declare import Preset as Preset
     from gsnobench.declare import Sample as Sample
     from gsnobench.declare import Sizes as Sizes
+    from gsnobench.declare import Studies as Studies
     from gsnobench.declare import Summary as Summary
     from gsnobench.errors import DataError as DataError
     from gsnobench.errors import GsnobenchError as GsnobenchError

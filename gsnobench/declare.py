@@ -236,6 +236,38 @@ class Horizon:
 
 
 @dataclass(frozen=True, eq=False)
+class Change:
+    """A change of a preset that a study compares with the preset itself."""
+
+    label: str
+    knobs: Mapping[str, Value] = field(default_factory=dict)  # dotted: model.width, train.lr
+    takes: tuple[str, ...] = ()  # dotted knobs that take the values of a ladder's last preset
+    seed_knob: str = ""  # dotted knob that takes the training seed
+    matched: str = ""  # knob of the model: raised, it gives back the parameters that are lost
+    printed: str = ""  # what the paper's numbers call it, if it prints this change
+    applies: Callable[[Task], bool] = lambda task: True  # False where the change means nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Ladder:
+    """The way from one preset to another, one change after the other; each keeps those before."""
+
+    first: str
+    last: str
+    rungs: tuple[Change, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Studies:
+    """What `gsnobench study` can ask about a model."""
+
+    ablations: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)  # preset -> changes
+    # preset -> other readings of a paper that leaves something open
+    readings: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
+    ladder: Ladder | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Model:
     """An operator and everything the core must know of it.
 
@@ -259,6 +291,7 @@ class Model:
     # track -> task -> preset -> phase -> steps: counts that a plugin ships, see docs/submit.md
     steps: Mapping[str, Mapping[str, Mapping[str, Mapping[str, int]]]] = field(default_factory=dict)
     published: Mapping[str, float] = field(default_factory=dict)  # task -> headline in `cites`
+    studies: Studies = field(default_factory=Studies)
     is_floor: bool = False
     revision: int = 1
     title: str = ""

@@ -220,3 +220,20 @@ def _knob_of(field: dataclasses.Field[Any], hint: Any) -> Knob:
 
 class NoParams(Params):
     """For plugins without hyperparameters."""
+
+
+# -------------------------------------------------------------------------------------------- lists
+
+
+def words_of(text: str) -> list[str]:
+    """`a, b` -> [a, b]."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def numbers_of(text: str, name: str) -> list[int]:
+    """`0,1,2` -> [0, 1, 2]."""
+    words = words_of(text)
+    for word in words:
+        if not is_whole(word):
+            raise ParamError(f"{name}: {word!r} is not a whole number; expected for example 0,1,2")
+    return [int(word) for word in words]

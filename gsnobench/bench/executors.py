@@ -32,6 +32,7 @@ from gsnobench.runs.run import record_failure, run_plan
 
 POLL_S = 0.2  # between two looks at the time and the memory of running cells
 LIVES = 2  # processes that a cell may use up: one that dies without a message is replaced once
+SHARED_DISK = ("local", "pool")  # cells see this home: their data are made first, by all cores
 # what every cell would import; the second comes with the first optimiser
 PRELOADED = ("gsnobench.bench.executors", "torch._dynamo")
 

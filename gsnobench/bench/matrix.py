@@ -104,7 +104,7 @@ def matrix(choice: Choice, home: Home) -> list[Plan]:
                 model, task, preset=preset, track=choice.track, t_in=t_in, data_seed=data_seed
             )
             plan = make_plan(request, registry)
-            with_seeds = [with_seed(plan, seed) for seed in _seeds(plan, choice.seeds)]
+            with_seeds = [with_seed(plan, seed) for seed in seeds_of(plan, choice.seeds)]
             plans |= {plan.spec.key: plan for plan in with_seeds}
     return list(plans.values())
 
@@ -141,7 +141,7 @@ def _rows(name: str, track: Track) -> list[tuple[str, str]]:
     return rows
 
 
-def _seeds(plan: Plan, seeds: Sequence[int]) -> Sequence[int]:
+def seeds_of(plan: Plan, seeds: Sequence[int]) -> Sequence[int]:
     """All seeds, or the first alone: a closed form has no seed, and a refusal needs no second."""
     is_closed = all(phase.solve is not None for phase in plan.phases)
     return seeds[:1] if plan.declined is not None or is_closed else seeds

@@ -17,12 +17,11 @@ from gsnobench.cli.options import (
     SeedsOption,
     TrackOption,
     check_names,
-    numbers_of,
-    words_of,
 )
 from gsnobench.cli.table import print_table
 from gsnobench.errors import DataError
 from gsnobench.home import Home, open_home
+from gsnobench.params import numbers_of, words_of
 
 if TYPE_CHECKING:
     from gsnobench.bench.matrix import Cell, Choice, Difference, Need
@@ -50,8 +49,6 @@ ResultsOption = Annotated[
     Path | None,
     typer.Option(help="Results in this folder count as done, for example leaderboards/results."),
 ]
-# executors whose cells see this home: their data are made beforehand, by all cores
-SHARED_DISK = ("local", "pool")
 
 
 @app.command()
@@ -117,6 +114,7 @@ def bench(
         path = steps_file or registry_path()
         return _calibrate(choice, path, dry_run=dry_run, home=home, as_json=as_json)
     from gsnobench.bench import matrix
+    from gsnobench.bench.executors import SHARED_DISK
     from gsnobench.bench.executors import executor as executor_named
     from gsnobench.declare import Limits
 

@@ -45,20 +45,6 @@ KNOBS = {"allow_extra_args": True, "ignore_unknown_options": True}  # of a comma
 REQUEST_KNOBS = {"data.seed": "data_seed", "data.resolution": "resolution"}
 
 
-def words_of(text: str) -> list[str]:
-    """`a, b` -> [a, b]."""
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def numbers_of(text: str, name: str) -> list[int]:
-    """`0,1,2` -> [0, 1, 2]."""
-    words = words_of(text)
-    for word in words:
-        if not is_whole(word):
-            raise ParamError(f"{name}: {word!r} is not a whole number; expected for example 0,1,2")
-    return [int(word) for word in words]
-
-
 def knobs_of(words: list[str]) -> dict[str, Any]:
     """`--section.name value` (or `=value`) pairs as keywords of a request.
 

@@ -21,11 +21,11 @@ from gsnobench.cli.options import (
     TrackOption,
     check_names,
     knobs_of,
-    numbers_of,
 )
 from gsnobench.cli.table import print_table
 from gsnobench.errors import DataError, ParamError
 from gsnobench.home import open_home
+from gsnobench.params import numbers_of
 
 if TYPE_CHECKING:
     from gsnobench.datasets.store import Opened

@@ -1,4 +1,4 @@
-"""`gsnobench sweep` and `gsnobench study`: search knobs, and fixed sets of runs."""
+"""`gsnobench sweep`: search knobs."""
 
 from __future__ import annotations
 
@@ -22,33 +22,24 @@ from gsnobench.cli.options import (
     JsonOption,
     ModelOption,
     PresetOption,
-    SeedsOption,
     TrackOption,
     check_names,
     knobs_of,
-    numbers_of,
-    words_of,
 )
 from gsnobench.cli.table import print_table
 from gsnobench.errors import ParamError
 from gsnobench.home import Home, open_home
+from gsnobench.params import numbers_of, words_of
 from gsnobench.records import plain
 
 if TYPE_CHECKING:
     from gsnobench.runs.machine import Machine, Report
-    from gsnobench.studies.sensitivity import Sensitivity
     from gsnobench.sweep.record import Record
     from gsnobench.sweep.search import Search
     from gsnobench.sweep.trials import Trials
     from gsnobench.sweep.workers import WorkerOptions
 
 app = typer.Typer()
-study_app = typer.Typer(
-    help="Fixed sets of runs that end in a table and a figure.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-app.add_typer(study_app, name="study")
 
 STORAGE_VARIABLE = "GSNOBENCH_STORAGE"
 
@@ -288,63 +279,3 @@ def _print_refits(result: Mapping[str, Any]) -> None:
     title = "Refits of the best points; the winner is chosen on validation"
     header = ["point", "validation by seed", "mean", "test mean (winner only)"]
     print_table(title, header, rows, mark=mark)
-
-
-# -------------------------------------------------------------------------------------------- study
-
-
-@study_app.command(context_settings=KNOBS)
-def sensitivity(
-    context: typer.Context,
-    dataset: Annotated[str, typer.Option(help="Task, for example nse.")] = "",
-    model: Annotated[
-        str, typer.Option(help="Model with two central knobs (default: the registry's).")
-    ] = "",
-    preset: Annotated[
-        str | None, typer.Option(help="Preset to vary (default: the paper's).")
-    ] = None,
-    seeds: SeedsOption = "0,1,2",
-    track: TrackOption = "laptop",
-    jobs: Annotated[int, typer.Option(help="Runs at a time; 0 means one per core.")] = 2,
-    home: HomeOption = None,
-    as_json: JsonOption = False,
-) -> int:
-    """Error over the two central knobs of a model, each varied while the other stays.
-
-    Of gsno: k_s in 4,6,8,16,32 at k_t 8, and k_t in 4,6,8,12,16 at k_s 8. The exit code is 3 if a
-    run failed or diverged.
-    """
-    if not dataset:
-        example = "gsnobench study sensitivity --dataset nse"
-        raise ParamError(f"study sensitivity: needs --dataset; for example: {example}")
-    from gsnobench.registry import read_registry
-
-    knobs = knobs_of(context.args)
-    chosen = tuple(dict.fromkeys(numbers_of(seeds, "seeds")))
-    model = model or read_registry().checked_model
-    check_names(models=[model], datasets=[dataset], track=track)
-    from gsnobench.cli.matrix_view import live
-    from gsnobench.plugins import load
-    from gsnobench.runs.plan import Request
-    from gsnobench.studies.sensitivity import run_study
-
-    papers = (name for name, entry in load("model", model).presets.items() if entry.is_paper)
-    request = Request(model, dataset, track=track, preset=preset or next(papers, None), **knobs)
-    with progress(quiet=as_json) as report:
-        study = run_study(
-            request,
-            chosen,
-            jobs=jobs,
-            home=open_home(home),
-            report=report,
-            live=lambda look: live(look, quiet=as_json),
-        )
-    print_result(study.to_dict(), lambda: _print_study(study), as_json=as_json)
-    return 0 if study.is_done else 3
-
-
-def _print_study(study: Sensitivity) -> None:
-    for name, rows in study.tables().items():
-        print_table(f"{study.title}: test error over {name}", study.header(name), rows)
-    print(study.sentence)
-    print(f"picture and tables: {study.folder}")

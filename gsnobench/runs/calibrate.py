@@ -9,11 +9,12 @@ that a slow or busy machine counts the same steps.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
+from gsnobench.declare import Phase
 from gsnobench.errors import RunError
 from gsnobench.files import lock
 from gsnobench.home import RunFolder
@@ -37,6 +38,16 @@ class Count:
 
     steps: dict[str, int]  # phase -> optimiser steps; none for a closed form
     step_s: dict[str, float]  # phase -> normalised CPU-seconds per step
+    closed_form_s: float = 0.0  # normalised CPU-seconds of the phases without steps
+
+    def within(self, budget_s: float, phases: Sequence[Phase]) -> dict[str, int]:
+        """Steps per phase that use up a budget in CPU-seconds."""
+        descents = [phase for phase in phases if phase.solve is None]
+        left, shares = budget_s - self.closed_form_s, sum(phase.share for phase in descents)
+        steps = {phase.name: 0 for phase in phases}
+        for phase in descents:
+            steps[phase.name] = max(1, round(left * phase.share / shares / self.step_s[phase.name]))
+        return steps
 
 
 def counted_plan(request: Request, machine: Machine) -> Plan:
@@ -87,17 +98,13 @@ def count_steps(
     if plan.spec.has_features:
         base = plan.spec.row.removesuffix(FEATURES)
         raise RunError(f"{plan.spec.row}: takes the steps of {base}; calibrate that one")
-    descents = [phase for phase in plan.phases if phase.solve is None]
-    if not descents:
+    if all(phase.solve is not None for phase in plan.phases):
         return Count({}, {})  # closed form: no steps to count
     machine.report.stage(f"counting the steps of {plan.title}")
     with with_threads(1):
         closed_form_s, step_s = _measure(plan, machine, registry.reference_step_s, measurements)
-    left, shares = budget_s - closed_form_s, sum(phase.share for phase in descents)
-    steps = {phase.name: 0 for phase in plan.phases}
-    for phase in descents:
-        steps[phase.name] = max(1, round(left * phase.share / shares / step_s[phase.name]))
-    return Count(steps, step_s)
+    count = Count({}, step_s, closed_form_s)
+    return replace(count, steps=count.within(budget_s, plan.phases))
 
 
 def _measure(

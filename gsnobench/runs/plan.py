@@ -65,15 +65,18 @@ class Plan:
     committed: Mapping[str, Any]
     steps_from: StepsFrom
     is_uncounted: bool  # the steps are a guess: nobody counted or requested them
+    # nodes and training samples that a study changed: its runs are no rows of any board
+    studied: Mapping[str, int]
 
     @property
     def changed(self) -> dict[str, Any]:
         """Settings that differ from the preset at its committed steps; none: the row itself."""
         chosen = self.spec.settings
         names = sorted({*chosen, *self.committed})
-        return {
+        differing = {
             name: chosen.get(name) for name in names if chosen.get(name) != self.committed.get(name)
         }
+        return {**differing, **self.studied}
 
     @property
     def is_counted(self) -> bool:
@@ -132,6 +135,7 @@ def make_plan(request: Request, registry: Registry | None = None) -> Plan:
         and steps_from == "track"
         and not budget
         and any(row.steps.values()),
+        studied=_studied(request, data) if request.origin else {},
     )
 
 
@@ -217,6 +221,7 @@ def plan_of_stored(spec: RunSpec, task: Task) -> Plan:
         committed=spec.settings,
         steps_from="track",
         is_uncounted=False,
+        studied={},
     )
 
 
@@ -300,6 +305,18 @@ def _data(request: Request, knobs: Mapping[str, Any], registry: Registry) -> Dat
         data_seed=request.data_seed,
     )
     return Data(task, dataset=dataset)
+
+
+def _studied(request: Request, data: Data) -> dict[str, int]:
+    """Nodes and training samples, where they are not those of the track."""
+    if data.dataset is None:
+        return {}
+    declared, task = data.dataset.sizes.get(request.track, data.dataset.tiny), data.task
+    sizes = {
+        "data.resolution": (task.resolution, declared.resolution),
+        "data.samples": (task.sizes["train"], declared.train),
+    }
+    return {name: chosen for name, (chosen, own) in sizes.items() if chosen != own}
 
 
 def _data_of_file(path: Path, request: Request, knobs: Mapping[str, Any]) -> Data:

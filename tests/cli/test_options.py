@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gsnobench.cli.options import check_names, knobs_of, numbers_of, words_of
+from gsnobench.cli.options import check_names, knobs_of
 from gsnobench.errors import ParamError, PluginError
+from gsnobench.params import numbers_of, words_of
 
 
 def test_words_and_numbers_are_separated_by_commas() -> None:

@@ -30,6 +30,17 @@ EXAMPLES = {  # help texts and messages show a command that works
     "cli/sweep.py": {"gsno", "nse", "k_s"},
     "meshes/modes.py": {"k_s"},
     "runs/plan.py": {"swe"},
+    "studies/catalogue.py": {
+        "gsno",
+        "compact",
+        "plus",
+        "geofno",
+        "ridge",
+        "darcy",
+        "nse",
+        "burgers2d",
+        "persistence",
+    },
     "sweep/search.py": {"k_s"},
 }
 TRACKS = {  # the track of that name

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from command_line import call_here, the_mistake
+from made_studies import made_row
 
 from gsnobench.cli.app import main
 from gsnobench.studies import sensitivity
-from gsnobench.studies.sensitivity import Row, Sensitivity
 
-HEADER = "knob,k_s,k_t,seed,test,valid,parameters,train_cpu_s,state,key"
+HEADER = (
+    "knob,k_s,k_t,row,task,nodes,samples,seed,steps,test,valid,test_ood,parameters,train_cpu_s,"
+    "state,key"
+)
 WORDS = "study sensitivity --dataset darcy --track smoke --seeds 0 --jobs 1 --train.steps 2"
 
 
@@ -40,10 +42,10 @@ def test_a_study_is_run_once_and_ends_in_tables_and_a_figure(
     assert "done," not in again.err
     document = json.loads(again.out)
     folder = Path(document["folder"])
-    errors = {name: [row["test"] for row in rows] for name, rows in document["tables"].items()}
+    errors = {name: [row["test"] for row in rows] for name, rows in document["numbers"].items()}
     assert errors["k_s"][1] == errors["k_t"][1]
     assert all(len(seeds) == 1 for rows in errors.values() for seeds in rows)
-    with (folder / "sensitivity.csv").open() as file:
+    with (folder / "table.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == HEADER.split(",")
     knobs = [(row["knob"], row["k_s"], row["k_t"]) for row in rows]
@@ -52,16 +54,6 @@ def test_a_study_is_run_once_and_ends_in_tables_and_a_figure(
     assert float(rows[0]["test"]) == pytest.approx(errors["k_s"][0][0])
     assert (folder / "figures" / "sensitivity.png").read_bytes().startswith(b"\x89PNG")
     assert len(list((tmp_path / "results").rglob("*.json"))) == 3
-
-
-@dataclass(frozen=True)
-class FixedRow(Row):
-    """A row whose errors are given."""
-
-    given: tuple[float, ...] = ()
-
-    def errors(self, split: str) -> list[float]:
-        return list(self.given)
 
 
 @pytest.mark.parametrize(
@@ -78,10 +70,10 @@ def test_the_sentence_names_a_shape_only_beyond_the_scatter_of_seeds(
     means: tuple[float, ...], verdict: str
 ) -> None:
     rows = [
-        FixedRow(value, (), (mean - 0.01, mean, mean + 0.01))
+        made_row({"knob": "k_s", "k_s": value}, (mean - 0.01, mean, mean + 0.01))
         for value, mean in zip((4, 6, 8), means, strict=False)
     ]
-    assert Sensitivity("toy", Path("nowhere"), {"k_s": tuple(rows)}).sentence.startswith(verdict)
+    assert sensitivity.conclude("toy", rows).sentence.startswith(verdict)
 
 
 def test_a_model_without_two_central_knobs_is_refused(

@@ -28,6 +28,7 @@ import gsnobench as gb
 from gsnobench_plugins.models.gsno import plus, tiled
 from gsnobench_plugins.models.gsno.ablations import IdentityKernel, PerceptronKernel
 from gsnobench_plugins.models.gsno.preprocessing import geometry, summary
+from gsnobench_plugins.models.gsno.studied import STUDIES
 
 GSNOBENCH_API = 1
 
@@ -489,5 +490,6 @@ def gsnobench_model() -> gb.Model:
         cites="Behroozi and Shen, Joint Spatiotemporal Spectral Neural Operators for Learning PDEs "
         "on Irregular Domains",
         differs=DIFFERS,
+        studies=STUDIES,
         revision=2,
     )

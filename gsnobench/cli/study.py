@@ -1,0 +1,175 @@
+"""`gsnobench study`: one command per study of the catalogue, its options made from its knobs."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gsnobench.cli.console import print_result, progress
+from gsnobench.cli.options import (
+    KNOBS,
+    DeviceOption,
+    HomeOption,
+    JsonOption,
+    check_names,
+    knobs_of,
+)
+from gsnobench.cli.table import print_table
+from gsnobench.errors import ParamError
+from gsnobench.home import open_home
+from gsnobench.params import words_of
+from gsnobench.studies.catalogue import STUDIES, Options
+
+if TYPE_CHECKING:
+    from gsnobench.studies.base import Engine, Finished, Study
+
+app = typer.Typer()
+study_app = typer.Typer(
+    help="Fixed sets of runs that end in a table, a figure and one sentence.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(study_app, name="study")
+
+END = (
+    "What is done is never repeated: the same command goes on where it stopped. Knobs such as "
+    "--train.steps 100 hold for all runs. The exit code is 3 if a run failed."
+)
+WHERE = {  # where the runs happen: the same for every study
+    "executor": (
+        Annotated[str, typer.Option(help="What runs the cells: local, pool, ray, slurm.")],
+        "pool",
+    ),
+    "jobs": (Annotated[int, typer.Option(help="Runs at a time; 0 means one per core.")], 0),
+    "threads": (Annotated[int, typer.Option(min=1, help="Threads per run.")], 1),
+    "device": (DeviceOption, "auto"),
+    "address": (
+        Annotated[str, typer.Option(help="Address of a cluster (ray), or its partition (slurm).")],
+        "",
+    ),
+    "out": (
+        Annotated[
+            Path | None,
+            typer.Option(help="Write the evidence here too, for example leaderboards/studies."),
+        ],
+        None,
+    ),
+    "home": (HomeOption, None),
+    "as_json": (JsonOption, False),
+}
+
+
+def _add_command(name: str, kind: type[Options]) -> None:
+    """One study as a command: the knobs of its class become options."""
+
+    def command(context: typer.Context, **given: Any) -> int:
+        where = {entry: given.pop(entry) for entry in WHERE}
+        options = kind.make(given, label="")
+        return _run(name, options, context.args, **where)
+
+    parameters: dict[str, tuple[Any, Any]] = {"context": (typer.Context, inspect.Parameter.empty)}
+    for knob in kind.knobs():
+        text = f"{knob.help} ({knob.range})" if knob.choices else knob.help
+        parameters[knob.name] = (Annotated[knob.type, typer.Option(help=text)], knob.default)
+    parameters |= WHERE
+    command.__annotations__ = {entry: hint for entry, (hint, _) in parameters.items()}
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                entry, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint
+            )
+            for entry, (hint, default) in parameters.items()
+        ]
+    )
+    command.__doc__ = f"{inspect.getdoc(kind)}\n\n{END}"
+    study_app.command(name, context_settings=KNOBS)(command)
+
+
+for _name, _kind in STUDIES.items():
+    _add_command(_name, _kind)
+
+
+def _run(
+    name: str,
+    options: Options,
+    words: list[str],
+    *,
+    as_json: bool,
+    home: Path | None,
+    out: Path | None,
+    **limits: Any,
+) -> int:
+    keywords = knobs_of(words)
+    _check(name, options)
+    from gsnobench.runs.plan import Request
+    from gsnobench.studies.base import run_study
+
+    template = Request("", "", track=options.track, **keywords)
+    with progress(quiet=as_json) as report:
+        engine = _engine(home, report, quiet=as_json, **limits)
+        study: Study = import_module(f"gsnobench.studies.{name}").study(options, template, engine)
+        finished = run_study(study, engine)
+        folders = [engine.home.root / "studies", *([] if out is None else [out])]
+        folder = [finished.write(root) for root in folders][0]
+    document = {**finished.to_dict(), "folder": str(folder)}
+    print_result(document, lambda: _print(finished, folder), as_json=as_json)
+    return 0 if finished.is_done else 3
+
+
+def _check(name: str, options: Options) -> None:
+    """Refuse a missing or unknown name before anything is imported that takes time."""
+    values = options.to_dict()
+    for needed in options.needed:
+        if not values[needed]:
+            raise ParamError(
+                f"study {name}: needs --{needed}; for example: gsnobench study {name} "
+                f"{options.example}"
+            )
+    rows = [word for entry in ("model", "models") for word in words_of(str(values.get(entry, "")))]
+    tasks = [
+        word for entry in ("dataset", "datasets") for word in words_of(str(values.get(entry, "")))
+    ]
+    models = [row.partition("@")[0] for row in rows]
+    check_names(models=models, datasets=tasks, track=options.track)
+
+
+def _engine(
+    home: Path | None,
+    report: Any,
+    *,
+    quiet: bool,
+    executor: str,
+    device: str,
+    jobs: int,
+    threads: int,
+    address: str,
+) -> Engine:
+    from gsnobench.bench.executors import executor as executor_named
+    from gsnobench.cli.matrix_view import live
+    from gsnobench.declare import Limits
+    from gsnobench.studies.base import Engine
+
+    folders, chosen = open_home(home), executor_named(executor)
+    limits = Limits(home=folders.root, device=device, jobs=jobs, threads=threads, address=address)
+    chosen.check(limits)
+    return Engine(folders, chosen, limits, report, lambda look: live(look, quiet=quiet))
+
+
+def _print(finished: Finished, folder: Path) -> None:
+    for table in finished.findings.tables:
+        print_table(table.title, table.header, table.rows)
+    lost = {
+        f"{run.row} on {run.task}: {run.state}, {run.reason}"
+        for row in finished.rows
+        for run in row.runs
+        if not run.is_done
+    }
+    for line in sorted(lost):
+        print(line)
+    print(finished.findings.sentence)
+    print(f"budget: {finished.study.budget}")
+    print(f"picture and tables: {folder}")

@@ -1,0 +1,148 @@
+"""The studies by name, with their options; nothing here imports what a study computes with.
+
+A study is a file of this room with a function `study(options, template, engine)`, and a class here
+whose docstring is its help and whose knobs are its options.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from gsnobench.params import Params, knob
+
+Hold = Literal["steps", "cpu"]
+
+
+class Options(Params):
+    """What every study is told."""
+
+    example: ClassVar[str] = ""  # a command line that works
+    needed: ClassVar[tuple[str, ...]] = ("dataset",)  # options that have no default
+
+    seeds: str = knob("0,1,2", help="Training seeds, separated by commas.")
+    track: str = knob("laptop", help="Budget: smoke, laptop, workstation or paper.")
+
+
+class Held(Options):
+    """Of a study whose runs have a common budget."""
+
+    hold: Hold = knob(
+        "steps",
+        help="What the runs of a row share: the optimiser steps of the preset, or the track's "
+        "CPU-seconds, for which each run's steps are counted on this machine.",
+    )
+
+
+class Sensitivity(Held):
+    """Error over the two central knobs of a model, each varied while the other stays.
+
+    Of gsno: k_s in 4,6,8,16,32 at k_t 8, and k_t in 4,6,8,12,16 at k_s 8.
+    """
+
+    example: ClassVar[str] = "--dataset nse"
+
+    dataset: str = knob("", help="Task, for example nse.")
+    model: str = knob("", help="Model with two central knobs (default: the registry's).")
+    preset: str = knob("", help="Preset to vary (default: the paper's).")
+
+
+class RowOptions(Options):
+    """Of a study that compares rows on one task."""
+
+    needed: ClassVar[tuple[str, ...]] = ("dataset", "models")
+
+    dataset: str = knob("", help="Task, for example darcy.")
+    models: str = knob(
+        "",
+        help="Models (gsno, gsno@compact), separated by commas; the others are compared with the "
+        "first.",
+    )
+
+
+class ChangeOptions(Held):
+    """Of a study that changes one model."""
+
+    needed: ClassVar[tuple[str, ...]] = ("datasets",)
+
+    datasets: str = knob("", help="Tasks, separated by commas.")
+    model: str = knob("", help="Model that declares the changes (default: the registry's).")
+    base: str = knob("", help="Preset that is changed (default: the first that declares any).")
+
+
+class Ablation(ChangeOptions):
+    """Leave out or replace the parts of a model, one at a time, with paired seeds.
+
+    The ratio to the unchanged preset is tested over seeds, corrected by Holm's method. A change
+    that loses parameters has a control with as many. With --ladder: from one preset to another, one
+    change per rung.
+    """
+
+    example: ClassVar[str] = "--datasets darcy,burgers2d --base compact"
+
+    ladder: bool = knob(False, help="Instead: climb from the printed preset to the other one.")
+
+
+class Readings(ChangeOptions):
+    """Every point that the paper leaves open, read the other way, one at a time."""
+
+    example: ClassVar[str] = "--datasets darcy --base compact"
+
+
+class Budget(RowOptions):
+    """Error over the CPU-seconds of training; closed forms among the models are lines."""
+
+    example: ClassVar[str] = "--dataset darcy --models gsno@compact,gsno@plus,geofno,ridge"
+
+    cpu: str = knob("30,60,120,300", help="CPU-seconds of training, separated by commas.")
+
+
+class Data(RowOptions, Held):
+    """Error over the number of training samples; validation and test stay the same."""
+
+    example: ClassVar[str] = "--dataset darcy --models gsno@compact,gsno@plus,ridge"
+
+    samples: str = knob("16,32,64,128", help="Training samples, separated by commas.")
+
+
+class Resolution(RowOptions, Held):
+    """Error over the mesh: trained and tested on the same mesh, and all on the finest one."""
+
+    example: ClassVar[str] = "--dataset darcy --meshes 298,600,1184 --models gsno@compact,geofno"
+    needed: ClassVar[tuple[str, ...]] = ("dataset", "models", "meshes")
+
+    meshes: str = knob("", help="Nodes of the meshes, separated by commas.")
+
+
+class Time(RowOptions, Held):
+    """Error over the given frames: as printed, and on the frames that all windows predict."""
+
+    example: ClassVar[str] = "--dataset nse --models gsno@compact,gsno@plus,persistence"
+
+    t_in: str = knob("1,3,5,10", help="Given frames, separated by commas.")
+
+
+class Transfer(RowOptions, Held):
+    """Train on one mesh, test the same weights on others, beside interpolation.
+
+    A row transfers if it is better on the other mesh than its own prediction interpolated to it,
+    breaks if it is worse, and only interpolates if a bootstrap over test samples separates neither.
+    """
+
+    example: ClassVar[str] = "--dataset nse --test 972,1244 --models gsno@compact,gsno@plus"
+    needed: ClassVar[tuple[str, ...]] = ("dataset", "models", "test")
+
+    train: int = knob(0, low=0, help="Nodes of the training mesh; 0: those of the track.")
+    test: str = knob("", help="Nodes of the other meshes, separated by commas.")
+    oracle: bool = knob(False, help="Also train on the other meshes, with the same steps.")
+
+
+STUDIES: dict[str, type[Options]] = {
+    "ablation": Ablation,
+    "readings": Readings,
+    "budget": Budget,
+    "data": Data,
+    "resolution": Resolution,
+    "transfer": Transfer,
+    "time": Time,
+    "sensitivity": Sensitivity,
+}
