@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from toy_boards import FLOOR, HOSTILE, toy_tracks, tracks_of
 
+from gsnobench.boards.evidence import PNG
 from gsnobench.boards.plots.task import board_figures
 from gsnobench.boards.site.html import VOID, asset, tag, text
 from gsnobench.boards.site.pages import site_files
@@ -236,11 +237,11 @@ def test_a_page_that_stands_alone_links_to_no_other() -> None:
 
 def test_the_pictures_of_the_best_models_are_part_of_the_page(evidence: Path) -> None:
     for path in evidence.rglob("*.json"):
-        path.with_suffix(".png").write_bytes(b"\x89PNG " + path.parent.name.encode())
+        path.with_suffix(".png").write_bytes(PNG + path.parent.name.encode())
     (track,) = tracks_of(evidence)
     page = task_page(track, track.boards[0], [])
     shown = [b64decode(code) for code in re.findall(r"data:image/png;base64,([^\"]+)", page)]
-    assert shown == [b"\x89PNG gsno@compact", b"\x89PNG amg@compact"]
+    assert shown == [PNG + b"gsno@compact", PNG + b"amg@compact"]
 
 
 # -------------------------------------------------------------------------------------------- style

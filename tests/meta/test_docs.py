@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import gsnobench
+from gsnobench.cli.app import GROUPS
 from gsnobench.plugins import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -165,13 +166,21 @@ def help_of(*words: str) -> str:
     return subprocess.run(line, capture_output=True, text=True, check=True, env=wide).stdout
 
 
+def commands_of(text: str) -> list[str]:
+    """The commands that a help lists, under one heading or several; none if it lists none."""
+    headings = "|".join(["Commands", *GROUPS])
+    lists = re.findall(rf"^(?:{headings}):\n(.*?)(?:\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
+    return [name for lines in lists for name in re.findall(r"^  (\w+) ", lines, re.MULTILINE)]
+
+
 def check_command(words: list[str]) -> None:
     """The command exists and has every option; an option with a dot is a knob."""
     shown = f"`gsnobench {' '.join(words)}`"
     path: list[str] = []
-    while "\nCommands:\n" in help_of(*path) and words[len(path) :]:
+    while (known := commands_of(help_of(*path))) and words[len(path) :]:
         name = words[len(path)]
-        known = re.findall(r"^  (\w+) ", help_of(*path).partition("\nCommands:\n")[2], re.MULTILINE)
+        if not path and name.startswith("--"):  # of the whole program: --version
+            break
         assert name in known, f"no command {name!r} in {shown}"
         path.append(name)
     lines = re.findall(r"^  (--.*?)(?:  |$)", help_of(*path), re.MULTILINE)

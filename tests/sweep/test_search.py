@@ -413,12 +413,6 @@ def test_the_name_of_another_search_is_refused(
     assert "model" in line
 
 
-def test_a_study_of_a_missing_file_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no such file" in the_mistake(
-        call_here(capsys, "study", "sensitivity", "--dataset", "missing.nc")
-    )
-
-
 def test_a_search_without_refits_never_opens_the_test_split(
     steady_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
