@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stranger_plugins import make_strangers
+from stranger_plugins import forget_workers, make_strangers
 
 from gsnobench.bench.matrix import Choice, cell_of, make_data, matrix
 from gsnobench.cli.app import main
@@ -38,7 +38,9 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
             patch.setenv(name, value)
         for folder in variables["PYTHONPATH"].split(os.pathsep):
             patch.syspath_prepend(folder)
+        forget_workers()
         yield variables
+    forget_workers()
 
 
 @pytest.fixture(scope="module")

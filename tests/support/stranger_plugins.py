@@ -5,6 +5,7 @@ models with bad manners.
 from __future__ import annotations
 
 import os
+from multiprocessing import forkserver
 from pathlib import Path
 
 METADATA = "Metadata-Version: 2.1\nName: strangers\nVersion: 1.0\n"
@@ -70,6 +71,11 @@ BODIES = {
             os.kill(os.getpid(), signal.SIGKILL)""",
     "broken": 'raise ZeroDivisionError("by design")',
 }
+
+
+def forget_workers() -> None:
+    """End the process that workers are forked from: the next ones see the environment of today."""
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
 def make_strangers(folder: Path) -> dict[str, str]:
