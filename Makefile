@@ -7,8 +7,10 @@ PIP := $(BIN)/pip --disable-pip-version-check -q
 STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 EXTRAS_STAMP := $(VENV)/.installed-extras
+DOCS_STAMP := $(VENV)/.installed-docs
+export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: run test test-slow test-extras cards boards defaults lint clean
+.PHONY: run test test-slow test-extras cards boards docs site defaults lint clean
 
 run: $(STAMP)
 	$(BIN)/gsnobench run --model gsno --dataset swe
@@ -28,6 +30,12 @@ cards: $(STAMP)
 boards: $(STAMP)
 	$(BIN)/gsnobench leaderboard build --out leaderboards \
 		--ledger leaderboards/reproduction.md --readme README.md
+
+docs: $(DOCS_STAMP)
+	$(BIN)/mkdocs build --strict -q
+
+site: boards docs
+	@echo "public/ holds the boards and the documentation: any static host serves it"
 
 defaults: $(STAMP)
 	GSNOBENCH_PIN=1 $(BIN)/python -m pytest -q tests/meta/test_defaults.py
@@ -52,8 +60,12 @@ $(DEV_STAMP): $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@ $(STAMP)
 
 $(EXTRAS_STAMP): $(DEV_STAMP)
-	$(PIP) install -c constraints.txt -e ".[dev,ray,slurm,postgres,extras]"
+	$(PIP) install -c constraints.txt -e ".[dev,docs,ray,slurm,postgres,extras]"
+	touch $@
+
+$(DOCS_STAMP): $(STAMP)
+	$(PIP) install -c constraints.txt -e ".[docs]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist public *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

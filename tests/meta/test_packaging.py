@@ -17,10 +17,19 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SETUPTOOLS = PROJECT["tool"]["setuptools"]
 FOLDERS = {"gsnobench": ROOT / "gsnobench", "gsnobench_plugins": ROOT / "plugins"}
-SCRIPTS = [*(ROOT / "tests" / "support").glob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
+SCRIPTS = [
+    path
+    for folder in ("tests/support", "benchmarks", "docs/site")
+    for path in (ROOT / folder).glob("*.py")
+]
 LOCAL = {*FOLDERS, *(path.stem for path in SCRIPTS), "gsnobench_pointmlp"}
 # distribution -> what is imported
-MODULES = {"netcdf4": "netCDF4", "scikit-fem": "skfem", "scikit-learn": "sklearn"}
+MODULES = {
+    "netcdf4": "netCDF4",
+    "scikit-fem": "skfem",
+    "scikit-learn": "sklearn",
+    "mkdocs-material": "mkdocs",
+}
 UNUSED = {  # declared and not imported where it is declared, with the reason
     "scikit-fem": "about to become the referee of our finite elements, in dev",
     "setuptools": "builds the example plugin in tests, without network",
@@ -30,8 +39,10 @@ UNUSED = {  # declared and not imported where it is declared, with the reason
     "mypy": "a command",
     "pre-commit": "a command",
 }
-THROUGH = {"sqlalchemy": "optuna", "pyarrow": "mlflow", "pillow": "matplotlib"}  # needed by those
-IMPORTED_AS = {"PIL": "pillow"}
+# what comes with another package
+THROUGH = {"sqlalchemy": "optuna", "pyarrow": "mlflow", "pillow": "matplotlib"}
+THROUGH |= {"markdown-it-py": "rich"}
+IMPORTED_AS = {"PIL": "pillow", "markdown_it": "markdown-it-py"}
 
 
 def names(requirements: Iterable[str]) -> set[str]:
@@ -94,14 +105,14 @@ def test_a_dependency_is_imported(name: str) -> None:
 
 @pytest.mark.parametrize("extra", sorted(EXTRAS))
 def test_what_an_extra_brings_is_imported(extra: str) -> None:
-    used = imported("gsnobench", "plugins", "tests", "benchmarks")
+    used = imported("gsnobench", "plugins", "tests", "benchmarks", "docs")
     assert not {name for name in EXTRAS[extra] - set(UNUSED) if module_of(name) not in used}
 
 
 def test_what_is_imported_is_declared() -> None:
     """Or needed by something that is."""
     known = {module_of(name) for name in DECLARED}
-    used = imported("gsnobench", "plugins", "tests", "benchmarks")
+    used = imported("gsnobench", "plugins", "tests", "benchmarks", "docs")
     rest = {IMPORTED_AS.get(name, name) for name in used - known}
     assert rest <= set(THROUGH)
     for name in rest:
