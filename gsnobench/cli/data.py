@@ -1,10 +1,10 @@
-"""`gsnobench data`: generate, verify and import data files."""
+"""`gsnobench data`: generate, verify, import and export data files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -19,12 +19,14 @@ from gsnobench.cli.options import (
     check_names,
     knobs_of,
 )
-from gsnobench.errors import DataError, ParamError
+from gsnobench.data import SPLITS, split_named
+from gsnobench.errors import ParamError
 from gsnobench.home import open_home
+from gsnobench.params import numbers_of
 
 app = typer.Typer()
 data_app = typer.Typer(
-    help="Generate, verify and import data.", no_args_is_help=True, rich_markup_mode=None
+    help="Generate, verify, import and export data.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(data_app, name="data")
 
@@ -85,12 +87,12 @@ def import_data(
         Path,
         typer.Option(
             "--from",
-            help="The authors' folder; for FILE.nc an .npz or a folder of .npy files.",
+            help="The authors' folder; for FILE.nc an .npz, .npy files or an exported folder.",
         ),
     ],
     task: Annotated[
         Path | None,
-        typer.Option(help="For FILE.nc: the task as JSON, see docs/data-format.md."),
+        typer.Option(help="For FILE.nc: the task as JSON (default: task.json beside the data)."),
     ] = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
@@ -128,20 +130,83 @@ def _import_public(
 def _import_arrays(
     out: Path, source: Path, task: Path | None, knobs: Mapping[str, str]
 ) -> dict[str, Any]:
-    from gsnobench.datasets.from_numpy import import_npz
+    from gsnobench.datasets.interchange.exporting import read_foreign
     from gsnobench.datasets.store import write
-    from gsnobench.datasets.task_json import task_from_json
 
     for knob in knobs:
         raise ParamError(f"--{knob}: arrays have no knobs; drop the option")
-    if task is None:
-        raise ParamError(f"import: {out} needs --task FILE.json, see docs/data-format.md")
-    try:
-        text = task.read_text(encoding="utf-8")
-    except OSError as error:
-        raise DataError(
-            f"{task}: cannot be read ({error.strerror}); expected the task as JSON"
-        ) from error
-    splits = import_npz(source, task_from_json(text))
-    write(out, splits, provenance={"title": source.stem, "source": f"imported from {source.name}"})
-    return {"file": str(out), "samples": {split: len(part) for split, part in splits.items()}}
+    foreign = read_foreign(source, task)
+    write(
+        out,
+        foreign.samples,
+        provenance=foreign.provenance,
+        time_unit=foreign.time_unit,
+        length_unit=foreign.length_unit,
+    )
+    sizes = {split: len(part) for split, part in foreign.samples.items()}
+    return {"file": str(out), "samples": sizes}
+
+
+@data_app.command("export", context_settings=KNOBS)
+def export_data(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Task, imported task or FILE.nc.")],
+    out: Annotated[Path, typer.Option(help="New folder to write to.")],
+    format_: Annotated[
+        Literal["vtu", "xdmf", "npz", "npy"],
+        typer.Option(
+            "--format", help="vtu and xdmf: ParaView; npz: one archive; npy: a file each."
+        ),
+    ] = "vtu",
+    split: Annotated[
+        str, typer.Option(help="Splits, separated by commas (default: all).")
+    ] = ",".join(SPLITS),
+    samples: Annotated[
+        str | None, typer.Option(help="Sample numbers in each split, such as 0,5 (default: all).")
+    ] = None,
+    track: TrackOption = "laptop",
+    jobs: JobsOption = 0,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Write data for ParaView or for other programs; `data import` reads them again.
+
+    Missing data of a task are generated first. Data knobs are options: --data.seed 1.
+    """
+    splits = [split_named(word) for word in split.split(",")]
+    chosen = None if samples is None else numbers_of(samples, "samples")
+    from gsnobench.datasets.interchange.exporting import export
+
+    path = _file_of(name, context.args, track=track, jobs=jobs, home=home, as_json=as_json)
+    facts = export(path, out, format_, splits=splits, samples=chosen)
+    print_result(facts, lambda: print_facts(facts), as_json=as_json)
+    return 0
+
+
+def _file_of(
+    name: str,
+    words: list[str],
+    *,
+    track: str,
+    jobs: int,
+    home: Path | None,
+    as_json: bool,
+) -> Path:
+    """The file of a task, which is made if it is missing, of an imported task, or the file."""
+    from gsnobench.datasets.ensure import ensure
+    from gsnobench.datasets.imported import refuse_unimported
+    from gsnobench.datasets.tasks import named_task
+    from gsnobench.registry import read_registry
+
+    opened = open_home(home)
+    known = read_registry(home=opened).file(name)
+    if known is not None:
+        if words:
+            raise ParamError(f"{words[0]}: a file has no knobs; drop the option")
+        return known
+    refuse_unimported(name)
+    check_names(datasets=[name])
+    dataset, task = named_task(name, track=track, **knobs_of(words))
+    with progress(quiet=as_json) as report:
+        report.stage(f"data of {task.id}")
+        return ensure(dataset, task, home=opened.root, jobs=jobs, progress=report.data)

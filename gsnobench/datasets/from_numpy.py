@@ -24,7 +24,11 @@ def import_npz(path: Path, task: Task) -> dict[Split, Samples]:
     (T,), static (S,N,F), scalars (S,P), cells (M,k) or (S,M,k), tag_NAME (N,) or (S,N), and
     node_count, cell_count (S,) where meshes are padded.
     """
-    arrays = _arrays(path)
+    return samples_of(path, arrays_of(path), task)
+
+
+def samples_of(path: Path, arrays: Mapping[str, Any], task: Task) -> dict[Split, Samples]:
+    """The samples by split of arrays with the keys above, which came from this path."""
     for name in arrays:
         if name not in KEYS and not name.startswith("tag_"):
             raise DataError(
@@ -65,7 +69,8 @@ def import_npz(path: Path, task: Task) -> dict[Split, Samples]:
     }
 
 
-def _arrays(path: Path) -> Mapping[str, Any]:
+def arrays_of(path: Path) -> Mapping[str, Any]:
+    """The arrays of an .npz, or of the .npy files in a folder, by name."""
     try:
         if path.is_dir():
             return {

@@ -13,12 +13,23 @@ from gsnobench.declare import Importer
 from gsnobench.errors import DataError
 from gsnobench.files import lock
 from gsnobench.home import Home
+from gsnobench.plugins import listed
 from gsnobench.registry import remember_file
 
 
 def imported_path(name: str, home: Path) -> Path:
     """The file of an imported task, whether it exists or not."""
     return home / "data" / name / "imported.nc"
+
+
+def refuse_unimported(task: str) -> None:
+    """A DataError if this is a public task whose files nobody imported here."""
+    name = task.partition("@")[0]
+    if name in {entry.name for entry in listed("importer")}:
+        raise DataError(
+            f"{name}: its files were not imported here; first `gsnobench data import {name} --from "
+            "FOLDER`"
+        )
 
 
 def import_public(

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from gsnobench.data import Family, Task
+from gsnobench.datasets.imported import refuse_unimported
 from gsnobench.datasets.store import open_file, verify
 from gsnobench.datasets.tasks import resolve
 from gsnobench.declare import Dataset, Horizon, Model, Phase, Preset
 from gsnobench.errors import ParamError, RunError, did_you_mean
 from gsnobench.params import Params, is_whole
-from gsnobench.plugins import dataset_named, listed, load
+from gsnobench.plugins import dataset_named, load
 from gsnobench.records import FEATURES, RunSpec, StepsFrom
 from gsnobench.registry import Registry, Track, read_registry
 from gsnobench.training.offered import offered_preset, with_features
@@ -286,12 +287,7 @@ def _data(request: Request, knobs: Mapping[str, Any], registry: Registry) -> Dat
     path = registry.file(request.dataset)
     if path is not None:
         return _data_of_file(path, request, knobs)
-    name = request.dataset.partition("@")[0]
-    if name in {entry.name for entry in listed("importer")}:
-        raise RunError(
-            f"{name}: its files were not imported here; first `gsnobench data import {name} --from "
-            "FOLDER`"
-        )
+    refuse_unimported(request.dataset)
     dataset = dataset_named(request.dataset)
     task = resolve(
         dataset,

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from xml.sax.saxutils import quoteattr
 
-import meshio
 import numpy as np
 
 from gsnobench.data import Array, Field, Mesh, Samples
+from gsnobench.datasets.interchange.paraview import write_pvd, write_vtu
 from gsnobench.errors import ParamError
-from gsnobench.files import atomic, write_text
-
-PLANE = {1: "vertex", 2: "line", 3: "triangle", 4: "quad"}  # nodes of a cell -> its name in VTK
-SPACE = {**PLANE, 4: "tetra", 8: "hexahedron"}
 
 
 def export_vtu(out: Path, truth: Samples, predicted: Array, chosen: Sequence[int]) -> list[Path]:
@@ -28,7 +23,8 @@ def export_vtu(out: Path, truth: Samples, predicted: Array, chosen: Sequence[int
 def _export_sample(out: Path, truth: Samples, predicted: Array, index: int) -> Path:
     task, mesh = truth.task, truth.mesh(index)
     trajectory = np.asarray(truth.frames[index])[:, : mesh.size]  # (all frames, N, C)
-    entries = []
+    times: list[float] = []
+    files: list[str] = []
     for number, frame in enumerate(task.predicted_frames()):
         last_given = frame - number % task.t_out - 1
         columns = dict(_inputs(truth, index))
@@ -39,19 +35,11 @@ def _export_sample(out: Path, truth: Samples, predicted: Array, index: int) -> P
         columns |= _columns(truth, mesh, prediction, "prediction")
         columns |= _columns(truth, mesh, prediction - trajectory[frame], "error")
         path = out / f"sample{index:04d}_frame{number:04d}.vtu"
-        _write(path, mesh, columns)
-        time = f'timestep="{task.times[frame]:.12g}"'
-        entries.append(f'    <DataSet {time} part="0" file={quoteattr(path.name)}/>')
+        write_vtu(path, mesh, columns)
+        times.append(task.times[frame])
+        files.append(path.name)
     collection = out / f"sample{index:04d}.pvd"  # written last: all files that it names exist
-    lines = (
-        '<?xml version="1.0"?>',
-        '<VTKFile type="Collection" version="0.1" byte_order="LittleEndian">',
-        "  <Collection>",
-        *entries,
-        "  </Collection>",
-        "</VTKFile>\n",
-    )
-    write_text(collection, "\n".join(lines))
+    write_pvd(collection, times, files)
     return collection
 
 
@@ -85,19 +73,3 @@ def _columns(truth: Samples, mesh: Mesh, values: Array, prefix: str) -> dict[str
 def _supported(mesh: Mesh, field: Field, values: Array) -> Array:
     """NaN outside the support of the field: ParaView leaves those nodes blank."""
     return np.where(field.nodes(mesh), values, np.nan).astype(np.float32)
-
-
-def _write(path: Path, mesh: Mesh, columns: dict[str, Array]) -> None:
-    points = np.zeros((mesh.size, 3))  # VTK knows three dimensions only
-    points[:, : mesh.dim] = mesh.points
-    cells = np.arange(mesh.size)[:, None] if mesh.cells is None else mesh.cells
-    kinds = SPACE if mesh.dim == 3 else PLANE
-    kind = kinds.get(cells.shape[1])
-    if kind is None:
-        raise ParamError(
-            f"format: vtu has no cell of {cells.shape[1]} nodes in {mesh.dim} dimensions; known: "
-            f"{sorted(kinds)}"
-        )
-    whole = meshio.Mesh(points, [(kind, cells)], point_data=columns)
-    with atomic(path) as part:
-        meshio.write(part, whole, file_format="vtu")

@@ -25,7 +25,7 @@ def raw_of_hdf5(path: Path, mesh: Any, names: Sequence[str]) -> Raw:
         parts = as_meshes(_looked_up(mesh, file, path), str(path))
         return Raw(str(path), parts, {name: file[name] for name in names})
     groups = [file[name] for name in sorted(file, key=lambda key: natural_order(Path(key)))]
-    h5py = _library()
+    h5py = h5py_library()
     if not groups or not all(isinstance(group, h5py.Group) for group in groups):
         missing = next(name for name in names if name not in file)
         raise DataError(f"{path}: holds no {missing!r}; {did_you_mean(missing, file)}")
@@ -42,7 +42,8 @@ def raw_of_hdf5(path: Path, mesh: Any, names: Sequence[str]) -> Raw:
     return Raw(str(path), tuple(part for parts in own for part in parts), values)
 
 
-def _library() -> ModuleType:
+def h5py_library() -> ModuleType:
+    """The package that reads and writes HDF5, which is an extra."""
     try:
         import h5py
     except ImportError as error:
@@ -53,7 +54,7 @@ def _library() -> ModuleType:
 
 
 def _open(path: Path) -> Any:
-    library = _library()
+    library = h5py_library()
     try:
         return library.File(path, "r")
     except OSError as error:

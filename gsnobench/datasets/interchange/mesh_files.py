@@ -41,7 +41,7 @@ def raw_of_folder(folder: Path, fields: Sequence[str], inputs: Sequence[str]) ->
     if not parts:
         raise DataError(f"{folder}: holds no file of {', '.join(ENDINGS)}; name the right folder")
     labels = [path.name for path in parts]
-    return _raw(str(folder), labels, [_read(path) for path in parts], fields, inputs)
+    return _raw(str(folder), labels, [read_frames(path) for path in parts], fields, inputs)
 
 
 def natural_order(path: Path) -> list[tuple[int, str]]:
@@ -50,7 +50,8 @@ def natural_order(path: Path) -> list[tuple[int, str]]:
     return [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in pieces]
 
 
-def _read(path: Path) -> Trajectory:
+def read_frames(path: Path) -> Trajectory:
+    """One sample: the frames of a file or of a folder."""
     if path.is_dir():
         files = sorted(
             (file for file in path.iterdir() if file.suffix in ENDINGS), key=natural_order

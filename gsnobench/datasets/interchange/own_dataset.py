@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +31,14 @@ def is_own(data: Any) -> bool:
 
 def provenance_of(data: xarray.Dataset) -> dict[str, str]:
     """Where the data come from, as the dataset's attributes say it."""
+    return kept_attributes(data.attrs)
+
+
+def kept_attributes(attributes: Mapping[Any, Any]) -> dict[str, str]:
+    """The attributes of a file that a copy of it keeps."""
     return {
         str(name): str(text)
-        for name, text in data.attrs.items()
+        for name, text in attributes.items()
         if name not in WRITTEN and not str(name).startswith("gsnobench_")
     }
 
