@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -79,7 +80,7 @@ def arrays_of(path: Path) -> Mapping[str, Any]:
             }
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, AttributeError, TypeError) as error:
+    except (OSError, ValueError, EOFError, AttributeError, TypeError, BadZipFile) as error:
         reason = " ".join(str(error).split())
         raise DataError(
             f"{path}: not an .npz file or a folder of .npy files with plain arrays ({reason})"
