@@ -7,6 +7,8 @@ import sys
 import numpy as np
 import pytest
 import scipy.linalg
+from scipy.sparse import diags_array
+from scipy.sparse.linalg import eigsh
 from scipy.spatial import KDTree
 
 from gsnobench.data import Array, Mesh
@@ -203,6 +205,24 @@ def test_lanczos_looks_again_where_one_start_vector_misses_a_copy() -> None:
     assert np.isclose(np.abs(extra[1][:, 0] @ all_modes[:, 2]), 1)
 
 
+def test_blocks_of_vectors_find_the_modes_of_a_large_mesh() -> None:
+    mesh = crossed_square(65)
+    assert mesh.size > modes.MANY
+    basis = eigenbasis(mesh, 40)
+    stiff, mass = stiffness(mesh), diags_array(lumped_mass(mesh))
+    values = np.sort(eigsh(stiff, 40, M=mass, sigma=-1.0, return_eigenvectors=False))
+    assert np.allclose(basis.values, values, rtol=1e-9, atol=1e-9 * values[-1])
+    assert basis.residual < 1e-10 and orthonormality(basis) < 1e-11
+
+
+def test_blocks_of_vectors_keep_all_modes_of_equal_parts() -> None:
+    part = crossed_square(30)
+    basis = eigenbasis(copies(part, 5), 25)
+    assert len(basis.mass) > modes.MANY
+    single = eigenbasis(part, 8).values
+    assert np.allclose(basis.values, np.repeat(single, 5)[:25], atol=1e-8 * single[-1])
+
+
 def test_refinement_keeps_the_residual_small_on_a_strongly_graded_mesh() -> None:
     rings, angle = 0.5 * 1.3 ** (-np.arange(40.0)), np.arange(24) * np.pi / 12
     points = [
@@ -283,14 +303,23 @@ def test_missing_multigrid_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
         eigenbasis(triangle(300, seed=0), 4, solver="multigrid")
 
 
-def test_only_large_meshes_in_space_take_multigrid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modes, "THIN", 300)
+def test_only_thick_meshes_in_space_take_multigrid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(modes, "WIDEST_CUT", 40)
     monkeypatch.setitem(sys.modules, "pyamg", None)
     random = np.random.default_rng(0)
     eigenbasis(Mesh(random.random((400, 2))), 4)
-    eigenbasis(Mesh(random.random((290, 3))), 4)
+    eigenbasis(Mesh(random.random((400, 3)) * [20.0, 1.0, 1.0]), 4)
     with pytest.raises(PluginError, match="400 nodes in 3D"):
         eigenbasis(Mesh(random.random((400, 3))), 4)
+
+
+def test_points_of_a_surface_have_a_narrow_cut_and_take_lanczos(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyamg", None)
+    direction = np.random.default_rng(0).standard_normal((10_100, 3))
+    body = direction / np.linalg.norm(direction, axis=1)[:, None] * [2.0, 1.0, 0.7]
+    assert eigenbasis(Mesh(body), 8).residual < 1e-6
 
 
 def test_a_solver_that_does_not_converge_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
