@@ -9,8 +9,11 @@ DEV_STAMP := $(VENV)/.installed-dev
 EXTRAS_STAMP := $(VENV)/.installed-extras
 DOCS_STAMP := $(VENV)/.installed-docs
 export NO_MKDOCS_2_WARNING := 1
+TASKS := darcy darcy_threshold swe nse burgers2d burgers2d_lively burgers3d burgers3d_lively \
+	elasticity pipe airfoil airfoil_family car
+TILES := darcy_threshold,swe,nse,burgers2d_lively,burgers3d_lively,elasticity,pipe,airfoil_family,car
 
-.PHONY: run test test-slow test-extras cards boards docs site defaults lint clean
+.PHONY: run test test-slow test-extras cards pictures boards docs site defaults lint clean
 
 run: $(STAMP)
 	$(BIN)/gsnobench run --model gsno --dataset swe
@@ -26,6 +29,14 @@ cards: $(STAMP)
 		$(BIN)/gsnobench show $$name --card --results leaderboards/results \
 			--tuning leaderboards/tuning \
 			> leaderboards/cards/$$name.md || exit 1; done
+
+# one sample per task is made, so this takes minutes; the names are those of pages and site
+pictures: $(STAMP)
+	mkdir -p leaderboards/pictures
+	for task in $(TASKS); do \
+		$(BIN)/gsnobench data picture $$task --out leaderboards/pictures/$$task.png || exit 1; done
+	$(BIN)/gsnobench data picture $(TILES) --out leaderboards/pictures/geometries.png
+	$(BIN)/gsnobench data picture swe --data.resolution 1830 --out leaderboards/pictures/swe.gif
 
 boards: $(STAMP)
 	$(BIN)/gsnobench leaderboard build --out leaderboards \

@@ -1,10 +1,10 @@
-"""`gsnobench data`: generate, verify, import and export data files."""
+"""`gsnobench data`: generate, draw, verify, import and export data files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -24,9 +24,14 @@ from gsnobench.errors import ParamError
 from gsnobench.home import open_home
 from gsnobench.params import numbers_of
 
+if TYPE_CHECKING:
+    from gsnobench.drawing.tasks import Shown
+
 app = typer.Typer()
 data_app = typer.Typer(
-    help="Generate, verify, import and export data.", no_args_is_help=True, rich_markup_mode=None
+    help="Generate, draw, verify, import and export data.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 app.add_typer(data_app, name="data")
 
@@ -62,6 +67,67 @@ def generate_data(
     facts["content_hash"] = content_hash
     print_result(facts, lambda: print_facts(facts), as_json=as_json)
     return 0
+
+
+@data_app.command("picture", context_settings=KNOBS)
+def picture_of_data(
+    context: typer.Context,
+    tasks: Annotated[str, typer.Argument(help="Task or FILE.nc; darcy,swe makes tiles of two.")],
+    out: Annotated[Path, typer.Option(help="PNG to write, or GIF of all frames.")],
+    track: TrackOption = "laptop",
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Draw a task: geometry, inputs and outputs of its first test sample, a strip of frames.
+
+    Only this sample is made. A GIF moves through all frames; several tasks become one tile each.
+    Data knobs are options too: --data.seed 1.
+    """
+    named = [task.strip() for task in tasks.split(",") if task.strip()]
+    knobs = knobs_of(context.args)
+    if not named:
+        raise ParamError(
+            f"picture: {tasks!r} names no task; expected for example darcy or darcy,swe"
+        )
+    check_names(datasets=[task for task in named if not task.endswith(".nc")])
+    kind = out.suffix.lower()
+    if kind not in (".png", ".gif"):
+        raise ParamError(
+            f"out: {str(out)!r} is neither a picture nor moving; expected .png or .gif"
+        )
+    if kind == ".gif" and len(named) > 1:
+        raise ParamError(f"out: one task moves in a GIF, {len(named)} are given; name one of them")
+    from gsnobench.drawing.tasks import draw_moving, draw_task, draw_tiles
+
+    with progress(quiet=as_json) as report:
+        report.stage("one sample of " + (named[0] if len(named) == 1 else f"{len(named)} tasks"))
+        shown = [_first_test_sample(task, track, knobs, open_home(home).cache) for task in named]
+        if len(shown) > 1:
+            draw_tiles(out, shown)
+        elif kind == ".gif":
+            draw_moving(out, shown[0])
+        else:
+            draw_task(out, shown[0])
+    facts = {"picture": str(out), "bytes": out.stat().st_size}
+    print_result(facts, lambda: print_facts(facts), as_json=as_json)
+    return 0
+
+
+def _first_test_sample(text: str, track: str, knobs: Mapping[str, Any], cache: Path) -> Shown:
+    from gsnobench.datasets.generate import single_sample
+    from gsnobench.datasets.store import open_file
+    from gsnobench.datasets.tasks import named_task
+    from gsnobench.drawing.tasks import Shown
+    from gsnobench.files import Cache
+
+    if text.endswith(".nc"):
+        with open_file(Path(text)) as opened:
+            title = str(opened.attributes.get("title", opened.task.id))
+            samples, unit = opened.split("test").take([0]), opened.time_unit
+        return Shown.of(samples, 0, title=title, time_unit=unit)
+    dataset, task = named_task(text, track=track, **knobs)
+    samples = single_sample(dataset, task, "test", 0, Cache(cache))
+    return Shown.of(samples, 0, title=dataset.title or task.id, time_unit=dataset.time_unit)
 
 
 @data_app.command("verify")

@@ -84,6 +84,13 @@ class Maker:
         write(self.folder / shard.name, {shard.split: samples}, provenance={}, level=0)
 
 
+def single_sample(dataset: Dataset, task: Task, split: Split, index: int, cache: Cache) -> Samples:
+    """One sample alone, the same as in the whole set: a sample depends on its number only."""
+    maker = Maker(dataset, task, Path(), cache)
+    made = list(dataset.generate(maker.setup, task.data_seed, split, [index]))
+    return gathered(dataset, task, made, dataset.mesh(maker.setup))
+
+
 def _in_one_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 

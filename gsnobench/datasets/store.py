@@ -97,6 +97,11 @@ class Opened:
             )
         return _samples(self.handle, self.task, rows)
 
+    @property
+    def time_unit(self) -> str:
+        """Unit of the times of frames; seconds if the file names none."""
+        return str(getattr(self.handle.file.variables.get("time"), "units", "s"))
+
     def read(self, name: Split) -> Samples:
         """The samples of one split, in memory: they outlive the file."""
         return self.split(name).take(slice(None))

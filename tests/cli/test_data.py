@@ -40,3 +40,34 @@ def test_a_damaged_file_is_one_line(
     cut.write_bytes(steady_file.read_bytes()[:2000])
     assert "cut.nc" in command(capsys, "data", "verify", cut).mistake
     assert json.loads(command(capsys, "data", "verify", steady_file, "--json").out)
+
+
+def test_a_task_and_a_file_are_drawn(
+    unsteady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A sample alone is the sample of the whole set, so both pictures are the same."""
+    home, made = ("--home", tmp_path), GENERATE.split()
+    file = command(capsys, *made, *home).json["file"]
+    for name, source in {"file": file, "task": "darcy", "moving": str(unsteady_file)}.items():
+        out = tmp_path / f"{name}.{'gif' if name == 'moving' else 'png'}"
+        options = ("--track", "smoke", "--data.seed", "3") if name == "task" else ()
+        ended = command(capsys, "data", "picture", source, "--out", out, *options, *home, "--json")
+        assert ended.json == {"picture": str(out), "bytes": out.stat().st_size}
+    assert (tmp_path / "file.png").read_bytes() == (tmp_path / "task.png").read_bytes()
+
+
+def test_wrong_requests_for_pictures_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = {
+        ("darcy", "a.jpg"): "expected .png or .gif",
+        ("darcy,swe", "a.gif"): "name one of them",
+        ("dacy", "a.png"): "did you mean 'darcy'",
+        ("darcy", "a.gif"): "has one frame; nothing moves",
+        (",", "a.png"): "names no task",
+        (str(tmp_path / "none.nc"), "a.png"): "none.nc",
+    }
+    for (tasks, out), text in wrong.items():
+        words = ("data", "picture", tasks, "--out", tmp_path / out, "--home", tmp_path / "home")
+        assert text in command(capsys, *words, "--track", "smoke").mistake
+    assert not [path for path in tmp_path.iterdir() if path.name != "home"]

@@ -12,6 +12,7 @@ from gsnobench.cli.boards import installation
 from gsnobench.cli.card import card
 from gsnobench.home import Home
 from gsnobench.plugins import listed, load
+from gsnobench.registry import read_registry
 
 ROOT = Path(__file__).resolve().parents[2]
 BOARDS = ROOT / "leaderboards"
@@ -73,6 +74,19 @@ def test_every_trained_model_of_ours_has_a_card() -> None:
     assert {path.stem for path in CARDS} == trained
     (names,) = re.findall(r"for name in ([\w ]+);", (ROOT / "Makefile").read_text())
     assert set(names.split()) == trained
+
+
+def test_every_board_task_and_every_dataset_has_a_small_picture() -> None:
+    """`make pictures` draws them again; solvers make their samples, so bytes are not compared."""
+    pictures = BOARDS / "pictures"
+    tasks = {*read_registry().board_tasks, *(entry.name for entry in listed("dataset"))}
+    ours = {path.stem for path in pictures.glob("*.png")} - {"geometries"}
+    assert ours == tasks
+    assert all((pictures / f"{task}.png").stat().st_size <= 60_000 for task in tasks)
+    assert (pictures / "geometries.png").stat().st_size <= 200_000
+    assert (pictures / "swe.gif").stat().st_size <= 400_000
+    (drawn,) = re.findall(r"TASKS := ((?:[\w \\]+\n\t?)+)", (ROOT / "Makefile").read_text())
+    assert set(re.findall(r"\w+", drawn)) >= tasks
 
 
 def test_the_tutorial_shows_the_example_as_it_is() -> None:

@@ -1,0 +1,309 @@
+"""A sheet of panels and colour bars, measured in inches, as a small PNG.
+
+Uses matplotlib without pyplot, that is without global state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.colors import Normalize, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Polygon, Rectangle
+from matplotlib.ticker import FixedLocator, ScalarFormatter
+from matplotlib.tri import Triangulation
+from PIL import Image
+
+from gsnobench.data import Array
+from gsnobench.drawing.rules import GROUND, INK, NORMAL, SMALL
+from gsnobench.drawing.scales import Scale
+from gsnobench.drawing.views import View
+from gsnobench.files import atomic
+
+RESOLUTION = 130  # dots per inch
+FINE = 4000  # triangles per panel, at least
+# A file has 256 colours, a third of the bytes of full colour: so many greys, else the colour maps.
+GREYS = 24
+SHADES = 112  # of these 256, where surfaces are lit
+INSET = 0.34  # of a panel's width and height: the whole domain, where the panel shows a part
+
+
+class Page:
+    """A sheet measured in inches from its upper left corner."""
+
+    def __init__(self, width: float, height: float, resolution: float = RESOLUTION) -> None:
+        self.width, self.height = width, height
+        self.colours: set[str] = set()
+        self.is_lit = False
+        self.figure = Figure(figsize=(width, height), dpi=resolution, facecolor="white")
+
+    def axes(self, left: float, top: float, width: float, height: float) -> Axes:
+        bottom = self.height - top - height
+        return self.figure.add_axes(
+            (left / self.width, bottom / self.height, width / self.width, height / self.height)
+        )
+
+    def text(self, left: float, top: float, text: str, **style: Any) -> None:
+        settings = {"fontsize": NORMAL, "color": INK, "va": "center", "ha": "left", **style}
+        self.figure.text(left / self.width, 1 - top / self.height, text, **settings)
+
+    # -------------------------------------------------------------------------------------- panels
+
+    def panel(
+        self,
+        box: Sequence[float],
+        view: View,
+        values: Array,
+        scale: Scale,
+        *,
+        with_inset: bool = False,
+    ) -> None:
+        """Node values (N,) of the whole mesh in a rectangle (left, top, width, height).
+
+        The inset is the whole domain where the panel shows a part.
+        """
+        axes = self._frame(box, view)
+        self.colours.add(scale.colours)
+        self._fill(axes, view, view.shown(values), scale, box)
+        if with_inset and view.whole is not None:
+            self._inset(box, view, values, scale)
+
+    def mesh(self, box: Sequence[float], view: View) -> None:
+        """The cells of a mesh without values; lines are thin where cells are small."""
+        axes = self._frame(box, view)
+        line = _line_width(box, view)
+        if view.triangles is None:
+            self._scatter(axes, view, {"color": INK}, box)
+        elif view.light is None:
+            corners = view.points[view.triangles]
+            faces: dict[str, Any] = {"facecolors": GROUND, "edgecolors": INK, "linewidths": line}
+            axes.add_collection(PolyCollection(list(corners), rasterized=True, **faces))
+            axes.add_collection(LineCollection(list(view.outline), colors=INK, linewidths=0.8))
+        else:
+            self.is_lit = True
+            tints = np.asarray(to_rgb(GROUND)) * view.light[:, None]
+            faces = {"facecolors": tints, "edgecolors": INK, "linewidths": line}
+            axes.add_collection(PolyCollection(list(view.points[view.triangles]), **faces))
+        if view.whole is not None:
+            self._locator(box, view)
+
+    def lines(self, box: Sequence[float], view: View) -> None:
+        """Thin lines between the nodes of triangles, over what is there; none over a slice.
+
+        Where cells are so small that lines would hide the values, there are none either.
+        """
+        if view.triangles is not None and not view.note and _line_width(box, view) > 0.2:
+            axes, corners = self._frame(box, view), list(view.points[view.triangles])
+            line: dict[str, Any] = {"facecolors": "none", "edgecolors": INK, "linewidths": 0.15}
+            axes.add_collection(PolyCollection(corners, alpha=0.35, **line))
+
+    def _frame(self, box: Sequence[float], view: View) -> Axes:
+        axes = self.axes(*box)
+        x0, x1, y0, y1 = view.box
+        axes.set(xlim=(x0, x1), ylim=(y0, y1), aspect="equal")
+        axes.set_axis_off()
+        return axes
+
+    def _fill(
+        self, axes: Axes, view: View, shown: Array, scale: Scale, box: Sequence[float]
+    ) -> None:
+        norm = Normalize(scale.low, scale.high)
+        colours: dict[str, Any] = {"cmap": scale.colours, "norm": norm, "rasterized": True}
+        if view.triangles is None:
+            self._scatter(axes, view, {"c": shown, **colours}, box)
+        elif view.light is not None:
+            self._lit(axes, view, shown, norm, scale.colours)
+        else:
+            _gouraud(axes, view, shown, colours)
+            if view.body is not None and len(view.body):
+                axes.add_patch(Polygon(view.body, facecolor=GROUND, edgecolor=INK, linewidth=0.4))
+            axes.add_collection(LineCollection(list(view.outline), colors=INK, linewidths=0.4))
+
+    def _lit(self, axes: Axes, view: View, shown: Array, norm: Normalize, colours: str) -> None:
+        """Faces of a surface, back to front, darker where they turn away from the light."""
+        assert view.triangles is not None and view.light is not None
+        self.is_lit = True
+        is_known = np.asarray(np.isfinite(shown[view.triangles]).all(1))
+        corners, values, light = _quartered(view, shown, is_known)
+        tints = matplotlib.colormaps[colours](norm(values))[:, :3] * light[:, None]
+        edges: dict[str, Any] = {"edgecolors": tints, "linewidths": 0.3, "rasterized": True}
+        axes.add_collection(PolyCollection(list(corners), facecolors=tints, **edges))
+
+    def _scatter(
+        self, axes: Axes, view: View, colours: dict[str, Any], box: Sequence[float]
+    ) -> None:
+        """Dots as large as their distance to the next one, so that they touch but hide nothing."""
+        x0, x1, y0, y1 = view.box
+        inches = min(box[2] / (x1 - x0), box[3] / (y1 - y0))  # per unit of length
+        spacing = np.zeros(1) if view.spacing is None else view.spacing
+        size = np.clip(72.0 * inches * spacing * 1.3, 1.2, 12.0) ** 2
+        x, y = view.points[:, 0], view.points[:, 1]
+        axes.scatter(x, y, s=size, linewidths=0, **colours)
+
+    def _inset(self, box: Sequence[float], view: View, values: Array, scale: Scale) -> None:
+        """The whole domain in a corner, with a frame where the panel is."""
+        axes, whole = self._locator(box, view), view.zoomed_out()
+        self._fill(axes, whole, whole.shown(values), scale, box)
+
+    def _locator(self, box: Sequence[float], view: View) -> Axes:
+        left, top, width, height = box
+        side = INSET * min(width, height)
+        axes = self._frame(
+            (left + width - side, top + height - side, side, side), view.zoomed_out()
+        )
+        x0, x1, y0, y1 = view.whole or view.box
+        axes.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fc="white", ec="none", zorder=-1))
+        x0, x1, y0, y1 = view.box
+        axes.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, ec=INK, lw=0.5, zorder=5))
+        axes.add_collection(LineCollection(list(view.outline), colors=INK, linewidths=0.4))
+        return axes
+
+    # ----------------------------------------------------------------------------------- the rest
+
+    def bar(self, box: Sequence[float], scale: Scale) -> None:
+        """A colour bar with few, short numbers; pointed ends where values lie outside."""
+        axes = self.axes(*box)
+        is_upright = box[3] >= box[2]
+        source = ScalarMappable(Normalize(scale.low, scale.high), scale.colours)
+        ends = {(False, False): "neither", (True, False): "min", (False, True): "max"}
+        extend = ends.get((scale.cut_below, scale.cut_above), "both")
+        orientation = "vertical" if is_upright else "horizontal"
+        bar = self.figure.colorbar(
+            source, cax=axes, orientation=orientation, extend=extend, extendfrac=0.03
+        )
+        bar.locator = FixedLocator(ticks(scale, max(box[2:]), is_upright=is_upright))
+        bar.formatter = _short_numbers()
+        bar.update_ticks()
+        bar.outline.set_linewidth(0.4)
+        axes.tick_params(labelsize=SMALL, length=2, width=0.4, colors=INK, pad=1.5)
+        axes.yaxis.get_offset_text().set(fontsize=SMALL, ha="left")
+        axes.xaxis.get_offset_text().set(fontsize=SMALL)
+        bar.set_label(scale.label, fontsize=SMALL, color=INK, labelpad=2)
+
+    def picture(self) -> Image.Image:
+        """The sheet as pixels, in the colours of its maps."""
+        canvas = FigureCanvasAgg(self.figure)
+        canvas.draw()
+        picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+        if not self.colours and not self.is_lit:
+            return picture
+        shades = _shades(picture) if self.is_lit else np.zeros((0, 3), dtype=np.uint8)
+        palette = _palette(sorted(self.colours), shades)
+        return picture.quantize(palette=palette, dither=Image.Dither.NONE)
+
+    def save(self, path: Path) -> None:
+        """Write the PNG; a reader never sees half of it."""
+        with atomic(path) as part:
+            self.picture().save(part, format="png", optimize=True)
+
+
+def ticks(scale: Scale, inches: float, *, is_upright: bool) -> list[float]:
+    """Round numbers inside a scale, as many as there is room for, but at least two.
+
+    A scale about a round reference has it among them, where there is room for three.
+    """
+    most = max(2, int(inches / (0.3 if is_upright else 0.45)))
+    reach = scale.high - scale.low
+    power = int(np.floor(np.log10(reach)))
+    steps = [digit * 10.0**p for p in range(power - 1, power + 2) for digit in (1, 2, 2.5, 5)]
+    is_round = abs(scale.centre - round(scale.centre, 3)) < 1e-9 * reach
+    finest: list[float] = []
+    for step in steps:
+        if scale.is_centred and is_round:
+            count = int(0.5 * reach / step * (1 + 1e-9))
+            found = [scale.centre + step * number for number in range(-count, count + 1)]
+        else:
+            first, last = np.ceil(scale.low / step - 1e-9), np.floor(scale.high / step + 1e-9)
+            found = [float(step * number) for number in np.arange(first, last + 1)]
+        if len(found) < 2 or found[0] == found[-1]:
+            break
+        finest = found
+        if len(found) <= most and most > 2:
+            return found
+    return [finest[0], finest[-1]] if finest else [scale.centre]
+
+
+def _line_width(box: Sequence[float], view: View) -> float:
+    """Points: a quarter, less where the cells are so small that lines would fill them."""
+    if view.triangles is None:
+        return 0.25
+    corners = view.points[view.triangles]
+    edges = np.linalg.norm(corners - corners[:, [1, 2, 0]], axis=2)
+    x0, x1, y0, y1 = view.box
+    inches = np.median(edges) * min(box[2] / (x1 - x0), box[3] / (y1 - y0))
+    return float(np.clip(3.5 * inches, 0.06, 0.3))
+
+
+def _gouraud(axes: Axes, view: View, shown: Array, colours: dict[str, Any]) -> None:
+    """Triangles in view with linear values."""
+    assert view.triangles is not None
+    x0, x1, y0, y1 = view.box
+    corners = view.points[view.triangles]  # (m, 3, 2)
+    low, high = corners.min(1), corners.max(1)
+    is_in_view = (low < (x1, y1)).all(1) & (high > (x0, y0)).all(1)
+    kept = view.triangles[is_in_view & np.isfinite(shown[view.triangles]).all(1)]
+    if len(kept):
+        corners, height = _subdivided(view.points[kept], shown[kept])
+        x, y = corners[..., 0].ravel(), corners[..., 1].ravel()
+        mesh = Triangulation(x, y, np.arange(height.size).reshape(-1, 3))
+        axes.tripcolor(mesh, height.ravel(), shading="gouraud", **colours)
+
+
+def _subdivided(corners: Array, values: Array) -> tuple[Array, Array]:
+    """Smaller triangles with linear values, (m, 3, 2) and (m, 3).
+
+    Gouraud shading mixes colours, not values: in small triangles it hardly leaves the colour map.
+    """
+    while len(corners) < FINE:
+        corners, values = (np.concatenate(_quarters(whole)) for whole in (corners, values))
+    return corners, values
+
+
+def _quarters(whole: Array) -> list[Array]:
+    """The four quarters of triangles (m, 3, ...), each (m, 3, ...)."""
+    half = 0.5 * (whole + whole[:, [1, 2, 0]])  # at the middle of the sides 01, 12, 20
+    a, b, c = (whole[:, corner] for corner in range(3))
+    ab, bc, ca = (half[:, side] for side in range(3))
+    four = ((a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca))
+    return [np.stack(three, axis=1) for three in four]
+
+
+def _quartered(view: View, shown: Array, is_known: Array) -> tuple[Array, Array, Array]:
+    """Known faces cut in four, still back to front: corners, mean values, light."""
+    assert view.triangles is not None and view.light is not None
+    faces = view.triangles[is_known]
+    corners = np.stack(_quarters(view.points[faces]), axis=1).reshape(-1, 3, 2)
+    values = np.stack(_quarters(shown[faces]), axis=1).reshape(-1, 3).mean(1)
+    return corners, values, np.repeat(view.light[is_known], 4)
+
+
+def _shades(picture: Image.Image) -> Array:
+    """The colours between the maps and black that a page with lit surfaces has most of."""
+    few = picture.quantize(SHADES, method=Image.Quantize.MEDIANCUT)
+    shades = np.asarray(few.getpalette(), dtype=np.uint8).reshape(-1, 3)[:SHADES]
+    return shades[np.ptp(shades.astype(int), axis=1) > 12]  # greys are there anyway
+
+
+def _palette(names: Sequence[str], shades: Array) -> Image.Image:
+    """Equal shares of the colour maps on a page, shades of lit surfaces, and greys for the text."""
+    share = (256 - GREYS - len(shades)) // max(len(names), 1)
+    rows = [matplotlib.colormaps[name](np.linspace(0, 1, share))[:, :3] for name in names]
+    rows.append(np.repeat(np.linspace(0.133, 1, GREYS)[:, None], 3, axis=1))
+    colours = (np.concatenate(rows) * 255).round().astype(np.uint8)
+    image = Image.new("P", (1, 1))
+    image.putpalette(np.concatenate([colours, shades]).astype(np.uint8).tobytes())
+    return image
+
+
+def _short_numbers() -> ScalarFormatter:
+    formatter = ScalarFormatter(useMathText=True, useOffset=False)
+    formatter.set_powerlimits((-2, 3))
+    return formatter
