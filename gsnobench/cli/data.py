@@ -72,7 +72,7 @@ def generate_data(
 @data_app.command("picture", context_settings=KNOBS)
 def picture_of_data(
     context: typer.Context,
-    tasks: Annotated[str, typer.Argument(help="Task or FILE.nc; darcy,swe makes tiles of two.")],
+    tasks: Annotated[str, typer.Argument(help="Task or FILE.nc; TASK,TASK makes tiles.")],
     out: Annotated[Path, typer.Option(help="PNG to write, or GIF of all frames.")],
     track: TrackOption = "laptop",
     home: HomeOption = None,
@@ -87,7 +87,7 @@ def picture_of_data(
     knobs = knobs_of(context.args)
     if not named:
         raise ParamError(
-            f"picture: {tasks!r} names no task; expected for example darcy or darcy,swe"
+            f"picture: {tasks!r} names no task; expected an id of `gsnobench list datasets`"
         )
     check_names(datasets=[task for task in named if not task.endswith(".nc")])
     kind = out.suffix.lower()
