@@ -12,7 +12,7 @@ PAGES = (
     "docs/**/*.md",
     "leaderboards/*.md",
     "leaderboards/cards/*.md",
-    "leaderboards/studies/**/*.md",
+    "leaderboards/studies/*.md",
 )
 FOLDERS = (  # whole folders, so that the boards can link to pictures, tables and evidence
     "leaderboards/pictures",

@@ -21,7 +21,7 @@ from gsnobench.boards.board import (
     safe_name,
 )
 from gsnobench.boards.evidence import NOWHERE, Entry, Evidence, Installation
-from gsnobench.boards.paper import PaperNumbers
+from gsnobench.boards.reproduction.paper import PaperNumbers
 from gsnobench.boards.standings import (
     compare_rows,
     compared_boards,

@@ -19,6 +19,7 @@ from gsnobench.registry import read_registry, registry_path
 # statistics and pictures take seconds to import: not needed to see that nothing is new
 if TYPE_CHECKING:
     from gsnobench.boards.board import BoardTrack
+    from gsnobench.boards.studies import StudyResult
 
 STAMP = ".build.json"  # what the last build read and wrote; a cache, not evidence
 NOTES = "notes"  # notes/<track>.md: remarks by a person, shown on the rendered page
@@ -50,7 +51,7 @@ def read_tracks(
 ) -> tuple[list[BoardTrack], tuple[str, ...]]:
     """The boards of some folders of evidence, and one line per file that was skipped."""
     from gsnobench.boards.assemble import make_tracks
-    from gsnobench.boards.paper import read_paper
+    from gsnobench.boards.reproduction.paper import read_paper
 
     evidence, registry = read_evidence(roots, here.results), read_registry()
     return make_tracks(evidence, registry, read_paper(), here), evidence.problems
@@ -63,8 +64,7 @@ def build(roots: Sequence[Path], target: Target, here: Installation = NOWHERE) -
     sources = [evidence_stamp(roots), str(here.results), sorted(here.code.items())]
     if last.get("stamp") == _stamp(sources, roots, target):
         return Built(problems=tuple(last["problems"]), was_fresh=True)
-    tracks, problems = read_tracks(roots, here)
-    files = dict(rendered(tracks, target))
+    files, problems = _rendered_files(roots, target, here)
     written = [str(path) for path, content in files.items() if _write(path, content)]
     removed = [path for path in _made_before(out) if path not in files]
     for path in removed:
@@ -76,24 +76,39 @@ def build(roots: Sequence[Path], target: Target, here: Installation = NOWHERE) -
 
 def stale(roots: Sequence[Path], target: Target, here: Installation = NOWHERE) -> list[Path]:
     """Rendered files that differ from what the evidence says now; writes nothing."""
-    tracks, _ = read_tracks(roots, here)
-    files = dict(rendered(tracks, target))
+    files, _ = _rendered_files(roots, target, here)
     differing = [path for path, content in files.items() if _content(path) != content]
     return [*differing, *(path for path in _made_before(target.out) if path not in files)]
 
 
-def rendered(tracks: Sequence[BoardTrack], target: Target) -> Iterator[tuple[Path, bytes]]:
+def _rendered_files(
+    roots: Sequence[Path], target: Target, here: Installation
+) -> tuple[dict[Path, bytes], tuple[str, ...]]:
+    """Every rendered file, and one line per file of evidence that was skipped."""
+    from gsnobench.boards.studies import FOLDER, read_studies
+
+    tracks, problems = read_tracks(roots, here)
+    studies, more = read_studies(target.out / FOLDER)
+    return dict(rendered(tracks, studies, target)), (*problems, *more)
+
+
+def rendered(
+    tracks: Sequence[BoardTrack], studies: Sequence[StudyResult], target: Target
+) -> Iterator[tuple[Path, bytes]]:
     """Path and content of every rendered file, functions of the evidence and of the notes."""
     from gsnobench.boards.board import safe_name
-    from gsnobench.boards.ledger import ledger
-    from gsnobench.boards.paper import read_paper
     from gsnobench.boards.plots.track import overview_png
+    from gsnobench.boards.reproduction.ledger import ledger
+    from gsnobench.boards.reproduction.paper import read_paper
+    from gsnobench.boards.studies import FOLDER, study_pages
 
     for track in tracks:
         if any(board.has_models for board in track.boards):
             yield target.out / f"{safe_name(track.name)}.png", overview_png(track)
     for name, text in _own_files(tracks, target.out):
         yield target.out / name, text.encode()
+    for name, text in study_pages(studies):
+        yield target.out / FOLDER / name, text.encode()
     if target.ledger is not None:
         yield target.ledger, ledger(tracks, read_paper()).encode()
     if target.readme is not None:
@@ -142,11 +157,14 @@ def embedded(text: str, tracks: Sequence[BoardTrack], folder: str) -> str:
 def _made_before(out: Path) -> list[Path]:
     """Files of an earlier build: generated pages, and all in the folders of builds."""
     from gsnobench.boards.markdown import GENERATED
+    from gsnobench.boards.studies import FOLDER
 
     paths = [path for folder in (SITE, TABLES) for path in (out / folder).rglob("*")]
-    pages = [path for path in out.glob("*.md") if _content(path).startswith(GENERATED.encode())]
+    mark = GENERATED.encode()
+    pages = [path for path in out.glob("*.md") if _content(path).startswith(mark)]
+    studies = [path for path in out.glob(f"{FOLDER}/*.md") if _content(path).startswith(mark)]
     pictures = [path.with_suffix(".png") for path in pages]
-    return sorted(path for path in (*paths, *pages, *pictures) if path.is_file())
+    return sorted(path for path in (*paths, *pages, *pictures, *studies) if path.is_file())
 
 
 def _content(path: Path) -> bytes:

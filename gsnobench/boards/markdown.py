@@ -9,7 +9,7 @@ from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row
 from gsnobench.boards.columns import cost_columns, error_columns
 from gsnobench.boards.evidence import printable
-from gsnobench.boards.paper import CITATION
+from gsnobench.boards.reproduction.paper import CITATION
 
 GENERATED = f"<!-- {wording.generated_by('leaderboard build')} -->"
 RANKED = ("place", "ties", "range", "row")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import shlex
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -112,12 +114,22 @@ def _run(
     with progress(quiet=as_json) as report:
         engine = _engine(home, report, quiet=as_json, **limits)
         study: Study = import_module(f"gsnobench.studies.{name}").study(options, template, engine)
-        finished = run_study(study, engine)
+        finished = run_study(replace(study, command=_command(name, options, words)), engine)
         folders = [engine.home.root / "studies", *([] if out is None else [out])]
         folder = [finished.write(root) for root in folders][0]
     document = {**finished.to_dict(), "folder": str(folder)}
     print_result(document, lambda: _print(finished, folder), as_json=as_json)
     return 0 if finished.is_done else 3
+
+
+def _command(name: str, options: Options, words: list[str]) -> str:
+    """What a person types for this study: options that are not at their default, and knobs."""
+    parts = ["gsnobench", "study", name]
+    for knob in options.knobs():
+        value, flag = options.to_dict()[knob.name], f"--{knob.name.replace('_', '-')}"
+        if value != knob.default:
+            parts += [flag] if value is True else [flag, str(value)]
+    return shlex.join([*parts, *words])
 
 
 def _check(name: str, options: Options) -> None:

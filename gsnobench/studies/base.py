@@ -6,6 +6,7 @@ where it stopped and ends in the same tables.
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -16,6 +17,7 @@ from typing import Any
 
 from gsnobench.bench.executors import SHARED_DISK
 from gsnobench.bench.matrix import Cell, cell_of, cheap_first, make_data, run_cells
+from gsnobench.boards.convergence import ending_of
 from gsnobench.declare import Executor, Limits
 from gsnobench.errors import RunError
 from gsnobench.files import write_csv, write_text
@@ -25,6 +27,7 @@ from gsnobench.records import plain
 from gsnobench.runs.machine import Machine, Report, choose_device
 from gsnobench.runs.plan import Plan
 from gsnobench.runs.trained import Trained, load
+from gsnobench.studies.catalogue import STUDIES
 
 SPLITS = ("test", "valid", "test_ood")
 COSTS = ("parameters", "train_cpu_s")
@@ -80,7 +83,11 @@ class Measured:
     state: str
     reason: str = ""
     changed: Mapping[str, Any] = field(default_factory=dict)
+    track: str = ""
+    epochs: float | None = None  # None for a closed form
     errors: Mapping[str, float] = field(default_factory=dict)  # split -> headline
+    # field -> metric, on the test split: what the reproduction ledger compares with a paper
+    scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     by_sample: Sequence[float] = ()  # headline of each test sample
     costs: Mapping[str, float] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)  # what the study measured itself
@@ -153,6 +160,7 @@ class Study:
     conclude: Callable[[Sequence[Row]], Findings]
     # measures a finished run beyond its result; None: the result is enough
     examine: Callable[[Trained], Mapping[str, Any]] | None = None
+    command: str = ""  # what a person typed
 
     def plans(self) -> Iterator[tuple[Arm, Plan]]:
         return ((arm, plan) for arm in self.arms for plan in arm.plans)
@@ -177,8 +185,10 @@ class Finished:
         study, findings = self.study, self.findings
         return {
             "study": study.name,
+            "question": inspect.getdoc(STUDIES[study.name]),
             "subject": study.subject,
             "title": study.title,
+            "command": study.command,
             "budget": study.budget,
             "sentence": findings.sentence,
             "tables": [asdict(table) for table in findings.tables],
@@ -255,6 +265,7 @@ def _measured(arm: Arm, plan: Plan, study: Study, engine: Engine) -> Measured:
         state=cell.state,
         reason=cell.reason,
         changed=plan.changed,
+        track=spec.track,
     )
     result = cell.result
     if cell.state != "done" or result is None:
@@ -262,8 +273,11 @@ def _measured(arm: Arm, plan: Plan, study: Study, engine: Engine) -> Measured:
     tables = result.samples["test"].values()
     columns = zip(*(table["rel_l2"] for table in tables), strict=True)
     scores = {split: result.scores[split] for split in SPLITS if split in result.scores}
+    ending = ending_of(result.curve, spec.steps)
     return replace(
         run,
+        epochs=None if ending is None else ending.epochs,
+        scores=result.scores["test"],
         errors={split: score["headline"]["rel_l2"] for split, score in scores.items()},
         by_sample=[mean(fields) for fields in columns],
         costs={name: result.costs[name] for name in sorted(result.costs)},

@@ -15,7 +15,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from gsnobench.boards.paper import read_paper
+from gsnobench.boards.reproduction.paper import read_paper
 from gsnobench.boards.statistics import LEVEL, holm
 from gsnobench.declare import Change
 from gsnobench.errors import ParamError, did_you_mean

@@ -9,8 +9,8 @@ import pytest
 from fake_results import made_result, save
 from toy_boards import tracks_of
 
-from gsnobench.boards.ledger import compare, ledger
-from gsnobench.boards.paper import PaperNumber, read_paper
+from gsnobench.boards.reproduction.ledger import compare, ledger
+from gsnobench.boards.reproduction.paper import PaperNumber, read_paper
 
 AS_PRINTED = {"track": "workstation", "resolution": 1184}  # the paper's nodes of darcy
 

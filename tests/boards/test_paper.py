@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gsnobench.boards.paper import PaperNumber, PaperNumbers, read_paper
+from gsnobench.boards.reproduction.paper import PaperNumber, PaperNumbers, read_paper
 
 
 def number(field: str, value: float, **changes: object) -> PaperNumber:

@@ -27,6 +27,7 @@ PAGES = [
     *sorted(DOCS.rglob("*.md")),
     ROOT / "leaderboards" / "README.md",
     *sorted((ROOT / "leaderboards" / "notes").glob("*.md")),
+    *sorted((ROOT / "leaderboards" / "studies").glob("*/*/note.md")),
     ROOT / "tests" / "example_plugin" / "README.md",
 ]
 SOURCES = ("gsnobench/", "plugins/", "tests/", "benchmarks/", "docs/", "leaderboards/")

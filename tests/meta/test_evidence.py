@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from gsnobench.boards.studies import read_studies
 from gsnobench.records import RunResult, evidence_path
 
-RESULTS = Path(__file__).resolve().parents[2] / "leaderboards" / "results"
+BOARDS = Path(__file__).resolve().parents[2] / "leaderboards"
+RESULTS, STUDIES = BOARDS / "results", BOARDS / "studies"
 FILES = sorted(RESULTS.rglob("*.json"))
 
 
@@ -29,3 +31,15 @@ def test_a_committed_result_is_valid_and_in_its_place(path: Path) -> None:
 
 def test_there_is_evidence_for_every_task_of_this_version() -> None:
     assert {"darcy", "darcy_threshold", "swe@5-46"} <= {path.parent.parent.name for path in FILES}
+
+
+def test_runs_of_committed_studies_have_the_errors_of_their_result_files() -> None:
+    """Most studies come without the files of their runs; where one is here, both must agree."""
+    by_key = {path.stem: path for path in FILES}
+    results, problems = read_studies(STUDIES)
+    assert results and not problems
+    runs = [run for result in results for run in result.runs if run["key"] in by_key]
+    assert runs
+    for run in runs:
+        stored = RunResult.load(by_key[run["key"]])
+        assert run["errors"]["test"] == stored.headline, run["key"]

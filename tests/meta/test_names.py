@@ -44,7 +44,7 @@ EXAMPLES = {  # help texts and messages show a command that works
     "sweep/search.py": {"k_s"},
 }
 TRACKS = {  # the track of that name
-    "boards/ledger.py": {"paper"},
+    "boards/reproduction/ledger.py": {"paper"},
     "cli/card.py": {"paper"},
 }
 ALLOWED = {path: names for table in (EXAMPLES, TRACKS) for path, names in table.items()}

@@ -80,7 +80,14 @@ def test_what_is_done_is_not_repeated_and_out_gets_the_same_files(
     assert names == {"table.csv", "result.json", "figures/data.png"}
     for name in names:
         assert (copies / name).read_bytes() == (folder / name).read_bytes()
-    assert json.loads((copies / "result.json").read_text())["study"] == "data"
+    document = json.loads((copies / "result.json").read_text())
+    assert document["study"] == "data" and document["question"].startswith("Error over the number")
+    assert document["command"].startswith("gsnobench study data ")
+    assert sorted(document["command"].split()) == sorted(["gsnobench", *words.split()])
+    ridge = next(run for run in document["runs"] if run["row"] == "ridge@default")
+    (result,) = (tmp_path / "results").rglob(f"{ridge['key']}.json")
+    stored = json.loads(result.read_text())
+    assert ridge["scores"] == stored["scores"]["test"] and ridge["track"] == "smoke"
 
 
 def test_cells_on_other_data_are_variants_and_the_tracks_own_are_the_row(

@@ -12,7 +12,7 @@ from fake_results import made_spec
 from gsnobench.boards.assemble import make_tracks
 from gsnobench.boards.board import Board, BoardTrack
 from gsnobench.boards.evidence import NOWHERE, Entry, Evidence, Installation, read_evidence
-from gsnobench.boards.paper import PaperNumbers, read_paper
+from gsnobench.boards.reproduction.paper import PaperNumbers, read_paper
 from gsnobench.records import RunResult, RunSpec
 from gsnobench.registry import Registry
 

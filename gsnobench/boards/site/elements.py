@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, Row, safe_name
 from gsnobench.boards.columns import ERROR, Column
-from gsnobench.boards.paper import CITATION
 from gsnobench.boards.plots.style import Figure
+from gsnobench.boards.reproduction.paper import CITATION
 from gsnobench.boards.site.html import Html, tag, text
 
 SITE_TITLE = "gsnobench leaderboards"

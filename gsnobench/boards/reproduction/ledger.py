@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from gsnobench.boards.board import Board, BoardTrack, Row
 from gsnobench.boards.markdown import plain, table
-from gsnobench.boards.paper import CITATION, PaperNumber, PaperNumbers
+from gsnobench.boards.reproduction.paper import CITATION, PaperNumber, PaperNumbers
 from gsnobench.boards.statistics import interval
 from gsnobench.boards.wording import generated_by, number, spread
 

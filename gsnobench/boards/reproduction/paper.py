@@ -54,7 +54,7 @@ class PaperNumbers:
 
 def read_paper() -> PaperNumbers:
     """Read the file that is shipped with the package."""
-    text = (files("gsnobench.boards") / "paper.csv").read_text(encoding="utf-8")
+    text = (files("gsnobench.boards.reproduction") / "paper.csv").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     return PaperNumbers(tuple(_number(cells) for cells in csv.DictReader(lines)))
 
