@@ -34,6 +34,7 @@ _NAMES = {  # module -> its public names; the block below says the same to type 
         "Horizon",
         "Imported",
         "Importer",
+        "Invariant",
         "Ladder",
         "Limits",
         "Metric",
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from gsnobench.declare import Horizon as Horizon
     from gsnobench.declare import Imported as Imported
     from gsnobench.declare import Importer as Importer
+    from gsnobench.declare import Invariant as Invariant
     from gsnobench.declare import Ladder as Ladder
     from gsnobench.declare import Limits as Limits
     from gsnobench.declare import Metric as Metric

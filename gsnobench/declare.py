@@ -1,4 +1,4 @@
-"""What a plugin returns: Dataset, Importer, Model, Phase, Metric, Executor. Declarations only."""
+"""What a plugin returns: Dataset, Importer, Invariant, Model, Metric, Executor and their parts."""
 
 from __future__ import annotations
 
@@ -133,6 +133,21 @@ class Importer:
     cites: str = ""
     url: str = ""
     revision: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Invariant:
+    """What must hold in every sample, whoever made it; `gsnobench data verify` measures it.
+
+    `measure(sample, mesh, task)` returns 0 where it holds exactly. The arrays of the sample are
+    float64, in physical units and without padding.
+    """
+
+    name: str
+    measure: Callable[[Sample, Mesh, Task], float]
+    limit: float  # a larger value is a fault
+    help: str = ""  # what is measured, in a line
+    applies: Callable[[Task, Mesh], bool] = lambda task, mesh: True
 
 
 # ------------------------------------------------------------------------------------------- models

@@ -14,7 +14,7 @@ import pluggy
 # mypy: disable-error-code=empty-body
 
 if TYPE_CHECKING:
-    from gsnobench.declare import Dataset, Executor, Importer, Metric, Model
+    from gsnobench.declare import Dataset, Executor, Importer, Invariant, Metric, Model
     from gsnobench.records import RunResult, RunSpec
 
 API_VERSION = 1
@@ -31,6 +31,11 @@ def gsnobench_dataset() -> Dataset:
 @hookspec
 def gsnobench_importer() -> Importer:
     """Group `gsnobench.importers`: a reader of public data in their authors' own files."""
+
+
+@hookspec
+def gsnobench_invariant() -> Invariant:
+    """Group `gsnobench.invariants`: what must hold in the samples of some datasets."""
 
 
 @hookspec

@@ -19,7 +19,7 @@ from functools import lru_cache
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 import pluggy
 
@@ -27,10 +27,10 @@ from gsnobench import hookspecs
 from gsnobench.errors import PluginError, Prune, did_you_mean
 
 if TYPE_CHECKING:
-    from gsnobench.declare import Dataset, Executor, Importer, Metric, Model
+    from gsnobench.declare import Dataset, Executor, Importer, Invariant, Metric, Model
 
-Kind = Literal["dataset", "importer", "model", "metric", "executor", "observer"]
-KINDS: tuple[Kind, ...] = ("dataset", "importer", "model", "metric", "executor", "observer")
+Kind = Literal["dataset", "importer", "invariant", "model", "metric", "executor", "observer"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 ALLOW = "GSNOBENCH_PLUGINS_ALLOW"
 DENY = "GSNOBENCH_PLUGINS_DENY"
 _BUNDLED = "gsnobench"
@@ -129,6 +129,10 @@ def load(
 ) -> Importer: ...
 @overload
 def load(
+    kind: Literal["invariant"], name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()
+) -> Invariant: ...
+@overload
+def load(
     kind: Literal["model"], name: str, *, allow: Iterable[str] = (), deny: Iterable[str] = ()
 ) -> Model: ...
 @overload
@@ -201,6 +205,15 @@ def load_metrics() -> tuple[Metric, ...]:
         with suppress(PluginError):
             metrics.append(load("metric", entry.name))
     return tuple(metrics)
+
+
+def load_invariants() -> tuple[Invariant, ...]:
+    """All invariants that load; `list` shows the others."""
+    invariants = []
+    for entry in listed("invariant"):
+        with suppress(PluginError):
+            invariants.append(load("invariant", entry.name))
+    return tuple(invariants)
 
 
 def _observer(entry: Listed) -> Any:

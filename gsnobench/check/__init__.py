@@ -12,7 +12,7 @@ from __future__ import annotations
 from gsnobench import plugins
 from gsnobench.check.datasets import check_dataset
 from gsnobench.check.findings import Finding, failed, to_json
-from gsnobench.check.importers import check_importer
+from gsnobench.check.importers import check_importer, check_invariant
 from gsnobench.check.metrics_executors import check_executor, check_metric, check_observer
 from gsnobench.check.models import check_model
 from gsnobench.errors import PluginError
@@ -44,6 +44,8 @@ def _findings(kind: Kind, name: str) -> list[Finding]:
         return check_executor(plugins.load("executor", name))
     if kind == "importer":
         return check_importer(plugins.load("importer", name))
+    if kind == "invariant":
+        return check_invariant(plugins.load("invariant", name))
     return check_observer(name)
 
 

@@ -1,4 +1,4 @@
-"""The contract of importers; whether they read their authors' files, only those files can tell."""
+"""The contracts of importers and invariants; the rest only the authors' files can tell."""
 
 from __future__ import annotations
 
@@ -6,13 +6,27 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from gsnobench.check.findings import Broken, Finding, Rule, complaints, judge, require
-from gsnobench.declare import Importer
+from gsnobench.declare import Importer, Invariant
 from gsnobench.errors import DataError
 
 
 def check_importer(importer: Importer) -> list[Finding]:
     """Declaration, and what a wrong folder gives."""
     return [judge(rule, {"": importer}) for rule in RULES]
+
+
+def check_invariant(invariant: Invariant) -> list[Finding]:
+    """Declaration only: whether it holds, `data verify` measures on data."""
+    return [judge(INVARIANT_RULE, {"": invariant})]
+
+
+def _has_a_limit(invariant: Invariant) -> None:
+    complaints(
+        [
+            (bool(invariant.help), "help is empty; say in a line what is measured"),
+            (invariant.limit >= 0, f"limit is {invariant.limit}; expected 0 or more"),
+        ]
+    )
 
 
 def _is_complete(importer: Importer) -> None:
@@ -34,3 +48,4 @@ RULES = (
     Rule("I001", "the declaration is complete", _is_complete),
     Rule("I002", "an empty folder is a gb.DataError of one line", _refuses_an_empty_folder),
 )
+INVARIANT_RULE = Rule("V001", "the declaration is complete", _has_a_limit)

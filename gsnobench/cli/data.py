@@ -19,6 +19,7 @@ from gsnobench.cli.options import (
     check_names,
     knobs_of,
 )
+from gsnobench.cli.table import print_table
 from gsnobench.data import SPLITS, split_named
 from gsnobench.errors import ParamError
 from gsnobench.home import open_home
@@ -130,17 +131,31 @@ def _first_test_sample(text: str, track: str, knobs: Mapping[str, Any], cache: P
     return Shown.of(samples, 0, title=dataset.title or task.id, time_unit=dataset.time_unit)
 
 
-@data_app.command("verify")
+@data_app.command("verify", context_settings=KNOBS)
 def verify_data(
-    file: Annotated[Path, typer.Argument(help="NetCDF file.")], as_json: JsonOption = False
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="FILE.nc, task or imported task.")],
+    track: TrackOption = "laptop",
+    jobs: JobsOption = 0,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
 ) -> int:
-    """Recompute the checksum of a data file."""
-    from gsnobench.datasets.store import verify
+    """Check a data file: hashes, splits, finite values, units, and what its physics must keep.
 
-    verify(file)
-    facts = {"file": str(file), "state": "whole"}
-    print_result(facts, lambda: print_facts(facts), as_json=as_json)
-    return 0
+    Exits with 3 if a check fails. Invariants are measured on a few samples of each split.
+    """
+    from gsnobench.datasets.verification import verify_file
+    from gsnobench.plugins import load_invariants
+
+    path = _file_of(name, context.args, track=track, jobs=jobs, home=home, as_json=as_json)
+    verdicts = verify_file(path, load_invariants())
+    passed = all(verdict.passed for verdict in verdicts)
+    rows = [[v.check, "pass" if v.passed else "FAIL", v.detail] for v in verdicts]
+    facts = {"file": str(path), "passed": passed, "checks": [vars(v) for v in verdicts]}
+    print_result(
+        facts, lambda: print_table(str(path), ["check", "", "what was seen"], rows), as_json=as_json
+    )
+    return 0 if passed else 3
 
 
 @data_app.command("import", context_settings=KNOBS)

@@ -24,7 +24,20 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-Subject = Literal["datasets", "importers", "models", "tracks", "executors", "metrics", "observers"]
+Subject = Literal[
+    *("datasets", "importers", "invariants", "models", "tracks", "executors", "metrics"),
+    "observers",
+]
+TITLES = {  # kind of a plugin -> heading of the list
+    "model": "Models (--model)",
+    "floor": "Floors: closed forms that every run is compared with",
+    "dataset": "Datasets (--dataset)",
+    "importer": "Public data (data import)",
+    "invariant": "Invariants (data verify)",
+    "metric": "Metrics",
+    "executor": "Executors (bench --executor)",
+    "observer": "Observers",
+}
 SIZES = ("train", "valid", "test", "test_ood", "resolution")
 
 
@@ -64,18 +77,10 @@ def _by_title(plugins: Sequence[Listed]) -> dict[str, list[Listed]]:
     from gsnobench.registry import read_registry
 
     floors = read_registry().floors
-    groups: dict[str, list[Listed]] = {
-        title: []
-        for title in (
-            *("Models (--model)", "Floors: closed forms that every run is compared with"),
-            *("Datasets (--dataset)", "Metrics", "Executors (bench --executor)", "Observers"),
-        )
-    }
-    models, closed_forms, datasets, metrics, executors, observers = groups.values()
-    kinds = {"dataset": datasets, "metric": metrics, "executor": executors, "observer": observers}
+    groups: dict[str, list[Listed]] = {title: [] for title in TITLES.values()}
     for entry in plugins:
         is_floor = entry.kind == "model" and entry.name in floors
-        kinds.get(entry.kind, closed_forms if is_floor else models).append(entry)
+        groups[TITLES["floor" if is_floor else entry.kind]].append(entry)
     return {title: entries for title, entries in groups.items() if entries}
 
 
