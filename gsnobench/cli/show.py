@@ -25,8 +25,14 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 Subject = Literal[
-    *("datasets", "importers", "invariants", "models", "tracks", "executors", "metrics"),
+    "datasets",
+    "executors",
+    "importers",
+    "invariants",
+    "metrics",
+    "models",
     "observers",
+    "tracks",
 ]
 TITLES = {  # kind of a plugin -> heading of the list
     "model": "Models (--model)",
