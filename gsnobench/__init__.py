@@ -21,6 +21,7 @@ if "torch" not in sys.modules:  # torch reads both when it is loaded; a user's o
 _NAMES = {  # module -> its public names; the block below says the same to type checkers
     "errors": ("DataError", "GsnobenchError", "ParamError", "PluginError", "Prune", "RunError"),
     "params": ("Knob", "NoParams", "Params", "Value", "knob"),
+    "reading": ("InputFile",),
     "data": ("SPLITS", "Array", "Field", "Mesh", "Samples", "Split", "Task"),
     "batch": ("Batch",),
     "files": ("Cache",),
@@ -121,6 +122,7 @@ if TYPE_CHECKING:
     from gsnobench.params import Params as Params
     from gsnobench.params import Value as Value
     from gsnobench.params import knob as knob
+    from gsnobench.reading import InputFile as InputFile
     from gsnobench.records import RunResult as RunResult
     from gsnobench.records import RunSpec as RunSpec
     from gsnobench.runs.run import run as run

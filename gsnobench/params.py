@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Literal, Self, dataclass_transform, get_args, get_origin, get_type_hints
 
 from gsnobench.errors import ParamError, did_you_mean
+from gsnobench.reading import InputFile
 
 Value = int | float | bool | str
 
@@ -56,7 +57,8 @@ class Knob:
             return "true | false"
         low = "" if self.low is None else f"{self.low:g}"
         high = "" if self.high is None else f"{self.high:g}"
-        return f"{low}..{high}" if low or high else self.type.__name__
+        name = "a file" if self.type is InputFile else self.type.__name__
+        return f"{low}..{high}" if low or high else name
 
     def check(self, value: object, section: str = "") -> Value:
         """The value in the knob's type, or a ParamError that says what is allowed."""
@@ -81,15 +83,15 @@ class Knob:
             if isinstance(value, str) and value.lower() in _BOOLEANS:
                 return _BOOLEANS[value.lower()]
             raise ParamError(message)
-        if self.type is str:
+        if issubclass(self.type, str):
             if isinstance(value, str):
-                return value
+                return InputFile.of(value) if self.type is InputFile else value
             raise ParamError(message)
         if isinstance(value, bool) or not isinstance(value, (int, float, str)):
             raise ParamError(message)
         try:
             number = float(value)
-        except ValueError:
+        except (ValueError, OverflowError):  # a whole number may be too large for a float
             raise ParamError(message) from None
         if self.type is int:
             if not number.is_integer():
@@ -100,7 +102,13 @@ class Knob:
 
 _BOOLEANS = dict.fromkeys(("true", "yes", "on", "1"), True)
 _BOOLEANS |= dict.fromkeys(("false", "no", "off", "0"), False)
-_ARTICLE = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+_ARTICLE = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    InputFile: "a file",
+}
 
 
 def knob(
@@ -157,7 +165,7 @@ class Params:
 
     @classmethod
     def knobs(cls) -> tuple[Knob, ...]:
-        """The declared knobs in their order: int, float, bool, str, or a Literal of one of them."""
+        """The declared knobs in their order: int, float, bool, str, InputFile, or a Literal."""
         return _knobs_of(cls)  # type: ignore[arg-type]  # a class is hashable, whatever mypy says
 
     @classmethod
@@ -210,7 +218,8 @@ def _knob_of(field: dataclasses.Field[Any], hint: Any) -> Knob:
     kind = type(choices[0]) if choices else hint
     if kind not in _ARTICLE:
         raise ParamError(
-            f"{field.name}: a knob cannot be of type {hint!r}; use int, float, bool, str or Literal"
+            f"{field.name}: a knob cannot be of type {hint!r}; use int, float, bool, str, "
+            "gb.InputFile or Literal"
         )
     if field.default is dataclasses.MISSING:
         raise ParamError(f"{field.name}: a knob needs a default; write gb.knob(default=...)")

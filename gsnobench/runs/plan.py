@@ -20,6 +20,7 @@ from gsnobench.declare import Dataset, Horizon, Model, Phase, Preset
 from gsnobench.errors import ParamError, RunError, did_you_mean
 from gsnobench.params import Params, is_whole
 from gsnobench.plugins import dataset_named, load
+from gsnobench.reading import InputFile
 from gsnobench.records import FEATURES, RunSpec, StepsFrom
 from gsnobench.registry import Registry, Track, read_registry
 from gsnobench.training.offered import offered_preset, with_features
@@ -289,6 +290,7 @@ def _data(request: Request, knobs: Mapping[str, Any], registry: Registry) -> Dat
         return _data_of_file(path, request, knobs)
     refuse_unimported(request.dataset)
     dataset = dataset_named(request.dataset)
+    knobs = {**knobs, **_known_inputs(dataset, knobs, registry)}
     task = resolve(
         dataset,
         request.dataset,
@@ -301,6 +303,15 @@ def _data(request: Request, knobs: Mapping[str, Any], registry: Registry) -> Dat
         data_seed=request.data_seed,
     )
     return Data(task, dataset=dataset)
+
+
+def _known_inputs(
+    dataset: Dataset, knobs: Mapping[str, Any], registry: Registry
+) -> dict[str, InputFile]:
+    """Files that a spec names by their content, with the path where this home last saw them."""
+    named = {knob.name for knob in dataset.params.knobs() if knob.type is InputFile}
+    known = {name: registry.files.get(knobs[name]) for name in named.intersection(knobs)}
+    return {name: InputFile(knobs[name], Path(path)) for name, path in known.items() if path}
 
 
 def _studied(request: Request, data: Data) -> dict[str, int]:

@@ -18,6 +18,7 @@ from gsnobench.errors import DataError, GsnobenchError, Prune
 from gsnobench.files import atomic, lock, write_text
 from gsnobench.home import Home, open_home
 from gsnobench.plugins import load_observers, notify, provenance
+from gsnobench.reading import InputFile
 from gsnobench.records import RunResult, RunSpec, evidence_path
 from gsnobench.registry import read_registry, remember_file
 from gsnobench.runs.calibrate import counted_plan
@@ -189,6 +190,9 @@ def _run_in_folder(run: Run, observers: Observers, *, may_test: bool) -> RunResu
     folder, threads = run.folder, _threads(run)
     if run.plan.file is not None:
         remember_file(run.plan.spec.source, run.plan.file, run.machine.home)
+    for value in run.plan.task.data.values():
+        if isinstance(value, InputFile) and value.path is not None:
+            remember_file(value, value.path, run.machine.home)
     write_text(folder.spec, json.dumps(run.plan.spec.to_dict(), indent=1) + "\n")
     write_text(folder.task, task_to_json(run.plan.task) + "\n")
     write_text(folder.machine, json.dumps({"threads": threads}) + "\n")

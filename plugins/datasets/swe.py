@@ -63,7 +63,7 @@ class Params(gb.Params):
     dissipation: float = gb.knob(
         default=0.5, low=0.4, high=1.0, help="share of Rusanov's dissipation; 1: the textbook flux"
     )
-    geojson: str = gb.knob(
+    geojson: gb.InputFile = gb.knob(
         default="", help="file with the outline, one polygon; empty: the simplified Lake Union"
     )
     coordinates: Literal["degrees", "plane"] = gb.knob(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -12,26 +10,19 @@ import gsnobench as gb
 
 
 def read_outline(
-    path: str | Path, *, coordinates: Literal["degrees", "plane"], extent: float
+    file: gb.InputFile, *, coordinates: Literal["degrees", "plane"], extent: float
 ) -> tuple[gb.Array, ...]:
     """The exterior ring and the holes, (n, 2) each, with the origin at their lower corner.
 
     They are scaled so that the longer side is `extent`. Degrees are longitude and latitude,
     projected on the tangent plane in the middle of the polygon.
     """
-    try:
-        document = json.loads(Path(path).expanduser().read_text(encoding="utf-8"))
-    except OSError as error:
-        raise gb.DataError(
-            f"{path}: cannot be read ({error.strerror}); expected a GeoJSON file; check "
-            "data.geojson"
-        ) from error
-    except ValueError as error:
-        raise gb.DataError(
-            f"{path}: is not JSON ({error}); expected GeoJSON with one Polygon; export it again"
-        ) from error
+    document = file.read_json(expected="GeoJSON with one Polygon")
+    path = str(file.path)
     rings = [_ring(path, ring) for ring in _polygon(path, document)]
     low, high = rings[0].min(axis=0), rings[0].max(axis=0)
+    if not ((high - low > 0) & (np.abs(rings[0]).max() < 1e100)).all():
+        raise gb.DataError(f"{path}: the outline encloses no area; expected a polygon")
     if coordinates == "degrees":
         if np.abs(rings[0]).max(axis=0)[0] > 360 or np.abs(rings[0])[:, 1].max() >= 90:
             raise gb.DataError(
@@ -45,7 +36,7 @@ def read_outline(
     return tuple((ring - low) * scale for ring in rings)
 
 
-def _polygon(path: str | Path, document: Any) -> list[Any]:
+def _polygon(path: str, document: Any) -> list[Any]:
     """The rings of the only polygon in a geometry, a feature or a collection."""
     polygons = _polygons(document)
     if len(polygons) != 1:
@@ -59,20 +50,24 @@ def _polygon(path: str | Path, document: Any) -> list[Any]:
 def _polygons(document: Any) -> list[list[Any]]:
     if not isinstance(document, dict):
         return []
-    features, geometries = document.get("features") or [], document.get("geometries") or []
-    parts = [*features, *geometries, document.get("geometry")]
+    parts = [*_list(document, "features"), *_list(document, "geometries"), document.get("geometry")]
     polygons = [polygon for part in parts for polygon in _polygons(part)]
     if document.get("type") == "Polygon":
-        polygons.append(document.get("coordinates") or [])
+        polygons.append(_list(document, "coordinates"))
     if document.get("type") == "MultiPolygon":
-        polygons.extend(document.get("coordinates") or [])
-    return [polygon for polygon in polygons if polygon]
+        polygons.extend(_list(document, "coordinates"))
+    return [polygon for polygon in polygons if isinstance(polygon, list) and polygon]
 
 
-def _ring(path: str | Path, ring: Any) -> gb.Array:
+def _list(document: dict[str, Any], name: str) -> list[Any]:
+    value = document.get(name)
+    return value if isinstance(value, list) else []
+
+
+def _ring(path: str, ring: Any) -> gb.Array:
     try:
         points = np.array([[float(position[0]), float(position[1])] for position in ring])
-    except (TypeError, ValueError, IndexError, KeyError):
+    except (TypeError, ValueError, IndexError, KeyError, OverflowError):
         raise gb.DataError(
             f"{path}: a ring is not a list of coordinate pairs; expected [[x, y], ...]; export it "
             "again"

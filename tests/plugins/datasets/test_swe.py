@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import pickle
 import subprocess
 import sys
 import time
@@ -17,6 +18,11 @@ import pytest
 import gsnobench as gb
 from gsnobench.data import Array
 from gsnobench.datasets import tasks
+from gsnobench.datasets.ensure import data_path
+from gsnobench.home import Home
+from gsnobench.records import RunSpec
+from gsnobench.registry import read_registry, remember_file
+from gsnobench.runs.plan import Request, make_plan, plan_of_spec
 from gsnobench_plugins.datasets import swe
 from gsnobench_plugins.solvers.methods.random_fields import sample_rng
 from gsnobench_plugins.solvers.shapes.geojson import read_outline
@@ -253,7 +259,7 @@ def test_degrees_are_projected_in_the_middle_of_the_polygon(tmp_path):
     path = write(
         tmp_path / "lake.geojson", {"type": "Polygon", "coordinates": [ring(10, 59.9, 0.2, 0.2)]}
     )
-    (outline,) = read_outline(path, coordinates="degrees", extent=300.0)
+    (outline,) = read_outline(gb.InputFile.of(path), coordinates="degrees", extent=300.0)
     assert np.ptp(outline, axis=0) == pytest.approx([150.0, 300.0], rel=1e-9)  # cos 60 degrees
 
 
@@ -272,15 +278,60 @@ def test_degrees_are_projected_in_the_middle_of_the_polygon(tmp_path):
 )
 def test_wrong_geojson_is_one_line(tmp_path, document, complaint):
     with pytest.raises(gb.DataError, match=complaint) as caught:
-        read_outline(
-            write(tmp_path / "lake.geojson", document), coordinates="degrees", extent=300.0
-        )
+        path = write(tmp_path / "lake.geojson", document)
+        read_outline(gb.InputFile.of(path), coordinates="degrees", extent=300.0)
     assert "\n" not in str(caught.value)
 
 
 def test_unreadable_geojson_is_one_line(tmp_path):
     with pytest.raises(gb.DataError, match="cannot be read"):
-        read_outline(tmp_path / "none.geojson", coordinates="degrees", extent=300.0)
-    (tmp_path / "text.geojson").write_text("not json")
+        swe.Params(geojson=str(tmp_path / "none.geojson"))
+    path = tmp_path / "text.geojson"
+    path.write_text("not json")
     with pytest.raises(gb.DataError, match="is not JSON"):
-        read_outline(tmp_path / "text.geojson", coordinates="degrees", extent=300.0)
+        read_outline(gb.InputFile.of(str(path)), coordinates="degrees", extent=300.0)
+    path.write_text("[" * 3000 + "]" * 3000)
+    with pytest.raises(gb.DataError, match="nested more than"):
+        read_outline(gb.InputFile.of(str(path)), coordinates="degrees", extent=300.0)
+
+
+def test_key_and_data_file_follow_the_outline_and_not_its_path(tmp_path):
+    square = {"type": "Polygon", "coordinates": [ring(0, 0, 1, 1)]}
+    oblong = {"type": "Polygon", "coordinates": [ring(0, 0, 1, 2)]}
+    here, there = tmp_path / "here.geojson", tmp_path / "there.geojson"
+
+    def planned(path):
+        knobs = {"data.geojson": str(path), "data.coordinates": "plane"}
+        plan = make_plan(Request("mean", "swe", track="smoke", knobs=knobs))
+        return plan.spec.key, data_path(plan.task, tmp_path).name
+
+    write(here, square)
+    write(there, square)
+    first = planned(here)
+    assert planned(there) == first
+    write(here, oblong)
+    second = planned(here)
+    assert second[0] != first[0] and second[1] != first[1]
+
+
+def test_a_run_on_an_outline_is_repeated_from_its_spec_where_the_home_knows_the_file(tmp_path):
+    path = write(tmp_path / "a.geojson", {"type": "Polygon", "coordinates": [ring(0, 0, 1, 1)]})
+    plan = make_plan(Request("mean", "swe", track="smoke", knobs={"data.geojson": path}))
+    home = Home(tmp_path / "home")
+    remember_file(plan.task.data["geojson"], Path(path), home)
+    spec = RunSpec.from_json(json.dumps(plan.spec.to_dict()))
+    again = plan_of_spec(spec, read_registry(home=home))
+    assert again.spec.key == plan.spec.key
+    assert again.task.data["geojson"].read() == Path(path).read_bytes()
+    unknown = plan_of_spec(spec, read_registry())
+    with pytest.raises(gb.DataError, match="not known here"):
+        unknown.task.data["geojson"].read()
+
+
+def test_an_outline_that_changes_after_planning_is_refused(tmp_path):
+    path = write(tmp_path / "a.geojson", {"type": "Polygon", "coordinates": [ring(0, 0, 1, 1)]})
+    file = pickle.loads(pickle.dumps(gb.InputFile.of(path)))
+    assert file.read()
+    Path(path).write_text("{}")
+    with pytest.raises(gb.DataError, match="has changed"):
+        file.read()
