@@ -2,6 +2,7 @@
 
 Written whole or not at all (`atomic`), locked by one process at a time (`lock`), arrays with a
 checksum in plain safetensors (`write_arrays`), computed once per recipe and parameters (`Cache`).
+What a killed process leaves behind is removed by the next one (`remove_left_over`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import json
 import math
 import os
 import re
-import tempfile
+import secrets
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
     from gsnobench.data import Array
 
 POLL_S = 0.01  # between two attempts to lock a file
+FRESH_S = 60.0  # a lock file that is younger may be about to be locked
+UNKNOWN_S = 86400.0  # a temporary file of a process that cannot be looked up is given up then
+PART = re.compile(r"\..*\.(?P<host>\w+)-(?P<process>\d+)-[0-9a-f]{8}\.part(-journal)?")
 CHECKSUM = "sha256"  # in the metadata of a file of arrays; files from before it have none
 
 
@@ -41,25 +47,30 @@ def digest(value: object) -> str:
 
 
 @contextmanager
-def atomic(path: Path) -> Iterator[Path]:
+def atomic(path: Path, *, is_private: bool = False) -> Iterator[Path]:
     """A temporary path in the same folder that replaces `path` if the block ends well.
 
-    If the block raises, the temporary file is removed and `path` stays as it was.
+    If the block raises, the temporary file is removed and `path` stays as it was. What killed
+    processes left of the same file is removed. A private file can be read by its owner alone, any
+    other by whom the umask allows.
     """
+    part = path.parent / f".{path.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}.part"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    except OSError as error:
+        for left_over in path.parent.glob(f".{escape(path.name)}.*.part*"):
+            if is_abandoned(left_over):
+                left_over.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        os.close(os.open(part, flags, 0o600 if is_private else 0o666))
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
+        reason = getattr(error, "strerror", None) or error
         raise DataError(
-            f"{path}: cannot be written ({error.strerror}); choose a writable folder with --home"
+            f"{path}: cannot be written ({reason}); choose a writable folder with --home"
         ) from error
-    os.close(handle)
-    part = Path(name)
     try:
         yield part
         with part.open("rb+") as written:
             os.fsync(written.fileno())
-        os.chmod(part, 0o644)  # mkstemp makes private files; data and results are to be shared
         part.replace(path)
     except Exception as error:
         reason = _disk_trouble(error)
@@ -70,6 +81,11 @@ def atomic(path: Path) -> Iterator[Path]:
         ) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def _host() -> str:
+    """This machine, as a part of a file's name: processes of others cannot be looked up here."""
+    return re.sub(r"\W", "", socket.gethostname())[:24] or "localhost"
 
 
 def _disk_trouble(error: Exception) -> str | None:
@@ -110,17 +126,38 @@ def ends_torn(path: Path) -> bool:
 def lock(path: Path, *, patience: float = math.inf) -> Iterator[bool]:
     """Lock a file between processes; yields whether this was possible within `patience` seconds.
 
-    The kernel frees the lock when its holder dies.
+    The kernel frees the lock when its holder dies. The file is removed when the block ends.
     """
+    deadline = time.monotonic() + patience
+    while True:
+        with _opened(path) as file:
+            is_ours = lock_file(file, patience=max(0.0, deadline - time.monotonic()))
+            if is_ours and not _is_at(file, path):
+                continue  # removed while we waited: others lock its successor
+            try:
+                yield is_ours
+            finally:
+                if is_ours:
+                    path.unlink(missing_ok=True)
+            return
+
+
+def _opened(path: Path) -> IO[str]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a")
+        return path.open("a")
     except OSError as error:
         raise DataError(
             f"{path}: cannot be locked ({error.strerror}); choose a writable folder with --home"
         ) from error
-    with file:
-        yield lock_file(file, patience=patience)
+
+
+def _is_at(file: IO[Any], path: Path) -> bool:
+    """Whether an open file is still the one of this name."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def lock_file(file: IO[Any], *, patience: float = 0.0) -> bool:
@@ -141,10 +178,73 @@ def lock_file(file: IO[Any], *, patience: float = 0.0) -> bool:
 
 def is_locked(path: Path) -> bool:
     """Whether a living process holds the lock."""
-    if not path.exists():
+    try:
+        with path.open("rb") as file:
+            return not lock_file(file)
+    except FileNotFoundError:
         return False
-    with path.open("a") as file:
-        return not lock_file(file)
+
+
+# ---------------------------------------------------------------------------------------- left over
+
+
+def left_over(folder: Path, *, skip: str = "") -> list[Path]:
+    """Files below a folder that killed processes left behind: half-written ones, unheld locks.
+
+    A lock file of this minute may be about to be locked. Folders called `skip` are not looked at.
+    """
+    youngest = time.time() - FRESH_S
+    found = []
+    for below, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != skip]
+        # SQLite has a journal beside a file that it writes
+        ends = (".part", ".part-journal")
+        parts = [name for name in names if name.startswith(".") and name.endswith(ends)]
+        found += [path for name in parts if is_abandoned(path := Path(below, name))]
+        locks = [Path(below, name) for name in names if name.endswith(".lock")]
+        found += [path for path in locks if _modified(path) < youngest and not is_locked(path)]
+    return sorted(found)
+
+
+def remove_left_over(folder: Path, *, skip: str = "") -> None:
+    """Remove what killed processes left behind below a folder."""
+    for path in left_over(folder, skip=skip):
+        discard(path)
+
+
+def discard(path: Path) -> None:
+    """Remove a left-over file; a lock is held meanwhile, so that who waits for it notices."""
+    if path.suffix != ".lock":
+        path.unlink(missing_ok=True)
+        return
+    with suppress(OSError), path.open("rb") as file:
+        if lock_file(file) and _is_at(file, path):
+            path.unlink()
+
+
+def is_abandoned(part: Path) -> bool:
+    """Whether the process that writes a temporary file is dead.
+
+    Its name says where and which one it was. Of a process on another machine nothing is known, so
+    that its file counts as abandoned after a day; so does a file of another name.
+    """
+    owner = PART.fullmatch(part.name)
+    if owner is None or owner["host"] != _host():
+        return _modified(part) < time.time() - UNKNOWN_S
+    try:
+        os.kill(int(owner["process"]), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except PermissionError:  # it lives, and is somebody else's
+        pass
+    return False
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return math.inf
 
 
 # ------------------------------------------------------------------------------------------- arrays

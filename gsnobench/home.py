@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -10,6 +11,10 @@ from typing import ClassVar
 import platformdirs
 
 from gsnobench.errors import RunError
+from gsnobench.files import remove_left_over
+
+KEY_PREFIX = re.compile(r"[0-9a-f]{0,64}")
+ARTIFACTS = "mlartifacts"  # of MLflow, which writes there by itself
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,11 @@ class RunFolder:
     def curve(self) -> Path:
         """Losses and validation errors, one JSON line per epoch."""
         return self.path / "curve.jsonl"
+
+    @property
+    def untold(self) -> Path:
+        """There while observers have not heard of the result: a kill in between is made good."""
+        return self.path / "untold"
 
     @property
     def traceback(self) -> Path:
@@ -154,15 +164,23 @@ class Home:
     def find_run(self, text: str) -> RunFolder:
         """A run by its folder or by a prefix of its key."""
         named = RunFolder(Path(text))
-        if named.spec.exists():
+        if _exists(named.spec):
             return named
-        matches = self.run_folders(text)
+        matches = self.run_folders(text) if KEY_PREFIX.fullmatch(text) else []
         if len(matches) == 1:
             return matches[0]
         if matches:
             names = ", ".join(folder.name for folder in matches[:5])
             raise RunError(f"{text}: matches {len(matches)} runs ({names}); type more of the key")
         raise RunError(f"{text}: no such run in {self.runs}; give a key prefix or a run folder")
+
+
+def _exists(path: Path) -> bool:
+    """Whether a file is there; a name that no file can have is none."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
 
 
 def open_home(override: Path | None = None) -> Home:
@@ -174,9 +192,17 @@ def open_home(override: Path | None = None) -> Home:
         probe = root / f".probe-{os.getpid()}"
         probe.touch()
         probe.unlink()
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise RunError(
-            f"{root}: cannot be used as home ({error.strerror}); set --home or GSNOBENCH_HOME to a "
+            f"{root}: cannot be used as home ({reason}); set --home or GSNOBENCH_HOME to a "
             "folder you can write"
         ) from error
     return Home(root)
+
+
+def open_tidy_home(override: Path | None = None) -> Home:
+    """The home folder, without what killed processes left in it: for commands that write much."""
+    home = open_home(override)
+    remove_left_over(home.root, skip=ARTIFACTS)
+    return home

@@ -67,4 +67,8 @@ def gsnobench_epoch_ended(
 
 @hookspec
 def gsnobench_run_finished(result: RunResult, folder: Path) -> None:
-    """Group `gsnobench.observers`: the result is final and written."""
+    """Group `gsnobench.observers`: the result is final and written.
+
+    If the process is killed before it can tell, the next one that asks for the run tells it: then
+    nothing came before, and the same may come twice.
+    """

@@ -24,13 +24,13 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
-from typing import Any
+from typing import IO, Any
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -178,6 +178,38 @@ def pinned(threads: int) -> Iterator[None]:
                 os.environ.pop(name)
             else:
                 os.environ[name] = value
+
+
+# ----------------------------------------------------------------------------------------- commands
+
+# waits for the end of its input, which is that of its parent, and ends its whole process group
+GUARD = """
+import os, signal, subprocess, sys, threading
+command = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+def watch():
+    while os.read(0, 1):
+        pass
+    os.killpg(0, signal.SIGKILL)
+threading.Thread(target=watch, daemon=True).start()
+os._exit(command.wait())
+"""
+
+
+def start_guarded(
+    command: Sequence[str], *, env: Mapping[str, str], output: IO[bytes]
+) -> subprocess.Popen[bytes]:
+    """Start a command of somebody else in a process group that ends with this process.
+
+    The command may start further processes; they end too, whatever signal ends this one.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-c", GUARD, *command],
+        env=dict(env),
+        stdin=subprocess.PIPE,  # held open by this process alone
+        stdout=output,
+        stderr=output,
+        start_new_session=True,  # Ctrl-C reaches us alone, and we end the whole group
+    )
 
 
 # -------------------------------------------------------------------------------------------- pools

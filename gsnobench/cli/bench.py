@@ -20,7 +20,7 @@ from gsnobench.cli.options import (
 )
 from gsnobench.cli.table import print_table
 from gsnobench.errors import DataError
-from gsnobench.home import Home, open_home
+from gsnobench.home import Home, open_home, open_tidy_home
 from gsnobench.params import numbers_of, words_of
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def bench(
     from gsnobench.bench.executors import executor as executor_named
     from gsnobench.declare import Limits
 
-    folders, evidence = open_home(home), _evidence(results)
+    folders, evidence = open_tidy_home(home), _evidence(results)
     if not dry_run:
         _count_missing(choice, folders, device=device, quiet=as_json)
     cells = [matrix.cell_of(plan, folders, evidence) for plan in matrix.matrix(choice, folders)]

@@ -22,7 +22,7 @@ from gsnobench.cli.options import (
 from gsnobench.cli.table import print_table
 from gsnobench.data import SPLITS, split_named
 from gsnobench.errors import ParamError
-from gsnobench.home import open_home
+from gsnobench.home import open_home, open_tidy_home
 from gsnobench.params import numbers_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def generate_data(
     from gsnobench.datasets.tasks import named_task
 
     dataset, resolved = named_task(task, track=track, samples=samples, **knobs)
-    root = open_home(home).root
+    root = open_tidy_home(home).root
     with progress(quiet=as_json) as report:
         report.stage(f"data of {resolved.id}")
         path = ensure(dataset, resolved, home=root, jobs=jobs, progress=report.data)

@@ -9,7 +9,7 @@ import shutil
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,9 +18,10 @@ import typer
 import gsnobench
 from gsnobench.cli.console import print_facts, print_result
 from gsnobench.cli.options import HomeOption, JsonOption
-from gsnobench.errors import PluginError
-from gsnobench.files import is_locked
-from gsnobench.home import Home, RunFolder, open_home
+from gsnobench.errors import DataError, PluginError
+from gsnobench.files import discard, is_locked, left_over
+from gsnobench.home import ARTIFACTS, Home, RunFolder, open_home
+from gsnobench.records import RunResult
 from gsnobench.tracking.address import Address
 from gsnobench.tracking.spool import is_mirrored, read, spools
 
@@ -31,7 +32,7 @@ app = typer.Typer()
 
 NUMERICS = ("torch", "numpy", "scipy", "numba", "netCDF4", "xarray", "safetensors")
 PACKAGES = (*NUMERICS, "matplotlib", "mlflow", "optuna")
-STALE_S = 3600.0  # a temporary file that is older belongs to no process
+STALE_S = 3600.0  # a trial that is older is not about to be continued
 
 
 @app.command()
@@ -49,7 +50,10 @@ def doctor(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Report on the installation, the home folder and the tracking store, or repair them."""
+    """Report on the installation, the home folder and the tracking store, or repair them.
+
+    The exit code of a report is 0 if there is no problem, 1 if there is one.
+    """
     root = open_home(home).root
     if gpu:
         from gsnobench.cli.gpu import measure
@@ -66,7 +70,7 @@ def doctor(
     else:
         facts = report(root)
         print_result(facts, lambda: _print_report(facts), as_json=as_json)
-        return 0
+        return 1 if facts["problems"] else 0
     print_result(facts, lambda: print_facts(facts), as_json=as_json)
     return 0
 
@@ -111,6 +115,9 @@ def report(home: Path) -> dict[str, Any]:
         "plugins": {f"{entry.kind} {entry.name}": entry.origin for entry in usable},
         "tracking": _store(home),
         "unmirrored": [path.name for path in idle],
+        "untold": sorted(folder.name for folder in _untold(home)),
+        "damaged_lines": {name: count for name, count in _damaged_lines(home) if count},
+        "damaged_results": _damaged_results(home),
         "interrupted": sorted(folder.name for folder in _interrupted(home)),
         "left_over": sorted(str(path.relative_to(home)) for path in _left_over(home)),
     }
@@ -123,7 +130,7 @@ def remove_left_over(home: Path) -> dict[str, Any]:
     removed = [*_left_over(home), *mirrored, *(path.with_suffix(".done") for path in mirrored)]
     size = sum(path.stat().st_size for path in removed)
     for path in removed:
-        path.unlink(missing_ok=True)
+        discard(path)
     return {"removed": sorted(str(path.relative_to(home)) for path in removed), "bytes": size}
 
 
@@ -149,10 +156,10 @@ def _store(home: Path) -> dict[str, Any]:
 
     address = Address.of(home)
     if address is None:
-        return {"address": "none", "state": "turned off"}
+        return {"address": "none", "state": "turned off", "is_default": False}
     trouble = trouble_of(address)
     state = "answers" if trouble is None else f"does not answer: {trouble}"
-    return {"address": address.label, "state": state}
+    return {"address": address.label, "state": state, "is_default": address.is_default}
 
 
 def _interrupted(home: Path) -> list[RunFolder]:
@@ -166,6 +173,34 @@ def _interrupted(home: Path) -> list[RunFolder]:
     ]
 
 
+def _untold(home: Path) -> list[RunFolder]:
+    """Folders of finished runs whose processes were killed before the spool had their end."""
+    folders = [folder for folder in Home(home).run_folders() if folder.untold.exists()]
+    return [folder for folder in folders if not _is_running(home, folder)]
+
+
+def _damaged_lines(home: Path) -> Iterator[tuple[str, int]]:
+    """Spools, and how many of their lines are no records; all lines where even the first is bad."""
+    for path in spools(home):
+        if not is_locked(path):
+            spool = read(path)
+            lines = path.read_bytes().count(b"\n") if spool is None else spool.skipped
+            yield path.name, lines
+
+
+def _damaged_results(home: Path) -> list[str]:
+    """Runs whose result cannot be read."""
+    damaged = []
+    for folder in Home(home).run_folders():
+        for path in (folder.result, folder.trial):
+            try:
+                if path.exists():
+                    RunResult.load(path)
+            except DataError:
+                damaged.append(folder.name)
+    return damaged
+
+
 def _is_running(home: Path, folder: RunFolder) -> bool:
     spool = home / "spool" / f"{folder.name}.jsonl"
     return any(is_locked(path) for path in (spool, folder.lock))
@@ -175,11 +210,8 @@ def _left_over(home: Path) -> list[Path]:
     """Half-written files of killed processes, unused locks, checkpoints of finished trials."""
 
     def is_old(path: Path) -> bool:
-        return path.is_file() and path.stat().st_mtime < oldest
+        return path.is_file() and path.stat().st_mtime < time.time() - STALE_S
 
-    oldest = time.time() - STALE_S
-    parts = [path for path in home.rglob(".*.part") if is_old(path)]
-    locks = [path for path in home.rglob("*.lock") if is_old(path) and not is_locked(path)]
     folders = [RunFolder(path) for path in Home(home).runs.glob("*")]
     trials = [folder for folder in folders if is_old(folder.trial)]
     checkpoints = [
@@ -187,7 +219,7 @@ def _left_over(home: Path) -> list[Path]:
         for folder in trials
         if folder.checkpoint.exists() and not _is_running(home, folder)
     ]
-    return parts + locks + checkpoints
+    return left_over(home, skip=ARTIFACTS) + checkpoints
 
 
 def _is_spent(path: Path) -> bool:
@@ -231,10 +263,15 @@ def _problems(facts: dict[str, Any]) -> list[str]:
         lines.append(f"disk: only {free} GB are free; data of a paper track take several")
     if "does not answer" in store["state"]:
         effect = "runs go on and are kept in the spool"
+        if store["is_default"]:
+            effect += "; move the file away, `gsnobench doctor --replay` makes it again from there"
         lines.append(f"tracking: {store['address']} {store['state']}; {effect}")
     remedies = {
         "unmirrored": "spool: {} runs are not fully in MLflow; `gsnobench doctor --replay` sends "
         "them",
+        "untold": "spool: the end of {} runs is missing; `gsnobench doctor --replay` adds it",
+        "damaged_lines": "spool: {} files hold lines that are no records; the rest of them is used",
+        "damaged_results": "runs: {} have a damaged result; `gsnobench run --force` repeats one",
         "interrupted": "runs: {} were interrupted; the same `gsnobench run` command resumes one",
         "left_over": "home: {} left-over files; `gsnobench doctor --clean` removes them",
     }

@@ -30,7 +30,7 @@ from gsnobench.cli.options import (
 )
 from gsnobench.cli.table import print_table
 from gsnobench.errors import DataError, ParamError, RunError
-from gsnobench.home import Home, open_home
+from gsnobench.home import Home, open_tidy_home
 
 if TYPE_CHECKING:
     from gsnobench.data import Samples, Split
@@ -113,7 +113,7 @@ def run(
 
     request = Request(model, dataset, track=track, preset=preset, seed=seed, **knobs)
     request = replace(request, t_in=t_in, t_out=t_out, samples=samples)
-    folders = open_home(home)
+    folders = open_tidy_home(home)
     plan = make_plan(request, read_registry(home=folders))
     if gif:
         check_animable(plan.task)

@@ -22,7 +22,7 @@ from gsnobench.cli.options import (
 )
 from gsnobench.cli.table import print_table
 from gsnobench.errors import ParamError
-from gsnobench.home import open_home
+from gsnobench.home import open_tidy_home
 from gsnobench.params import words_of
 from gsnobench.studies.catalogue import STUDIES, Options
 
@@ -165,7 +165,7 @@ def _engine(
     from gsnobench.declare import Limits
     from gsnobench.studies.base import Engine
 
-    folders, chosen = open_home(home), executor_named(executor)
+    folders, chosen = open_tidy_home(home), executor_named(executor)
     limits = Limits(home=folders.root, device=device, jobs=jobs, threads=threads, address=address)
     chosen.check(limits)
     return Engine(folders, chosen, limits, report, lambda look: live(look, quiet=quiet))

@@ -28,7 +28,7 @@ from gsnobench.cli.options import (
 )
 from gsnobench.cli.table import print_table
 from gsnobench.errors import ParamError
-from gsnobench.home import Home, open_home
+from gsnobench.home import Home, open_tidy_home
 from gsnobench.params import numbers_of, words_of
 from gsnobench.records import plain
 
@@ -112,7 +112,7 @@ def sweep(
     from gsnobench.sweep.search import make_search, open_trials
     from gsnobench.sweep.workers import WorkerOptions
 
-    folders, torch_device = open_home(home), choose_device(device)
+    folders, torch_device = open_tidy_home(home), choose_device(device)
     request = Request(model, dataset, track=track, preset=preset, seed=seed, **knobs)
     with progress(quiet=as_json) as report:
         counted_plan(request, Machine(folders, torch_device, report=report))

@@ -22,6 +22,7 @@ import typer
 from gsnobench.cli.options import HomeOption
 from gsnobench.errors import RunError
 from gsnobench.home import Home, open_home
+from gsnobench.processes import start_guarded
 from gsnobench.tracking.address import Address
 
 if TYPE_CHECKING:  # statistics take seconds to import, and the server starts meanwhile
@@ -82,6 +83,7 @@ def serve(
         ready(address.label)  # the store already has a server
         return 0
     _require_free(port)
+    _prepare(address)
     url = f"http://127.0.0.1:{port}"
     with (
         tempfile.TemporaryFile() as journal,
@@ -89,8 +91,7 @@ def serve(
         _server(address, port, journal) as process,
     ):
         try:
-            # read while the server starts, written once it has made the tables: two processes
-            # must not both make them
+            # read while the server starts
             publish = _publisher(evidence if address.is_default else [], address)
             _await_health(process, url, journal)
             ready(url)
@@ -102,6 +103,17 @@ def serve(
             f"ui: the MLflow server ended with code {process.returncode} ({_last_line(journal)}); "
             "start it again"
         )
+
+
+def _prepare(address: Address) -> None:
+    """A whole database, and a mirror for what dead processes did not bring to it."""
+    from gsnobench.tracking.mirror import make_store
+    from gsnobench.tracking.observer import ensure_mirror
+    from gsnobench.tracking.spool import is_mirrored, spools
+
+    make_store(address)
+    if any(not is_mirrored(path) for path in spools(address.home)):
+        ensure_mirror(address)
 
 
 def _publisher(evidence: Sequence[Path], address: Address) -> Publisher:
@@ -233,13 +245,10 @@ def _server(address: Address, port: int, journal: IO[bytes]) -> Iterator[subproc
         "MLFLOW_ARTIFACTS_DESTINATION": address.artifacts.as_uri(),
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # saves a process of 266 MB
     }
-    process = subprocess.Popen(
+    process = start_guarded(
         [sys.executable, "-m", "mlflow", "server", *options],
         env={**address.environment(), **settings},
-        stdin=subprocess.DEVNULL,
-        stdout=journal,
-        stderr=journal,
-        start_new_session=True,  # Ctrl-C reaches us alone, and we end the whole group
+        output=journal,
     )
     try:
         yield process
@@ -283,13 +292,14 @@ def _last_line(journal: IO[bytes]) -> str:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """A request to end acts like Ctrl-C: the server must not outlive this process."""
+    """A request to end, or the end of the terminal, acts like Ctrl-C."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {kind: signal.signal(kind, interrupt) for kind in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for kind, handler in before.items():
+            signal.signal(kind, handler)

@@ -57,14 +57,16 @@ def run_plan(plan: Plan, machine: Machine, *, force: bool = False) -> RunResult:
         stored = None if force else finished_result(plan, machine.home)  # it may be damaged
         if stored is not None and stored.status != "failed":
             _say_if_code_changed(stored, plan, machine)
+            _tell(run, stored)
             return stored
         if (force or stored is not None) and run.folder.path.exists():
             shutil.rmtree(run.folder.path)
         observers = Observers(run)
         result = _run_in_folder(run, observers, may_test=True)
+        write_text(run.folder.untold, "")
         keep_result(result, machine.home)
         run.folder.checkpoint.unlink(missing_ok=True)
-        observers.finished(result)
+        _tell(run, result, observers)
         return result
 
 
@@ -78,11 +80,13 @@ def validate_plan(plan: Plan, machine: Machine) -> RunResult:
         for stored in (finished_result(plan, machine.home), trial_result(plan, machine.home)):
             # a pruned run is trained again: another search may need its end
             if stored is not None and stored.status not in ("failed", "pruned"):
+                _tell(run, stored)
                 return stored
         observers = Observers(run)
         result = _run_in_folder(run, observers, may_test=False)
+        write_text(run.folder.untold, "")
         result.save(run.folder.trial)
-        observers.finished(result)
+        _tell(run, result, observers)
         return result
 
 
@@ -168,6 +172,17 @@ class Observers:
     def _warn(self, problems: list[str]) -> None:
         for problem in problems:
             self.run.machine.report.warn(problem)
+
+
+def _tell(run: Run, result: RunResult, observers: Observers | None = None) -> None:
+    """Tell observers of a kept result, once: also of one whose process was killed before that."""
+    if not run.folder.untold.exists():
+        return
+    if observers is None:
+        observers = Observers(run)
+        observers.has_started = True  # in the process that was killed
+    observers.finished(result)
+    run.folder.untold.unlink(missing_ok=True)
 
 
 def _tags(run: Run) -> dict[str, str]:

@@ -10,6 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gsnobench.home import ARTIFACTS
+
+DATABASE = "mlflow.db"  # in the home, without an address
 URI_VARIABLES = ("GSNOBENCH_TRACKING_URI", "MLFLOW_TRACKING_URI")
 BOUNDS = {  # by default MLflow holds one call to a dead server for minutes
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
@@ -36,7 +39,7 @@ class Address:
         if uri.lower() == "none":
             return None
         home = home.resolve()
-        return cls(home, uri or f"sqlite:///{home / 'mlflow.db'}", not uri)
+        return cls(home, uri or f"sqlite:///{home / DATABASE}", not uri)
 
     @property
     def id(self) -> str:
@@ -58,7 +61,7 @@ class Address:
     @property
     def artifacts(self) -> Path:
         """The folder of artifacts if no server decides it."""
-        return self.home / "mlartifacts"
+        return self.home / ARTIFACTS
 
     @property
     def is_served(self) -> bool:

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gsnobench.errors import RunError
-from gsnobench.files import is_locked, lock
+from gsnobench.files import atomic, is_locked, lock
 from gsnobench.home import RunFolder
-from gsnobench.tracking.address import Address, bounded_requests
+from gsnobench.tracking.address import DATABASE, Address, bounded_requests
 from gsnobench.tracking.spool import (
     FOLDER,
     Point,
@@ -28,6 +28,7 @@ from gsnobench.tracking.spool import (
     mark_mirrored,
     read,
     spools,
+    tell_again,
     unmirrored,
 )
 
@@ -54,7 +55,24 @@ def client_of(address: Address) -> MlflowClient:
     """A client of this store and no other."""
     from mlflow import MlflowClient
 
+    make_store(address)
     return MlflowClient(tracking_uri=address.uri)
+
+
+def make_store(address: Address) -> None:
+    """Make the database of a home if there is none: under another name, put in place when whole.
+
+    MLflow takes seconds to make its tables, and could not go on where a kill ended it.
+    """
+    path = address.home / DATABASE
+    if not address.is_default or path.exists():
+        return
+    from mlflow import MlflowClient
+
+    with lock(address.home / FOLDER / ".store.lock"):
+        if not path.exists():  # another process was faster
+            with atomic(path) as part:
+                MlflowClient(tracking_uri=f"sqlite:///{part}").search_experiments(max_results=1)
 
 
 def experiment_id(client: MlflowClient, address: Address, name: str) -> str:
@@ -71,7 +89,7 @@ def experiment_id(client: MlflowClient, address: Address, name: str) -> str:
 
 def trouble_of(address: Address) -> str | None:
     """Why a store is silent; None if it responds, or if its file will be made by the first run."""
-    if address.is_default and not (address.home / "mlflow.db").exists():
+    if address.is_default and not (address.home / DATABASE).exists():
         return None
     with bounded_requests():
         try:
@@ -174,6 +192,7 @@ class Mirror:
 
     def bring(self, spool: Spool, *, live: bool) -> int:
         """Send everything in the spool that the store lacks; returns how many points that was."""
+        spool = spool if live else tell_again(spool)
         run = self.runs.pop(spool.id, None)
         run = run or StoredRun.of(client_of(self.address), self.address, spool)
         missing = [point for step, point in spool.points.items() if step not in run.stored]

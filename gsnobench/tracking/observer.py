@@ -22,6 +22,7 @@ from gsnobench.tracking.spool import (
     beginning,
     ending,
     is_mirrored,
+    is_told,
     new_id,
     open_writer,
     read,
@@ -63,6 +64,8 @@ def gsnobench_run_finished(result: RunResult, folder: Path) -> None:
     """Close the spool, and wait a bounded time for the mirror."""
     with harmless("the end of this run is not tracked"):
         if result.spec.key not in _open:
+            if is_told(folder):  # by a process that was killed just after it
+                return
             _start(result.spec, folder, {})
         writer = _open.pop(result.spec.key, None)
         address = Address.of(folder.parent.parent)

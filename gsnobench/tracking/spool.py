@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from gsnobench import __version__
-from gsnobench.files import ends_torn, is_locked, lock_file, write_text
+from gsnobench.errors import DataError
+from gsnobench.files import ends_torn, is_locked, lock, lock_file, write_text
 from gsnobench.home import RunFolder
 from gsnobench.records import RunResult, RunSpec
 
@@ -48,6 +49,7 @@ class Spool:
     started: Mapping[str, Any]  # the first such record: id, store, experiment, name, tags, params
     points: Mapping[tuple[str, int], Point] = field(default_factory=dict)  # by metric and step
     finished: Mapping[str, Any] | None = None
+    skipped: int = 0  # lines that are no records: torn by a kill, or damaged
 
     @property
     def id(self) -> str:
@@ -152,6 +154,31 @@ def fingerprint(folder: Path) -> str:
     return hashlib.sha256(result.read_bytes()).hexdigest() if result.exists() else ""
 
 
+def is_told(folder: Path) -> bool:
+    """Whether the spool of a run has the end of the result that is in the folder now."""
+    path = folder.parent.parent / FOLDER / f"{folder.name}.jsonl"
+    spool = read(path) if path.exists() else None
+    end = None if spool is None else spool.finished
+    return end is not None and end["result"] == fingerprint(folder)
+
+
+def tell_again(spool: Spool) -> Spool:
+    """The spool with the end of its run, if the run was killed before it could write that."""
+    folder = RunFolder(spool.run_folder)
+    is_current = spool.path.stem == folder.name  # others are of earlier attempts
+    stored = folder.result if folder.result.exists() else folder.trial
+    if spool.finished is not None or not is_current or not folder.untold.exists():
+        return spool
+    with lock(folder.lock, patience=0) as is_free, suppress(DataError, OSError):
+        if is_free:
+            result = RunResult.load(stored)
+            writer = open_writer(spool.path.parent.parent, folder.name)
+            writer.append("finished", **ending(result, folder.path))
+            writer.close()
+            folder.untold.unlink(missing_ok=True)
+    return read(spool.path) or spool
+
+
 def new_id() -> str:
     """A name for one attempt at a run."""
     return uuid.uuid4().hex
@@ -165,7 +192,9 @@ def spools(home: Path) -> list[Path]:
 def read(path: Path) -> Spool | None:
     """What a spool holds, without lines torn by a kill; None if it has no readable beginning."""
     raw = path.read_bytes()
-    records = [record for line in raw.split(b"\n") if (record := _parsed(line)) is not None]
+    lines = raw.split(b"\n")
+    parsed = [_parsed(line) for line in lines]
+    records = [record for record in parsed if record is not None]
     started = next(
         (record for record in records if record["event"] == "started" and "id" in record), None
     )
@@ -176,7 +205,10 @@ def read(path: Path) -> Spool | None:
     for record in records:
         for point in _points_of(record):
             points.setdefault((point.name, point.step), point)
-    return Spool(path, len(raw), started, points, finished)
+    skipped = sum(
+        1 for line, record in zip(lines, parsed, strict=True) if line.strip() and record is None
+    )
+    return Spool(path, len(raw), started, points, finished, skipped)
 
 
 def is_mirrored(path: Path) -> bool:

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 from command_line import call_here
 from fake_run import SPEC, finish, folder_of, train
+from mlflow_store import history, no_mirror, runs_of, spooled
 
 from gsnobench.cli import doctor
-from gsnobench.files import lock
+from gsnobench.files import UNKNOWN_S, lock
+from gsnobench.home import RunFolder
 from gsnobench.tracking import mirror
 from gsnobench.tracking.address import Address
 from gsnobench.tracking.observer import WAIT_VARIABLE
@@ -22,7 +24,7 @@ from gsnobench.tracking.observer import WAIT_VARIABLE
 def age(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
-    before = time.time() - 2 * doctor.STALE_S
+    before = time.time() - 2 * UNKNOWN_S
     os.utime(path, (before, before))
     return path
 
@@ -104,8 +106,37 @@ def test_the_command_prints_the_report_and_cleans(
 ) -> None:
     stale = age(home / "data" / ".swe.nc.abc.part")
     words = ["doctor", "--json", "--home", str(home)]
-    reported = json.loads(call_here(capsys, *words).stdout)
+    first = call_here(capsys, *words)
+    assert first.returncode == 1, "a problem shows in the exit code"
+    reported = json.loads(first.stdout)
     assert any("`gsnobench doctor --clean` removes them" in line for line in reported["problems"])
     cleaned = json.loads(call_here(capsys, *words, "--clean").stdout)
     assert cleaned["removed"] == reported["left_over"]
     assert not stale.exists()
+    assert call_here(capsys, *words).returncode == 0
+
+
+def test_a_killed_end_a_damaged_line_and_a_damaged_result_are_problems(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with no_mirror(home, monkeypatch):
+        train(home, SPEC, range(1, 3))
+        finish(home, SPEC)
+    folder = RunFolder(folder_of(home, SPEC))
+    folder.spec.write_text("{}")
+    spool = home / "spool" / f"{SPEC.short}.jsonl"
+    lines = spool.read_text().splitlines()
+    # as if the process had been killed between its result and the last line of the spool
+    spool.write_text("\n".join([*lines[:-1], '{"event": "epoch"}', ""]))
+    folder.untold.touch()
+    facts = doctor.report(home)
+    assert facts["untold"] == [SPEC.short] and facts["damaged_lines"] == {spool.name: 1}
+    assert sum(line.startswith("spool:") for line in facts["problems"]) == 3  # and not mirrored
+    mirror.replay(home)
+    (run,) = runs_of(home, SPEC)
+    assert run.info.status == "FINISHED" and run.data.metrics["test/headline/rel_l2"] == 0.125
+    mirror.replay(home)
+    assert len(runs_of(home, SPEC)) == 1 and history(home, run) == spooled(spool)
+    assert doctor.report(home)["untold"] == []
+    folder.result.write_text("{")
+    assert doctor.report(home)["damaged_results"] == [SPEC.short]

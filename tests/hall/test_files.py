@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -19,10 +20,13 @@ from gsnobench.files import (
     atomic,
     digest,
     ends_torn,
+    is_abandoned,
     is_locked,
+    left_over,
     lock,
     lock_file,
     read_arrays,
+    remove_left_over,
     write_arrays,
     write_csv,
     write_text,
@@ -34,6 +38,25 @@ from pathlib import Path
 from gsnobench.files import lock
 with lock(Path(sys.argv[1])):
     print("locked", flush=True)
+    time.sleep(60)
+"""
+
+COUNTER = """
+import sys
+from pathlib import Path
+from gsnobench.files import lock
+path, counter = map(Path, sys.argv[1:])
+for _ in range(100):
+    with lock(path):
+        counter.write_text(str(int(counter.read_text()) + 1))
+"""
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from gsnobench.files import atomic
+with atomic(Path(sys.argv[1])) as part:
+    print(part, flush=True)
     time.sleep(60)
 """
 
@@ -53,7 +76,21 @@ def test_a_block_that_raises_leaves_the_file_as_it_was(tmp_path: Path) -> None:
         raise ZeroDivisionError
     assert path.read_text() == "before"
     assert [file.name for file in path.parent.iterdir()] == ["text"]
-    assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_files_follow_the_umask_and_private_ones_are_their_owners_alone(tmp_path: Path) -> None:
+    modes = []
+    for mask in (0o022, 0o077, 0o002):
+        before = os.umask(mask)
+        try:
+            write_text(tmp_path / "text", "x")
+            with atomic(tmp_path / "token", is_private=True) as part:
+                part.write_text("x")
+        finally:
+            os.umask(before)
+        files = [tmp_path / name for name in ("text", "token")]
+        modes.append([file.stat().st_mode & 0o777 for file in files])
+    assert modes == [[0o644, 0o600], [0o600, 0o600], [0o664, 0o600]]
 
 
 def test_a_disk_that_refuses_is_one_line(tmp_path: Path) -> None:
@@ -120,6 +157,52 @@ def test_the_kernel_frees_the_lock_of_a_killed_process(tmp_path: Path) -> None:
         holder.send_signal(signal.SIGKILL)
         with lock(path) as is_ours:
             assert is_ours
+
+
+def test_a_lock_that_is_removed_while_others_wait_still_has_one_holder(tmp_path: Path) -> None:
+    path, counter = tmp_path / "lock", tmp_path / "counter"
+    counter.write_text("0")
+    command = [sys.executable, "-c", COUNTER, str(path), str(counter)]
+    children = [subprocess.Popen(command) for _ in range(3)]
+    assert [child.wait() for child in children] == [0, 0, 0]
+    assert counter.read_text() == "300" and not path.exists()
+
+
+# ---------------------------------------------------------------------------------------- left over
+
+
+def killed_writer(path: Path) -> Path:
+    """The half-written file of a process that was killed."""
+    command = [sys.executable, "-c", WRITER, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        part = Path(writer.stdout.readline().strip())
+        assert part.exists() and not is_abandoned(part)
+        writer.kill()
+    return part
+
+
+def test_what_a_killed_process_left_goes_with_the_next_write_of_the_file(tmp_path: Path) -> None:
+    part = killed_writer(tmp_path / "a [1].nc")
+    other = tmp_path / ".a [1].nc.elsewhere-1-00000000.part"  # of another machine, and young
+    other.touch()
+    assert part.exists() and is_abandoned(part) and not is_abandoned(other)
+    write_text(tmp_path / "a [1].nc", "whole")
+    assert not part.exists() and other.exists()
+
+
+def test_left_over_files_below_a_folder_are_found_and_removed(tmp_path: Path) -> None:
+    part = killed_writer(tmp_path / "deep" / "file")
+    idle, held = tmp_path / "idle.lock", tmp_path / "held.lock"
+    long_ago = time.time() - 3600
+    for path in (idle, held):
+        path.touch()
+        os.utime(path, (long_ago, long_ago))
+    with lock(held), atomic(tmp_path / "mine") as mine:
+        os.utime(held, (long_ago, long_ago))
+        assert left_over(tmp_path) == sorted([part, idle])
+        remove_left_over(tmp_path)
+        assert held.exists() and mine.exists() and not part.exists() and not idle.exists()
 
 
 # ------------------------------------------------------------------------------------------- arrays

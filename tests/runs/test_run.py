@@ -21,6 +21,7 @@ from problems import steady
 import gsnobench as gb
 from gsnobench.datasets.store import write
 from gsnobench.home import open_home
+from gsnobench.plugins import load_observers
 from gsnobench.records import RunResult
 from gsnobench.runs.machine import Machine, Report
 from gsnobench.runs.plan import Request, make_plan
@@ -201,6 +202,34 @@ def test_a_run_killed_at_eight_random_moments_ends_as_if_it_had_not_been(
 ) -> None:
     draw = random.Random(0)
     check_kills(unsteady_file, tmp_path, [draw.uniform(2.0, 14.0) for _ in range(8)])
+
+
+class Listener:
+    """An observer that dies before it hears of the first result."""
+
+    def __init__(self) -> None:
+        self.heard: list[float] = []
+        self.is_dying = True
+
+    @gb.hookimpl
+    def gsnobench_run_finished(self, result: RunResult, folder: Path) -> None:
+        if self.is_dying:
+            raise KeyboardInterrupt
+        self.heard.append(result.headline)
+
+
+def test_a_result_that_no_observer_heard_of_is_told_by_the_next_process_once(
+    steady_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener, (observers, _) = Listener(), load_observers()
+    observers.register(listener)
+    monkeypatch.setattr("gsnobench.runs.run.load_observers", lambda: (observers, []))
+    knobs = {"train.steps": "2"}
+    with pytest.raises(KeyboardInterrupt):
+        gsno(steady_file, tmp_path, knobs=knobs)
+    listener.is_dying = False
+    results = [gsno(steady_file, tmp_path, knobs=knobs) for _ in range(3)]
+    assert listener.heard == [results[0].headline]
 
 
 def test_resuming_what_was_never_begun_is_refused(steady_file: Path, tmp_path: Path) -> None:

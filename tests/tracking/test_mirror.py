@@ -28,6 +28,14 @@ train(Path(sys.argv[2]), replace(SPEC, seed=3), range(1, 6))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
+MAKING = """
+import sys
+from pathlib import Path
+from gsnobench.tracking.address import Address
+from gsnobench.tracking.mirror import make_store
+make_store(Address.of(Path(sys.argv[1])))
+"""
+
 
 @pytest.fixture(autouse=True)
 def _no_outer_store(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,6 +45,26 @@ def _no_outer_store(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("home")
+
+
+def test_a_kill_while_the_database_is_made_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with no_mirror(tmp_path, monkeypatch):
+        train(tmp_path, SPEC, range(1, 3))
+        finish(tmp_path, SPEC)
+    for pause in (0.2, 1.0):
+        with subprocess.Popen([sys.executable, "-c", MAKING, str(tmp_path)]) as maker:
+            while not (parts := list(tmp_path.glob(".mlflow.db.*.part"))):
+                assert maker.poll() is None
+                time.sleep(0.005)
+            time.sleep(pause)
+            maker.kill()
+        assert all(part.exists() for part in parts) and not (tmp_path / "mlflow.db").exists()
+    assert replay(tmp_path)["points"] == 2 * 3 + 4
+    (run,) = runs_of(tmp_path, SPEC)
+    assert run.info.status == "FINISHED"
+    assert not list(tmp_path.glob(".mlflow.db.*"))
 
 
 def test_replay_brings_what_is_missing_and_the_second_one_nothing(

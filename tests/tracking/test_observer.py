@@ -134,11 +134,12 @@ class Server:
         assert self.url == f"http://127.0.0.1:{port}"
 
     def kill(self) -> None:
-        """At once, without any chance to clean up."""
-        server = psutil.Process(self.process.pid)
-        for process in [*server.children(recursive=True), server]:
-            process.kill()
+        """At once, without any chance to clean up; what it started ends with it."""
+        started = psutil.Process(self.process.pid).children(recursive=True)
+        self.process.kill()
         self.process.wait()
+        _, alive = psutil.wait_procs(started, timeout=30)
+        assert started and not alive
 
 
 SERVING = """
@@ -217,5 +218,7 @@ def test_a_killed_server_neither_stops_nor_slows_training_and_replay_completes_t
     assert history(store, run) == spooled(path)
     assert again.process.stdout is not None
     assert again.process.stdout.readline().split()[:2] == ["charts", "gsnobench/smoke/darcy"]
-    again.process.send_signal(signal.SIGINT)
+    started = psutil.Process(again.process.pid).children(recursive=True)
+    again.process.send_signal(signal.SIGHUP)  # the terminal is closed
     assert again.process.wait(timeout=30) == 0
+    assert not psutil.wait_procs(started, timeout=30)[1]
