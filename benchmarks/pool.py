@@ -19,9 +19,9 @@ from pathlib import Path
 
 import torch
 
-from gsnobench.bench.executors import PRELOADED, executor
 from gsnobench.declare import Limits
 from gsnobench.home import Home, open_home
+from gsnobench.matrix.executors import PRELOADED, executor
 from gsnobench.processes import Parent, start_forked
 from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, Request, make_plan, with_seed

@@ -64,15 +64,24 @@ _NAMES = {  # module -> its public names; the block below says the same to type 
         "residual_size",
     ),
     "training.metrics": ("each_sample", "relative_l2"),
-    "runs.run": ("run",),
     "runs.trained": ("Trained", "load"),
-    "bench.executors": ("run_alone",),
+    "matrix.executors": ("run_alone",),
+    "api.running": ("run",),
+    "api.result": ("Result",),
+    "api.matrix": ("bench",),
+    "api.searching": ("SweepResult", "sweep"),
+    "api.boards": ("leaderboard",),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
 if TYPE_CHECKING:
+    from gsnobench.api.boards import leaderboard as leaderboard
+    from gsnobench.api.matrix import bench as bench
+    from gsnobench.api.result import Result as Result
+    from gsnobench.api.running import run as run
+    from gsnobench.api.searching import SweepResult as SweepResult
+    from gsnobench.api.searching import sweep as sweep
     from gsnobench.batch import Batch as Batch
-    from gsnobench.bench.executors import run_alone as run_alone
     from gsnobench.data import SPLITS as SPLITS
     from gsnobench.data import Array as Array
     from gsnobench.data import Field as Field
@@ -117,6 +126,7 @@ if TYPE_CHECKING:
     from gsnobench.errors import RunError as RunError
     from gsnobench.files import Cache as Cache
     from gsnobench.hookspecs import hookimpl as hookimpl
+    from gsnobench.matrix.executors import run_alone as run_alone
     from gsnobench.params import Knob as Knob
     from gsnobench.params import NoParams as NoParams
     from gsnobench.params import Params as Params
@@ -125,7 +135,6 @@ if TYPE_CHECKING:
     from gsnobench.reading import InputFile as InputFile
     from gsnobench.records import RunResult as RunResult
     from gsnobench.records import RunSpec as RunSpec
-    from gsnobench.runs.run import run as run
     from gsnobench.runs.trained import Trained as Trained
     from gsnobench.runs.trained import load as load
     from gsnobench.training.computed_inputs import ComputedInputs as ComputedInputs

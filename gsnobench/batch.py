@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from gsnobench.data import Mesh, Task
+from gsnobench.shown import facts_html
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +27,20 @@ class Batch:
     geometry: Mapping[str, torch.Tensor]
     # of every sample, in physical coordinates; for metrics alone: a model's batch has none
     meshes: tuple[Mesh, ...] = ()
+
+    def __repr__(self) -> str:
+        parts = f", geometry {', '.join(self.geometry)}" if self.geometry else ""
+        return f"<Batch of {self.task.id}: {self.size} samples on {self.nodes} nodes{parts}>"
+
+    def _repr_html_(self) -> str:
+        names = ("window", "static", "scalars", "points", "tags", "mask")
+        tensors = {name: getattr(self, name) for name in names}
+        tensors |= {f"geometry[{name!r}]": part for name, part in self.geometry.items()}
+        shapes = {
+            name: "None" if part is None else f"{tuple(part.shape)} {part.dtype}"
+            for name, part in tensors.items()
+        }
+        return facts_html(f"Batch of {self.task.id}", shapes)
 
     @property
     def size(self) -> int:

@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from gsnobench.errors import DataError, ParamError, did_you_mean
+from gsnobench.shown import facts_html, with_unit
 
 Array = np.ndarray[Any, Any]
 Split = Literal["train", "valid", "test", "test_ood"]
@@ -55,6 +56,22 @@ class Mesh:
             digest.update(tag.encode())
             digest.update(np.packbits(np.asarray(self.tags[tag], dtype=bool)).tobytes())
         return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        tags = f", tags {', '.join(self.tags)}" if self.tags else ""
+        return f"<Mesh: {self.size} nodes in {self.dim}D, {self._cells}{tags}>"
+
+    def _repr_html_(self) -> str:
+        facts = {"nodes": self.size, "dimensions": self.dim, "cells": self._cells}
+        counts = {f"tag {tag}": f"{int(np.sum(nodes))} nodes" for tag, nodes in self.tags.items()}
+        return facts_html("Mesh", {**facts, **counts})
+
+    @property
+    def _cells(self) -> str:
+        if self.cells is None:
+            return "no cells"
+        kind = {(2, 3): "triangles", (3, 4): "tetrahedra", (3, 3): "triangles"}
+        return f"{len(self.cells)} {kind.get((self.dim, self.cells.shape[1]), 'cells')}"
 
     def tag_matrix(self, tags: Sequence[str]) -> Array:
         """Which node has which of the K tags, (N, K) bool; a tag the mesh lacks has no node."""
@@ -172,6 +189,33 @@ class Task:
 
         return tuple(tag for tag in self.tags if is_zero(tag))
 
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{count} {split}" for split, count in self.sizes.items())
+        return f"<Task {self.id}: {self._question}, {self.resolution} nodes, {sizes}>"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "predicts": ", ".join(with_unit(field.name, field.unit) for field in self.fields),
+            "from": self._question.partition(" from ")[2],
+            "nodes": f"{self.resolution} in {self.dim}D, {self._geometry}",
+            "tags": ", ".join(self.tags),
+            "samples": ", ".join(f"{count} {split}" for split, count in self.sizes.items()),
+        }
+        return facts_html(f"Task {self.id}", facts)
+
+    @property
+    def _question(self) -> str:
+        """What is predicted from what."""
+        given = [f"{self.t_in} frames"] if self.t_in else []
+        given += [field.name for field in (*self.static, *self.scalars)]
+        frames = f"{self.t_out} frames of " if self.t_out > 1 else ""
+        names = ", ".join(field.name for field in self.fields)
+        return f"{frames}{names} from {', '.join(given) or 'the shape'}"
+
+    @property
+    def _geometry(self) -> str:
+        return "one mesh for all samples" if self.fixed_mesh else "one mesh per sample"
+
     def narrowed(self, t_in: int, t_out: int) -> Task:
         """The same task with a shorter window, as a model sees it that is called several times."""
         return replace(self, t_in=t_in, t_out=t_out)
@@ -197,6 +241,10 @@ class Samples:
 
     def __len__(self) -> int:
         return int(self.frames.shape[0])
+
+    def __repr__(self) -> str:
+        shape = tuple(self.frames.shape)
+        return f"<Samples of {self.task.id}: {len(self)}, frames (S, T, N, C) = {shape}>"
 
     def mesh(self, index: int) -> Mesh:
         """The mesh of a sample."""

@@ -12,6 +12,10 @@ from collections.abc import Iterable
 class GsnobenchError(Exception):
     """A mistake that the user can correct: the command line prints one line and exits with 2."""
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in place of a traceback: in a notebook a mistake is one line too."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class PluginError(GsnobenchError):
     """A plugin is missing, broken, misnamed or written for another API version."""

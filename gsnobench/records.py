@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from gsnobench.errors import DataError
 from gsnobench.files import digest, write_text
+from gsnobench.shown import facts_html
 
 SCHEMA = 2
 FEATURES = "+features"  # end of a preset's name where the model is offered computed inputs
@@ -76,6 +77,14 @@ class RunSpec:
             for section, values in sections.items()
             for name, value in values.items()
         }
+
+    def __repr__(self) -> str:
+        return f"<RunSpec {self.short}: {self.title}>"
+
+    @property
+    def title(self) -> str:
+        """What is trained on what, in a few words."""
+        return f"{self.row} on {self.task}, track {self.track}, seed {self.seed}"
 
     @property
     def short(self) -> str:
@@ -155,9 +164,46 @@ class RunResult:
         test = self.scores.get("test", {})
         return test["headline"]["rel_l2"] if "headline" in test else math.nan
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.spec.short}: {self.spec.title}: {self._end}>"
+
+    @property
+    def _end(self) -> str:
+        """How it ended, with the error if it has one."""
+        reason = f", {self.reason}" if self.reason else ""
+        error = f", test error {self.headline:.4g}" if math.isfinite(self.headline) else ""
+        return f"{self.status}{reason}{error}"
+
+    def facts(self) -> dict[str, str]:
+        """What a reader wants to know first, by name."""
+        scores = self.scores.get("test", {})
+        errors = {
+            f"test error of {name}": f"{values['rel_l2']:.4g}"
+            for name, values in scores.items()
+            if name != "headline" and len(scores) > 2 and "rel_l2" in values
+        }
+        valid = self.scores.get("valid", {}).get("headline", {}).get("rel_l2")
+        costs = {
+            "training": f"{self.costs.get('train_cpu_s', 0.0):.1f} CPU-s",
+            "parameters": f"{self.costs.get('parameters', 0):,.0f}",
+        }
+        changed = ", ".join(f"{name}={value}" for name, value in self.changed.items())
+        return {
+            "ended": self._end,
+            **errors,
+            "validation error": "" if valid is None else f"{valid:.4g}",
+            "settings changed": changed,
+            **(costs if self.costs else {}),
+            "run": self.spec.short,
+        }
+
+    def _repr_html_(self) -> str:
+        return facts_html(self.spec.title, self.facts())
+
     def to_json(self) -> str:
         """One JSON document; not-a-number is written as null, since JSON has no NaN."""
-        body = plain({"schema": SCHEMA, "key": self.spec.key, **asdict(self)})
+        entries = {name: getattr(self, name) for name in RESULT_ENTRIES}
+        body = plain({"schema": SCHEMA, "key": self.spec.key, **entries})
         body["spec"] = plain(self.spec.to_dict())
         text = json.dumps({**body, "digest": digest(body)}, separators=(",", ":"), allow_nan=False)
         return text + "\n"
@@ -174,7 +220,7 @@ class RunResult:
             ) from error
         if schema != SCHEMA:
             raise DataError(f"{label}: schema {schema!r} is not {SCHEMA}; {_remedy(schema)}")
-        known = {"schema", "key", "digest", *(entry.name for entry in fields(cls))}
+        known = {"schema", "key", "digest", *RESULT_ENTRIES}
         wrong = ", ".join(sorted(known.symmetric_difference(body)))
         if wrong:
             raise DataError(f"{label}: entries {wrong} are unknown or missing; was it edited?")
@@ -211,6 +257,9 @@ class RunResult:
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"{path}: cannot be read ({error}); expected a result JSON") from error
         return cls.from_json(text, label=str(path))
+
+
+RESULT_ENTRIES = tuple(entry.name for entry in fields(RunResult))
 
 
 def _remedy(schema: object) -> str:

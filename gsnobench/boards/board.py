@@ -81,6 +81,11 @@ class Row:
     def has_features(self) -> bool:
         return self.entries[0].spec.has_features
 
+    @property
+    def is_own(self) -> bool:
+        """Whether any of its runs was computed in the home that the boards are made for."""
+        return any(entry.is_own for entry in self.entries)
+
     @cached_property
     def done(self) -> list[Entry]:
         """The entries that have an error."""
@@ -251,6 +256,11 @@ class Board:
     def has_models(self) -> bool:
         """Whether any row but a floor has an error: else nobody is the best."""
         return any(not row.is_floor for row in self.compared)
+
+    @property
+    def best_floor(self) -> Row | None:
+        """The floor with the smallest error, if any floor has one."""
+        return next((row for row in self.compared if row.is_floor), None)
 
     @property
     def input_pairs(self) -> list[tuple[Row, Row]]:

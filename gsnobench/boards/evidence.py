@@ -130,9 +130,15 @@ class Evidence:
 
 
 def evidence_folders(home: Home) -> list[Path]:
-    """The default folders of results: the home's, and that of the source tree if there is one."""
-    committed = Path(__file__).resolve().parent.parent.parent / "leaderboards" / "results"
-    return [folder for folder in (home.results, committed) if folder.is_dir()]
+    """The default folders of results: the home's own, and the committed ones."""
+    return [folder for folder in (home.results, committed_results()) if folder.is_dir()]
+
+
+def committed_results() -> Path:
+    """Results of the benchmark itself: in the source tree, or the copy that a wheel brings."""
+    room = Path(__file__).resolve().parent
+    tree = room.parent.parent / "leaderboards" / "results"
+    return tree if tree.is_dir() else room / "results"
 
 
 def read_evidence(roots: Sequence[Path], own: Path | None = None) -> Evidence:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from gsnobench.boards import wording
@@ -11,6 +12,8 @@ from gsnobench.boards.diff import Change
 from gsnobench.boards.evidence import printable
 
 Table = tuple[list[str], list[list[str]]]
+OWN = " (yours)"  # behind the name of a row
+FACTOR = "/ best floor"  # heading of the error divided by that of the best floor
 
 
 def overview(track: BoardTrack, *, wide: bool = False) -> Table:
@@ -51,21 +54,31 @@ def board(shown: Board, *, wide: bool = False) -> Table:
     rows = [*shown.compared, *shown.blank]
     lines = [
         [
-            *(wording.place(row), printable(row.name), wording.ties(row), wording.places(row)),
-            *(_shown(column, row) for column in columns),
+            *(wording.place(row), _name(row), wording.ties(row), wording.places(row)),
+            *_with_factor([_shown(column, row) for column in columns], row, shown),
         ]
         for row in rows
     ]
-    return ["place", "row", "ties", "range", *(printable(c.name) for c in columns)], lines
+    headings = [printable(column.name) for column in columns]
+    return ["place", "row", "ties", "range", headings[0], FACTOR, *headings[1:]], lines
+
+
+def _name(row: Row) -> str:
+    """The row, marked if a run of this home is among its seeds."""
+    return printable(row.name) + (OWN if row.is_own else "")
+
+
+def _with_factor(cells: list[str], row: Row, shown: Board) -> list[str]:
+    """The cells of a row with its factor to the best floor behind the error."""
+    floor = shown.best_floor
+    factor = math.nan if floor is None else row.error / floor.error
+    return [cells[0], wording.number(factor, 2), *cells[1:]]
 
 
 def variants(shown: Board, *, wide: bool = False) -> Table:
     """What a board does not rank."""
     columns = _columns(shown.variants, wide=wide)
-    lines = [
-        [printable(row.name), *(_shown(column, row) for column in columns)]
-        for row in shown.variants
-    ]
+    lines = [[_name(row), *(_shown(column, row) for column in columns)] for row in shown.variants]
     return ["variant", *(printable(column.name) for column in columns)], lines
 
 
@@ -87,6 +100,8 @@ def remarks(shown: Board, rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
         if words := wording.settings_and_notes(row):
             yield printable(f"{row.name}: {words}")
+    if any(row.is_own for row in rows):
+        yield "(yours): a run of your home folder is among the seeds."
     if any(row.is_variant for row in rows):
         yield wording.VARIANTS
     elif shown.variants:

@@ -21,14 +21,14 @@ FILES = {  # file of this room -> its commands
     "bench": ("bench", "status"),
     "sweep": ("sweep",),
     "study": ("study",),
-    "results": ("score", "verify", "export", "migrate"),
+    "results": ("score", "verify", "submit", "export", "migrate"),
     "boards": ("leaderboard",),
     "data": ("data",),
 }
 GROUPS = {  # heading of the help -> its commands
     "Run": ("run", "predict", "bench", "status", "sweep", "study"),
     "Look": ("list", "show", "leaderboard", "ui"),
-    "Bring your own": ("plugin", "check", "data", "score"),
+    "Bring your own": ("plugin", "check", "data", "score", "submit"),
     "Trust": ("verify", "export", "doctor", "migrate"),
 }
 EXAMPLES = (

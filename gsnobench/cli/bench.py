@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gsnobench.cli.console import print_result, progress
+from gsnobench.api.progress import progress
+from gsnobench.cli.console import print_result
 from gsnobench.cli.options import (
     DeviceOption,
     HomeOption,
@@ -24,8 +26,7 @@ from gsnobench.home import Home, open_home, open_tidy_home
 from gsnobench.params import numbers_of, words_of
 
 if TYPE_CHECKING:
-    from gsnobench.bench.matrix import Cell, Choice, Difference, Need
-    from gsnobench.declare import Limits
+    from gsnobench.matrix.matrix import Cell, Choice, Difference, Need
 
 app = typer.Typer()
 
@@ -113,17 +114,15 @@ def bench(
 
         path = steps_file or registry_path()
         return _calibrate(choice, path, dry_run=dry_run, home=home, as_json=as_json)
-    from gsnobench.bench import matrix
-    from gsnobench.bench.executors import SHARED_DISK
-    from gsnobench.bench.executors import executor as executor_named
+    from gsnobench.api.matrix import run_choice
+    from gsnobench.cli.matrix_view import live
     from gsnobench.declare import Limits
+    from gsnobench.matrix import matrix
 
     folders, evidence = open_tidy_home(home), _evidence(results)
-    if not dry_run:
-        _count_missing(choice, folders, device=device, quiet=as_json)
-    cells = [matrix.cell_of(plan, folders, evidence) for plan in matrix.matrix(choice, folders)]
-    chosen = matrix.cheap_first(matrix.chosen(cells, words_of(only)), folders)
     if dry_run:
+        cells = [matrix.cell_of(plan, folders, evidence) for plan in matrix.matrix(choice, folders)]
+        chosen = matrix.cheap_first(matrix.chosen(cells, words_of(only)), folders)
         _print_forecast(chosen, folders, as_json=as_json)
         return 0
     limits = Limits(
@@ -136,17 +135,16 @@ def bench(
         memory_mb=memory,
         address=address,
     )
-    executor_named(executor).check(limits)
-    matrix.settle(cells, folders)
-    if executor in SHARED_DISK:
-        with progress(quiet=as_json) as report:
-            matrix.make_data(chosen, folders, report)
-
-    def look() -> list[Cell]:
-        return [matrix.cell_of(cell.plan, folders, evidence) for cell in cells]
-
-    ended = _run_cells(chosen, executor, limits, folders=folders, look=look, quiet=as_json)
-    _print_matrix(look(), track, as_json=as_json)
+    cells, ended = run_choice(
+        choice,
+        limits,
+        executor=executor,
+        only=words_of(only),
+        evidence=evidence,
+        progress=partial(progress, quiet=as_json),
+        view=partial(live, quiet=as_json),
+    )
+    _print_matrix(cells, track, as_json=as_json)
     return 3 if any(cell.state in ("failed", "diverged") for cell in ended) else 0
 
 
@@ -183,7 +181,7 @@ def status(
         data_seeds=data_seeds,
         track=track,
     )
-    from gsnobench.bench.matrix import cell_of, differences, matrix
+    from gsnobench.matrix.matrix import cell_of, differences, matrix
 
     folders = open_home(home)
     if against is not None:
@@ -211,7 +209,7 @@ def _choice(
     """The part of the matrix that the options name; a typo is one line."""
     names, tasks = words_of(models), words_of(datasets)
     check_names(models=[name.partition("@")[0] for name in names], datasets=tasks, track=track)
-    from gsnobench.bench.matrix import Choice
+    from gsnobench.matrix.matrix import Choice
 
     return Choice(
         models=names,
@@ -221,28 +219,6 @@ def _choice(
         t_in=numbers_of(t_in, "t-in"),
         data_seeds=numbers_of(data_seeds, "data-seeds"),
     )
-
-
-def _run_cells(
-    chosen: Sequence[Cell],
-    executor: str,
-    limits: Limits,
-    *,
-    folders: Home,
-    look: Callable[[], Sequence[Cell]],
-    quiet: bool,
-) -> list[Cell]:
-    """The chosen cells after their runs; the view shows all cells meanwhile."""
-    from gsnobench.bench.executors import executor as executor_named
-    from gsnobench.bench.matrix import run_cells
-    from gsnobench.cli.matrix_view import live
-
-    ended: list[Cell] = []
-    with live(look, quiet=quiet) as show_end:
-        for cell in run_cells(chosen, executor_named(executor), limits, folders):
-            ended.append(cell)
-            show_end(cell, len(ended), len(chosen))
-    return ended
 
 
 # -------------------------------------------------------------------------------------------- print
@@ -281,7 +257,7 @@ def _score(value: float | None) -> str:
 
 def _print_forecast(cells: Sequence[Cell], home: Home, *, as_json: bool) -> None:
     """What `--dry-run` shows."""
-    from gsnobench.bench.matrix import need
+    from gsnobench.matrix.matrix import need
 
     needs = [need(cell, home) for cell in cells]
     known = [cell_need.cpu_s for cell_need in needs if cell_need.cpu_s is not None]
@@ -329,27 +305,11 @@ def _amount(value: float | None) -> str:
 # -------------------------------------------------------------------------------------- calibration
 
 
-def _count_missing(choice: Choice, folders: Home, *, device: str, quiet: bool) -> None:
-    """Count the steps of all pairs of the matrix that nobody has counted; the home keeps them."""
-    from gsnobench.bench.matrix import matrix
-    from gsnobench.runs.calibrate import count_at_home
-    from gsnobench.runs.machine import Machine, choose_device
-
-    plans = [plan for plan in matrix(replace(choice, seeds=(0,)), folders) if plan.is_uncounted]
-    with progress(quiet=quiet) as report:
-        machine = Machine(folders, choose_device(device), report=report)
-        for plan in plans:
-            if not plan.spec.has_features:  # it has the steps of the row without
-                count_at_home(plan, machine)
-    if plans and not quiet:
-        print(f"counted the steps of {len(plans)} pairs, kept in {folders.steps}")
-
-
 def _calibrate(
     choice: Choice, path: Path, *, dry_run: bool, home: Path | None, as_json: bool
 ) -> int:
     """`bench --calibrate`: count steps for the track's budget, and write them to a file."""
-    from gsnobench.bench.matrix import matrix
+    from gsnobench.matrix.matrix import matrix
     from gsnobench.registry import read_registry, write_steps
     from gsnobench.runs.calibrate import count_steps
     from gsnobench.runs.machine import Machine, choose_device

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from gsnobench.api.boards import board_folders, board_named, installation, open_track
 from gsnobench.cli.console import print_result
 from gsnobench.cli.options import HomeOption, JsonOption, TrackOption
 from gsnobench.cli.table import print_table
-from gsnobench.errors import DataError, ParamError, RunError, did_you_mean
-from gsnobench.home import Home, open_home
-from gsnobench.plugins import Kind
+from gsnobench.errors import ParamError, RunError
+from gsnobench.home import open_home
 
 if TYPE_CHECKING:
-    from gsnobench.boards.board import Board, BoardTrack
+    from gsnobench.boards.board import BoardTrack
     from gsnobench.boards.build import Built
     from gsnobench.boards.diff import Change
-    from gsnobench.boards.evidence import Installation
     from gsnobench.boards.publish import StoredBoard
 
 app = typer.Typer()
@@ -37,36 +35,14 @@ ResultsOption = Annotated[
     list[Path] | None,
     typer.Option(
         "--results",
-        help="Folder of result files, may be repeated (default: the home's and the source tree's).",
+        help="Folder of result files, may be repeated (default: your own and the benchmark's).",
     ),
 ]
 Format = Literal["text", "markdown", "csv", "json", "latex", "parquet"]
 
 
 def _folders(results: Sequence[Path] | None, home: Path | None) -> list[Path]:
-    from gsnobench.boards.evidence import evidence_folders
-
-    folders = [folder.resolve() for folder in results or ()] or evidence_folders(open_home(home))
-    if not folders:
-        raise DataError(
-            "leaderboard: no results yet; run a model first, or name a folder with --results"
-        )
-    return folders
-
-
-def installation(home: Home) -> Installation:
-    """What this machine adds to result files: its own results, and the code that it has now."""
-    from gsnobench.boards.evidence import Installation
-    from gsnobench.plugins import listed
-    from gsnobench.runs.source import source_digest
-
-    kinds: tuple[Kind, ...] = ("model", "dataset")
-    usable = [entry for kind in kinds for entry in listed(kind) if entry.problem is None]
-    code: dict[tuple[str, str], str] = {}
-    for entry in usable:
-        with suppress(SyntaxError, OSError, ValueError):  # a broken plugin has no digest
-            code[entry.kind, entry.name] = source_digest(entry.kind, entry.name)
-    return Installation(home.results, code)
+    return board_folders(results or (), open_home(home))
 
 
 def _warn(problems: Sequence[str]) -> int:
@@ -144,30 +120,25 @@ def show_boards(
 ) -> int:
     """Show the boards of a track, your own runs among them."""
     from gsnobench.boards import markdown, tables
-    from gsnobench.boards.build import read_tracks
 
     if variants and not task:
         raise ParamError("variants: belong to one board; name it with --task")
-    tracks, problems = read_tracks(_folders(results, home), installation(open_home(home)))
-    chosen = [entry for entry in tracks if entry.name == track]
-    if not chosen:
-        known = [entry.name for entry in tracks]
-        raise ParamError(f"track: no results on {track!r}; {did_you_mean(track, known)}")
+    chosen, problems = open_track(track, open_home(home), results or ())
     if form == "parquet":
         if out is None:
             raise ParamError("parquet: is no text; name a file with --out")
-        tables.write_parquet(chosen, out)
+        tables.write_parquet([chosen], out)
     elif form == "text":
         if task:
-            _print_board(chosen[0], task, variants=variants, wide=wide)
+            _print_board(chosen, task, variants=variants, wide=wide)
         else:
-            _print_track(chosen[0], wide=wide)
+            _print_track(chosen, wide=wide)
     else:
         texts = {
-            "markdown": lambda: markdown.track_page(chosen[0]),
-            "csv": lambda: tables.to_csv(chosen),
-            "json": lambda: tables.to_json(chosen),
-            "latex": lambda: tables.latex(chosen[0]),
+            "markdown": lambda: markdown.track_page(chosen),
+            "csv": lambda: tables.to_csv([chosen]),
+            "json": lambda: tables.to_json([chosen]),
+            "latex": lambda: tables.latex(chosen),
         }
         _write(texts[form](), out)
     return _warn(problems)
@@ -192,20 +163,10 @@ def _print_track(track: BoardTrack, *, wide: bool) -> None:
     print("one board: gsnobench leaderboard show --task NAME")
 
 
-def _board_named(task: str, track: BoardTrack) -> Board:
-    """The board of this name; of a task's short name if only one window of it has been run."""
-    boards = {board.slug: board for board in track.boards}
-    windows = [slug for slug in boards if slug.partition("@")[0] == task]
-    if task not in boards and len(windows) != 1:
-        near = did_you_mean(task, windows or boards)
-        raise ParamError(f"task: no board {task!r} on track {track.name}; {near}")
-    return boards[task if task in boards else windows[0]]
-
-
 def _print_board(track: BoardTrack, task: str, *, variants: bool, wide: bool) -> None:
     from gsnobench.boards import terminal
 
-    board = _board_named(task, track)
+    board = board_named(task, track)
     title = terminal.printable(board.title)
     print_table(title, *terminal.board(board, wide=wide), fixed=2)
     rows = [*board.compared, *board.blank]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gsnobench.cli.console import print_facts, print_result, progress
+from gsnobench.api.progress import progress
+from gsnobench.cli.console import print_facts, print_result
 from gsnobench.cli.options import (
     KNOBS,
     HomeOption,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gsnobench.bench.matrix import Cell
+    from gsnobench.matrix.matrix import Cell
 
 PERIOD_S = 1.0  # between two reads of the cells' states
 SHORT = {"missing": "-", "declined": "n/a"}  # states that most cells of a new matrix have

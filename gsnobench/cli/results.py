@@ -1,4 +1,4 @@
-"""`gsnobench score`, `verify`, `export` and `migrate`: what one can do with results."""
+"""`gsnobench score`, `verify`, `submit`, `export` and `migrate`: what one can do with results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gsnobench.cli.console import print_result, progress
+from gsnobench.api.progress import progress
+from gsnobench.cli.console import print_result
 from gsnobench.cli.options import (
     KNOBS,
     DatasetOption,
@@ -187,6 +188,46 @@ def _print_checks(checks: Sequence[Check], subject: str) -> None:
     states = [check.state for check in checks]
     counts = [f"{states.count(state)} {state}" for state in ("pass", "FAIL", "not possible")]
     print(f"{subject}: {', '.join(counts)}")
+
+
+# ------------------------------------------------------------------------------------------- submit
+
+
+@app.command()
+def submit(
+    runs: Annotated[list[str], typer.Argument(help="Runs: key prefixes, folders or result files.")],
+    to: Annotated[
+        Path | None,
+        typer.Option(help="Folder of result files (default: leaderboards/results of this clone)."),
+    ] = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Put results in place for a pull request, checked, and print the git commands that send them.
+
+    Nothing is sent, and nothing is written if a result fails the checks of `verify`.
+    """
+    from gsnobench.api.submission import default_folder
+    from gsnobench.api.submission import submit as put_in_place
+
+    sent = put_in_place(runs, to or default_folder(), open_home(home))
+
+    def show() -> None:
+        for file in sent.files:
+            print(f"in place  {file}")
+        for note in sent.notes:
+            print(f"note: {note}")
+        print("\nTo send them:\n")
+        for line in sent.commands:
+            print(f"  {line}")
+
+    document = {
+        "files": [str(file) for file in sent.files],
+        "notes": list(sent.notes),
+        "commands": list(sent.commands),
+    }
+    print_result(document, show, as_json=as_json)
+    return 0
 
 
 # ------------------------------------------------------------------------------------------- export

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gsnobench.cli.console import knob_table, print_facts, print_result, progress
+from gsnobench.api.progress import progress
+from gsnobench.cli.console import knob_table, print_facts, print_result
 from gsnobench.cli.options import (
     KNOBS,
     DatasetOption,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from gsnobench.data import Samples, Split
     from gsnobench.records import RunResult
     from gsnobench.runs.machine import Machine
-    from gsnobench.runs.plan import Plan, Request
+    from gsnobench.runs.plan import Plan
     from gsnobench.runs.stages import Run
 
 app = typer.Typer()
@@ -103,6 +104,7 @@ def run(
     check_names(models=[model], datasets=[dataset], track=track)
     if not as_json:  # the imports below take seconds
         print(f"- {model} on {dataset}, track {track}", file=sys.stderr, flush=True)
+    from gsnobench.api.running import run_floors
     from gsnobench.registry import read_registry
     from gsnobench.runs.animation import check_animable
     from gsnobench.runs.calibrate import counted_plan
@@ -128,7 +130,7 @@ def run(
         machine = Machine(
             folders, choose_device(device), jobs=jobs, threads=threads, report=report, gif=gif
         )
-        floor_results = _run_floors(request, machine) if floors else []
+        floor_results = run_floors(request, machine) if floors else ()
         plan = counted_plan(request, machine)
         result = run_plan(plan, machine, force=force)
         extras = _write_extras(Run.at_home(plan, machine), result, bundle=bundle)
@@ -209,25 +211,6 @@ def _forecast(plan: Plan, home: Home) -> dict[str, Any]:
     }
 
 
-def _run_floors(request: Request, machine: Machine) -> list[RunResult]:
-    """Results of the floor models on the task of the request."""
-    from gsnobench.plugins import listed
-    from gsnobench.registry import read_registry
-    from gsnobench.runs.plan import make_plan
-    from gsnobench.runs.run import run_plan
-
-    knobs = (request.knobs or {}).items()
-    data_knobs = {name: value for name, value in knobs if name.startswith("data.")}
-    usable = {entry.name for entry in listed("model") if entry.problem is None}
-    results = []
-    for floor in read_registry().floors:
-        if floor in usable and floor != request.model:
-            plan = make_plan(replace(request, model=floor, preset=None, knobs=data_knobs))
-            if plan.declined is None:
-                results.append(run_plan(plan, machine))
-    return results
-
-
 def _write_extras(run: Run, result: RunResult, *, bundle: bool) -> dict[str, Path]:
     """The bundle and the animation, if requested; also of a run that was finished before."""
     from gsnobench.runs.bundle import write_bundle
@@ -302,13 +285,14 @@ def _print_notes(
     plan: Plan, result: RunResult, floors: Sequence[RunResult], *, is_shown: bool
 ) -> None:
     """What a reader of the table must know."""
+    from gsnobench.api.result import against, best_of
     from gsnobench.registry import read_registry
 
     spec, track = plan.spec, read_registry().track(plan.spec.track)
     if result.status != "done":
         print(f"{spec.row}: {result.status}, {result.reason}")
-    elif floors:
-        print(_verdict(result, min(floors, key=_rank)))
+    elif (floor := best_of(floors)) is not None:
+        print(f"{spec.row}: {result.headline:.4g}, {against(result, floor)}")
     if result.changed:
         settings = ", ".join(f"{name}={value}" for name, value in result.changed.items())
         print(f"note: a variant of {spec.row}, not ranked as it: {settings}")
@@ -317,15 +301,6 @@ def _print_notes(
         print(f"note: {steps} steps on track {track.name} test the machinery; they are no result")
     if is_shown:
         print("note: this run was finished before and is shown from its record; --force repeats it")
-
-
-def _verdict(result: RunResult, floor: RunResult) -> str:
-    """The error relative to the best floor."""
-    error, best = result.headline, floor.headline
-    name = f"the best floor, {floor.spec.model} ({best:.4g})"
-    if error < best:
-        return f"{result.spec.row}: {error:.4g}, {best / error:.2g} times less than {name}"
-    return f"{result.spec.row}: {error:.4g}, {error / best:.2g} times {name}"
 
 
 def _rank(result: RunResult) -> float:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gsnobench.cli.console import print_result, progress
+from gsnobench.api.progress import progress
+from gsnobench.cli.console import print_result
 from gsnobench.cli.options import (
     KNOBS,
     DeviceOption,
@@ -160,9 +161,9 @@ def _engine(
     threads: int,
     address: str,
 ) -> Engine:
-    from gsnobench.bench.executors import executor as executor_named
     from gsnobench.cli.matrix_view import live
     from gsnobench.declare import Limits
+    from gsnobench.matrix.executors import executor as executor_named
     from gsnobench.studies.base import Engine
 
     folders, chosen = open_tidy_home(home), executor_named(executor)

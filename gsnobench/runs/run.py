@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,38 +15,18 @@ import torch
 from gsnobench.datasets.task_json import task_to_json
 from gsnobench.errors import DataError, GsnobenchError, Prune
 from gsnobench.files import atomic, lock, write_text
-from gsnobench.home import Home, open_home
+from gsnobench.home import Home
 from gsnobench.plugins import load_observers, notify, provenance
 from gsnobench.reading import InputFile
 from gsnobench.records import RunResult, RunSpec, evidence_path
 from gsnobench.registry import read_registry, remember_file
-from gsnobench.runs.calibrate import counted_plan
 from gsnobench.runs.costs import describe_environment
-from gsnobench.runs.machine import Machine, choose_device, threads_for, with_threads
-from gsnobench.runs.plan import Plan, Request, plan_of_spec
+from gsnobench.runs.machine import Machine, threads_for, with_threads
+from gsnobench.runs.plan import Plan, plan_of_spec
 from gsnobench.runs.source import source_digest
 from gsnobench.runs.stages import Run
 
 LONGEST_REASON = 300  # letters
-
-
-def run(
-    model: str,
-    dataset: str,
-    *,
-    home: Path | None = None,
-    device: str = "auto",
-    threads: int = 0,
-    force: bool = False,
-    **request: Any,
-) -> RunResult:
-    """Train and score one model on one task; the other options are those of `plan.Request`.
-
-    A finished run is returned as it is, an interrupted one is resumed; `force` repeats it.
-    """
-    machine = Machine(open_home(home), choose_device(device), threads=threads)
-    plan = counted_plan(Request(model=model, dataset=dataset, **request), machine)
-    return run_plan(plan, machine, force=force)
 
 
 def run_plan(plan: Plan, machine: Machine, *, force: bool = False) -> RunResult:

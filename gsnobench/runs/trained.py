@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
+from PIL import Image
 
-from gsnobench.data import Array, Mesh, Samples
+from gsnobench.data import Array, Mesh, Samples, Split
 from gsnobench.datasets.task_json import task_from_json
 from gsnobench.declare import Capability
-from gsnobench.errors import DataError, RunError
+from gsnobench.errors import DataError, ParamError, RunError, did_you_mean
 from gsnobench.files import read_arrays
 from gsnobench.home import open_home
 from gsnobench.meshes.interpolation import interpolation
 from gsnobench.records import RunSpec
+from gsnobench.runs.gallery import case_of, gallery
 from gsnobench.runs.machine import Machine, choose_device
 from gsnobench.runs.plan import Plan, plan_of_stored
+from gsnobench.runs.predictions import open_truth
 from gsnobench.runs.stages import SUMMARY_PREFIX, Run, Setup
+from gsnobench.shown import facts_html
 from gsnobench.training.checkpoint import load_state
 from gsnobench.training.evaluate import Evaluation, evaluate_split, predict_samples
 from gsnobench.training.loader import Loader
@@ -27,9 +32,12 @@ from gsnobench.training.metrics import relative_l2
 from gsnobench.training.normaliser import Normaliser
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trained:
-    """A finished run: `predict` returns physical units, `score` compares with the true frames."""
+    """A finished run: `predict` returns physical units, `score` compares with the true frames.
+
+    `samples("test")` are the run's own data, `plot(0)` draws one of them.
+    """
 
     run: Run
     setup: Setup
@@ -85,6 +93,50 @@ class Trained:
         """Errors against the frames of the samples."""
         frames, batch_size = self.plan.task.t_out, self.plan.train.batch
         return evaluate_split(self.setup.module, self.loader(samples), frames, batch_size)
+
+    def samples(self, split: Split = "test") -> Samples:
+        """The run's own samples of a split, in memory; generated again if they are not here."""
+        with open_truth(self.plan.spec, self.machine, task=self.plan.task) as truth:
+            return truth.read(split)
+
+    def plot(self, sample: int = 0, split: Split = "test", field: str = "") -> Image.Image:
+        """Inputs, truth, prediction and error of one sample of the run's own data.
+
+        A notebook shows the picture, `.save(path)` keeps it. `field` chooses among the quantities
+        of a task that scores several (`pressure`, `velocity`); the first without it.
+        """
+        task, samples = self.plan.task, self.samples(split)
+        if not -len(samples) <= sample < len(samples):
+            raise ParamError(f"sample: {sample} of {len(samples)} in {split}; count from 0")
+        if field and field not in task.scored:
+            raise ParamError(f"field: no quantity {field!r}; {did_you_mean(field, task.scored)}")
+        chosen = samples.take([sample % len(samples)])
+        score = float(self.score(chosen).headline[0])
+        label = f"{split} {sample % len(samples)}"
+        loader = self.loader(chosen)
+        case = case_of(task, self.setup.module, loader, 0, label=label, score=score)
+        with TemporaryDirectory() as folder:
+            files = gallery(Path(folder) / "case.png", task, [case], title=self.plan.title)
+            names = dict(zip(task.scored, files, strict=True))
+            with Image.open(names[field or next(iter(names))]) as picture:
+                return picture.copy()
+
+    def __repr__(self) -> str:
+        return f"<Trained {self.plan.spec.short}: {self.plan.spec.title}>"
+
+    def _repr_html_(self) -> str:
+        spec, task = self.plan.spec, self.plan.task
+        numbers = sum(parameter.numel() for parameter in self.setup.module.parameters())
+        knobs = ", ".join(f"{name}={value}" for name, value in spec.model_params.items())
+        facts = {
+            "predicts": ", ".join(task.scored),
+            "nodes": task.resolution,
+            "parameters": f"{numbers:,}",
+            "knobs": knobs,
+            "device": str(self.machine.device),
+            "folder": str(self.run.folder.path),
+        }
+        return facts_html(f"Trained {spec.title}", facts)
 
     def interpolation_floor(self, coarse: Samples, fine: Samples) -> float:
         """Headline error on the fine mesh of this run's interpolated coarse prediction.

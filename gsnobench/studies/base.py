@@ -15,13 +15,13 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from gsnobench.bench.executors import SHARED_DISK
-from gsnobench.bench.matrix import Cell, cell_of, cheap_first, make_data, run_cells
 from gsnobench.boards.convergence import ending_of
 from gsnobench.declare import Executor, Limits
 from gsnobench.errors import RunError
 from gsnobench.files import write_csv, write_text
 from gsnobench.home import Home
+from gsnobench.matrix.executors import SHARED_DISK
+from gsnobench.matrix.matrix import Cell, cell_of, cheap_first, make_data, run_cells
 from gsnobench.params import Value
 from gsnobench.records import plain
 from gsnobench.runs.machine import Machine, Report, choose_device

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gsnobench.bench.matrix import seeds_of
 from gsnobench.errors import ParamError, RunError
 from gsnobench.files import digest, lock, write_text
+from gsnobench.matrix.matrix import seeds_of
 from gsnobench.params import Value, numbers_of, words_of
 from gsnobench.plugins import load
 from gsnobench.records import FEATURES

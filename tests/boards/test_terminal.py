@@ -76,3 +76,21 @@ def test_the_overview_shows_tasks_of_models_and_names_those_of_floors_only(evide
 def _floors_only(root: Path) -> Path:
     save(root, made_result("mean", task="car", preset="default", steps={"fit": 0}))
     return root
+
+
+def test_a_board_shows_the_factor_to_the_best_floor_and_marks_own_rows(
+    evidence: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (track,) = tracks_of(evidence)
+    (board,) = track.boards
+    floor = min((row for row in board.compared if row.is_floor), key=lambda row: row.error)
+    header, lines = terminal.board(board)
+    factors = {line[1]: line[header.index("/ best floor")] for line in lines}
+    assert float(factors[floor.name]) == 1
+    best = board.compared[0]
+    assert float(factors[best.name]) == pytest.approx(best.error / floor.error, rel=0.05)
+    show_boards(track=track.name, task=board.slug, results=[evidence], home=evidence)
+    assert "(yours)" not in capsys.readouterr().out
+    home = evidence.parent  # whose results these are
+    show_boards(track=track.name, task=board.slug, results=[evidence], home=home)
+    assert f"{best.name} (yours)" in capsys.readouterr().out

@@ -23,8 +23,8 @@ from problems import steady
 from gsnobench.datasets.store import write
 from gsnobench.home import open_home
 from gsnobench.runs.plan import Request
-from gsnobench.sweep.search import make_search, open_trials
-from gsnobench.sweep.space import suggest
+from gsnobench.sweeps.search import make_search, open_trials
+from gsnobench.sweeps.space import suggest
 
 TRIALS = 40
 PASSWORD = "right-horse"
@@ -84,7 +84,7 @@ def kill_one(home: Path, after: int, process: subprocess.Popen[str]) -> None:
 def states(home: Path, storage: str) -> list[str]:
     import optuna
 
-    from gsnobench.sweep.trials import open_storage
+    from gsnobench.sweeps.trials import open_storage
 
     study = optuna.load_study(
         study_name="forty", storage=open_storage(storage, home / "studies" / "forty")
@@ -134,8 +134,8 @@ def test_forty_trials_survive_a_killed_worker(
 def test_a_dead_worker_of_another_host_is_missed_by_its_heartbeat_in_postgresql(
     file: Path, tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gsnobench.sweep.trials.HEARTBEAT_S", 1)
-    monkeypatch.setattr("gsnobench.sweep.trials.GRACE_S", 2)
+    monkeypatch.setattr("gsnobench.sweeps.trials.HEARTBEAT_S", 1)
+    monkeypatch.setattr("gsnobench.sweeps.trials.GRACE_S", 2)
     request = Request("gsno", str(file), track="smoke", preset="paper", knobs={"train.steps": "3"})
     search = make_search(request, ["model.k_s=4..64"], name="heart", trials=1)
     here, there = (open_trials(search, open_home(tmp_path / name), postgres) for name in ("a", "b"))

@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from gsnobench.boards.build import read_tracks
+
 ROOT = Path(__file__).resolve().parents[2]
 
 SHIPPED = ("gsnobench", "plugins", "pyproject.toml", "README.md", "LICENSE", "registry.toml")
+RESULTS = Path("leaderboards") / "results"
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +31,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(item, source / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(item, source / name)
+    shutil.copytree(ROOT / RESULTS, source / RESULTS)
     options = ("-q", "--no-deps", "--no-build-isolation", "-w", str(out))
     subprocess.run([sys.executable, "-m", "pip", "wheel", *options, str(source)], check=True)
     return next(out.glob("*.whl"))
@@ -40,11 +44,16 @@ def test_every_module_and_data_file_is_in_the_wheel(wheel: Path) -> None:
         shipped = (path for path in files if "__pycache__" not in path.parts)
         assert {f"{package}/{path.relative_to(ROOT / folder)}" for path in shipped} <= names
     assert any(name.endswith("share/gsnobench/registry.toml") for name in names)
+    results = {path.relative_to(ROOT / RESULTS) for path in (ROOT / RESULTS).rglob("*.json")}
+    assert {f"gsnobench/boards/results/{path.as_posix()}" for path in results} <= names
 
 
-def test_an_installed_wheel_lists_and_shows_its_plugins(wheel: Path, tmp_path: Path) -> None:
-    venv.create(tmp_path / "venv", with_pip=True)
-    python = tmp_path / "venv" / "bin" / "python"
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel, and with the libraries of this one."""
+    folder = tmp_path_factory.mktemp("installed") / "venv"
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
     subprocess.run(
         [python, "-m", "pip", "install", "-q", "--no-deps", "--no-index", str(wheel)], check=True
     )
@@ -56,6 +65,30 @@ def test_an_installed_wheel_lists_and_shows_its_plugins(wheel: Path, tmp_path: P
     )
     # its own packages first, then the libraries of this environment without its editable installs
     (Path(inside.stdout.strip()) / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+def test_an_installed_wheel_shows_the_boards_from_any_folder(python: Path, tmp_path: Path) -> None:
+    options = {"capture_output": True, "text": True, "cwd": tmp_path}
+    words = ["leaderboard", "show", "--task", "darcy_threshold", "--home", "home"]
+    shown = subprocess.run([python, "-m", "gsnobench", *words], **options)
+    assert shown.returncode == 0, shown.stderr
+    (track,) = [track for track in read_tracks([ROOT / RESULTS])[0] if track.name == "laptop"]
+    (board,) = [board for board in track.boards if board.slug == "darcy_threshold"]
+    assert all(row.name in shown.stdout for row in board.compared)
+    code = (
+        "import gsnobench as gb, sys; print(gb.__file__);"
+        "print(gb.leaderboard('laptop', task='swe', home='home')['error'].idxmin())"
+    )
+    table = subprocess.run([python, "-c", code], **options)
+    assert table.returncode == 0, table.stderr
+    file, best = table.stdout.split()
+    assert not Path(file).is_relative_to(ROOT)
+    (board,) = [board for board in track.boards if board.task.startswith("swe@")]
+    assert best == board.compared[0].name
+
+
+def test_an_installed_wheel_lists_and_shows_its_plugins(python: Path, tmp_path: Path) -> None:
     listed = subprocess.run(
         [python, "-m", "gsnobench", "list", "--json"],
         capture_output=True,

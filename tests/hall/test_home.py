@@ -47,7 +47,7 @@ def test_a_home_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     one_line(caught, "cannot be used as home", "set --home or GSNOBENCH_HOME")
 
 
-@pytest.mark.parametrize("room", ["runs", "bench", "tracking", "training"])
+@pytest.mark.parametrize("room", ["runs", "matrix", "tracking", "training"])
 def test_no_room_spells_the_name_of_a_file_in_a_run_folder(room: str) -> None:
     folder = RunFolder(Path())
     files = (folder.spec, folder.task, folder.result, folder.trial, folder.checkpoint, folder.curve)

@@ -41,7 +41,7 @@ EXAMPLES = {  # help texts and messages show a command that works
         "burgers2d",
         "persistence",
     },
-    "sweep/search.py": {"k_s"},
+    "sweeps/search.py": {"k_s"},
 }
 TRACKS = {  # the track of that name
     "boards/reproduction/ledger.py": {"paper"},

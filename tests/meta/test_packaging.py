@@ -16,6 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SETUPTOOLS = PROJECT["tool"]["setuptools"]
+RESULTS = "gsnobench.boards.results"  # result files that a wheel takes along, no code
 FOLDERS = {"gsnobench": ROOT / "gsnobench", "gsnobench_plugins": ROOT / "plugins"}
 SCRIPTS = [
     path
@@ -29,10 +30,12 @@ MODULES = {
     "scikit-fem": "skfem",
     "scikit-learn": "sklearn",
     "mkdocs-material": "mkdocs",
+    "ipython": "IPython",
 }
 UNUSED = {  # declared and not imported where it is declared, with the reason
     "scikit-fem": "about to become the referee of our finite elements, in dev",
     "setuptools": "builds the example plugin in tests, without network",
+    "ipykernel": "runs the cells of the tutorial notebook in a test",
     "pytest-timeout": "a pytest plugin",
     "pytest-xdist": "a pytest plugin",
     "ruff": "a command",
@@ -78,7 +81,7 @@ def test_packages_are_the_folders_with_an_init_file() -> None:
         for package, folder in FOLDERS.items()
         for path in folder.rglob("__init__.py")
     }
-    assert set(SETUPTOOLS["packages"]) == found
+    assert set(SETUPTOOLS["packages"]) == found | {RESULTS}
     for folder in FOLDERS.values():
         bare = {path.parent for path in folder.rglob("*.py")}
         assert not [path for path in bare if not (path / "__init__.py").exists()]
@@ -94,8 +97,15 @@ def test_every_entry_point_is_a_file() -> None:
 def test_every_data_file_of_a_package_exists() -> None:
     for package, files in SETUPTOOLS["package-data"].items():
         name, *rest = package.split(".")
+        folder = ROOT / SETUPTOOLS["package-dir"].get(package, FOLDERS[name].joinpath(*rest))
         for file in files:
-            assert (FOLDERS[name].joinpath(*rest) / file).exists(), f"{package}: {file}"
+            assert any(folder.glob(file)), f"{package}: {file}"
+
+
+def test_a_wheel_takes_every_committed_result_along() -> None:
+    folder = ROOT / SETUPTOOLS["package-dir"][RESULTS]
+    shipped = {path for glob in SETUPTOOLS["package-data"][RESULTS] for path in folder.glob(glob)}
+    assert shipped == {path for path in folder.rglob("*") if path.suffix in (".json", ".png")}
 
 
 @pytest.mark.parametrize("name", sorted(DEPENDENCIES - set(UNUSED)))

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from gsnobench.bench.executors import executor
-from gsnobench.bench.matrix import Cell
 from gsnobench.declare import Limits
 from gsnobench.home import open_home
+from gsnobench.matrix.executors import executor
+from gsnobench.matrix.matrix import Cell
 from gsnobench.runs.machine import Report
 from gsnobench.studies.base import Engine
 

@@ -26,9 +26,9 @@ from gsnobench.runs.calibrate import count_steps
 from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
 from gsnobench.runs.run import run_plan, validate_plan
-from gsnobench.sweep.space import Axis, Point, axes_of, grid_points, own_point, suggest
-from gsnobench.sweep.study_file import read_study
-from gsnobench.sweep.trials import OpenTrial, Trials, one_line_errors
+from gsnobench.sweeps.space import Axis, Point, axes_of, grid_points, own_point, suggest
+from gsnobench.sweeps.study_file import read_study
+from gsnobench.sweeps.trials import OpenTrial, Trials, one_line_errors
 from gsnobench.training.fit import mix, steps_per_epoch
 
 Sampler = Literal["tpe", "grid", "random", "gp"]

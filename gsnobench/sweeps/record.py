@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from gsnobench.home import Home
-from gsnobench.sweep.search import Search
-from gsnobench.sweep.trials import Trials
+from gsnobench.sweeps.search import Search
+from gsnobench.sweeps.trials import Trials
 from gsnobench.tracking.address import Address
 from gsnobench.tracking.observer import ensure_mirror, harmless
 from gsnobench.tracking.spool import SpoolWriter, beginning, fingerprint, new_id, open_writer

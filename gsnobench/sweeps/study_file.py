@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from gsnobench.errors import DataError
 from gsnobench.files import write_text
 from gsnobench.records import plain
-from gsnobench.sweep.trials import Trials
+from gsnobench.sweeps.trials import Trials
 
 SCHEMA = 1
 OF_THIS_MACHINE = ("home", "worker", "lives", "after")  # what no other home needs to know

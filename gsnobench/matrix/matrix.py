@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from statistics import mean
@@ -22,6 +22,7 @@ from gsnobench.home import Home
 from gsnobench.plugins import dataset_named, listed, load
 from gsnobench.records import RunResult, RunSpec, evidence_path
 from gsnobench.registry import Registry, Track, read_registry, remember_file
+from gsnobench.runs.calibrate import count_at_home
 from gsnobench.runs.machine import Machine, Report, choose_device
 from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
 from gsnobench.runs.run import finished_result, is_interrupted, keep_result, stamped
@@ -245,6 +246,16 @@ def cheap_first(cells: Iterable[Cell], home: Home) -> list[Cell]:
 
 
 # ---------------------------------------------------------------------------------------------- run
+
+
+def count_missing(choice: Choice, home: Home, device: str, report: Report) -> int:
+    """Count the steps of all pairs that nobody has counted; the home keeps them."""
+    plans = [plan for plan in matrix(replace(choice, seeds=(0,)), home) if plan.is_uncounted]
+    machine = Machine(home, choose_device(device), report=report)
+    for plan in plans:
+        if not plan.spec.has_features:  # it has the steps of the row without
+            count_at_home(plan, machine)
+    return len(plans)
 
 
 def make_data(cells: Sequence[Cell], home: Home, report: Report) -> None:

@@ -27,8 +27,8 @@ from gsnobench.records import RunResult
 from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, Request, make_plan
 from gsnobench.runs.run import run_plan, validate_plan
-from gsnobench.sweep.figures import write_all
-from gsnobench.sweep.search import (
+from gsnobench.sweeps.figures import write_all
+from gsnobench.sweeps.search import (
     Search,
     is_complete,
     make_search,
@@ -38,8 +38,8 @@ from gsnobench.sweep.search import (
     search_result,
     work,
 )
-from gsnobench.sweep.space import axes_of, grid_points, own_point, suggest
-from gsnobench.sweep.trials import Trials
+from gsnobench.sweeps.space import axes_of, grid_points, own_point, suggest
+from gsnobench.sweeps.trials import Trials
 
 pytestmark = pytest.mark.usefixtures("untracked")
 STEPS = {"train.steps": "3"}
@@ -290,8 +290,8 @@ def test_hosts_that_share_only_a_database_run_no_trial_too_many(
 def test_a_worker_on_another_host_is_missed_by_its_heartbeat(
     steady_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gsnobench.sweep.trials.HEARTBEAT_S", 1)
-    monkeypatch.setattr("gsnobench.sweep.trials.GRACE_S", 1)
+    monkeypatch.setattr("gsnobench.sweeps.trials.HEARTBEAT_S", 1)
+    monkeypatch.setattr("gsnobench.sweeps.trials.GRACE_S", 1)
     search, url = search_on(steady_file, trials=1), f"sqlite:///{tmp_path}/study.db"
     here, there = (open_trials(search, open_home(tmp_path / name), url) for name in ("a", "b"))
     opened = here.ask(1)
@@ -419,7 +419,7 @@ def test_a_search_without_refits_never_opens_the_test_split(
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the test split was opened")
 
-    monkeypatch.setattr("gsnobench.sweep.search.run_plan", refuse)
+    monkeypatch.setattr("gsnobench.sweeps.search.run_plan", refuse)
     search = search_on(steady_file, trials=3, refit_top=0)
     trials, machine, _ = run_here(search, tmp_path)
     result = search_result(search, trials, machine)

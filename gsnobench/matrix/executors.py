@@ -34,7 +34,7 @@ POLL_S = 0.2  # between two looks at the time and the memory of running cells
 LIVES = 2  # processes that a cell may use up: one that dies without a message is replaced once
 SHARED_DISK = ("local", "pool")  # cells see this home: their data are made first, by all cores
 # what every cell would import; the second comes with the first optimiser
-PRELOADED = ("gsnobench.bench.executors", "torch._dynamo")
+PRELOADED = ("gsnobench.matrix.executors", "torch._dynamo")
 
 
 def executor(name: str) -> Executor:

@@ -13,11 +13,11 @@ from gsnobench.errors import GsnobenchError, RunError
 from gsnobench.home import open_home
 from gsnobench.processes import Child, Parent, ready, start_forked, stopped_at_end
 from gsnobench.runs.machine import Machine, Report, choose_device, devices_of
-from gsnobench.sweep.search import OnEvent, Search, open_trials, work
+from gsnobench.sweeps.search import OnEvent, Search, open_trials, work
 from gsnobench.tracking.observer import WAIT_VARIABLE
 
 MOST_DEATHS = 8  # of workers in one command: beyond that the machine is at fault, not chance
-PRELOADED = ("gsnobench.sweep.workers",)
+PRELOADED = ("gsnobench.sweeps.workers",)
 
 
 @dataclass(frozen=True)

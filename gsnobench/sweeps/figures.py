@@ -18,9 +18,9 @@ from optuna.trial import FrozenTrial, TrialState
 from gsnobench.files import write_csv
 from gsnobench.runs.drawing import FAINT, FIELD_COLOURS, INK, LARGE, NORMAL, SMALL, Page, Scale
 from gsnobench.runs.gallery import TRAIN, VALID
-from gsnobench.sweep.search import Search
-from gsnobench.sweep.space import Axis
-from gsnobench.sweep.trials import Trials
+from gsnobench.sweeps.search import Search
+from gsnobench.sweeps.space import Axis
+from gsnobench.sweeps.trials import Trials
 
 Numbers = Sequence[float] | np.ndarray[Any, Any]
 DOT, LINE, SEEDS, FRONT = "#9db4c8", TRAIN, VALID, "#009E73"

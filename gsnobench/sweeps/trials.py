@@ -27,7 +27,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from gsnobench.errors import RunError
 from gsnobench.files import ends_torn, is_locked, lock, write_text
-from gsnobench.sweep.space import Point
+from gsnobench.sweeps.space import Point
 from gsnobench.tracking.address import without_password, without_secrets
 from gsnobench.tracking.spool import new_id
 

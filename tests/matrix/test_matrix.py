@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from stranger_plugins import forget_workers, make_strangers
 
-from gsnobench.bench.matrix import Choice, cell_of, make_data, matrix
 from gsnobench.cli.app import main
 from gsnobench.datasets.ensure import ensure
 from gsnobench.datasets.tasks import resolve
 from gsnobench.home import Home, open_home
+from gsnobench.matrix.matrix import Choice, cell_of, make_data, matrix
 from gsnobench.plugins import load
 from gsnobench.records import RunResult
 from gsnobench.registry import read_registry
