@@ -14,7 +14,21 @@ from gsnobench.shown import facts_html
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Normalised inputs of B samples on N nodes, never the target."""
+    """Normalised inputs of B samples on N nodes, never the target.
+
+        task      the Task: fields, frames, tags, channel counts
+        window    (B, t_in, N, C)  the given frames; t_in is 0 in a steady problem
+        static    (B, N, F)        inputs per node that do not change in time
+        scalars   (B, P)           inputs per sample
+        points    (1 or B, N, d)   coordinates; 1 if all samples share one mesh
+        tags      (1 or B, N, K)   bool: which node has which of task.tags
+        mask      (B, N) or None   bool: False at padding; None if no node is padding
+        geometry  name -> tensor   what Model.geometry returned, each part padded and stacked to
+                                   (1 or B, ...); sparse matrices for `apply`, indices for `gather`
+        meshes    of every sample  for metrics alone: a model's batch has none
+
+    Meshes with fewer nodes are padded to N with zeros at the end. All floats are float32.
+    """
 
     task: Task
     window: torch.Tensor  # (B, t_in, N, C)
@@ -69,6 +83,18 @@ class Batch:
     def flat(self, x: torch.Tensor) -> torch.Tensor:
         """(B, N, .) -> (B*N, .): the numbering that index tensors of the geometry use."""
         return x.reshape(-1, x.shape[-1])
+
+    def gather(self, name: str, x: torch.Tensor) -> torch.Tensor:
+        """Values at the nodes that an index part of the geometry names.
+
+        With an index (1 or B, N, k) and x (B, N, C) the result is (B, N, k, C), whether samples
+        share a mesh or not. Padding of an index part is 0, the first node of the same sample: it is
+        safe to gather and must be left out by a mask that the geometry declares beside it.
+        """
+        index = self.geometry[name]
+        if index.shape[0] == 1:  # of a shared mesh, or of one sample: counted within a sample
+            return x[:, index[0]]
+        return self.flat(x)[index]  # counted through the batch
 
     def apply(self, name: str, x: torch.Tensor) -> torch.Tensor:
         """A sparse operator of the geometry on node values: (B, N_in, C) -> (B, N_out, C)."""

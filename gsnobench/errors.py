@@ -6,7 +6,12 @@ Every message is one line: `subject: what is wrong; what was expected; what to d
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
+from types import FrameType
+
+LIBRARIES = {"gsnobench", "torch", "numpy", "scipy", "safetensors"}  # called by plugins
 
 
 class GsnobenchError(Exception):
@@ -39,6 +44,20 @@ class Prune(Exception):
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C during a training, after its state was written; the message says from where."""
+
+
+def describe_error(error: BaseException) -> str:
+    """An exception in one line, with the file and line of the plugin's own code that raised it."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    own = [(frame, line) for frame, line in frames if _package(frame) not in LIBRARIES]
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    for frame, line in (own or frames)[-1:]:
+        return f"{text} ({Path(frame.f_code.co_filename).name}:{line})"
+    return text
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__")).partition(".")[0]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

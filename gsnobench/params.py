@@ -34,6 +34,7 @@ class Knob:
     choices: tuple[Value, ...] = ()
     geometry: bool = False  # changes what `Model.geometry` returns, so it is part of the cache key
     search: bool = True  # False: the range is a limit, no sweep varies the knob
+    usual: tuple[float, float] | None = None  # a sweep's range, where the limits are far apart
     central: bool = False  # what a sweep or a study varies if nobody names knobs
     # the knob has an effect only where these knobs have one of these values
     when: tuple[tuple[str, tuple[Value, ...]], ...] = ()
@@ -47,6 +48,12 @@ class Knob:
         """Whether a sweep may vary the knob: it must have choices or a range."""
         has_range = self.low is not None and self.high is not None
         return self.search and (bool(self.choices) or self.type is bool or has_range)
+
+    @property
+    def searched_range(self) -> tuple[float, float]:
+        """Where a sweep looks if nobody says: the usual range, else all that is allowed."""
+        assert self.low is not None and self.high is not None
+        return self.usual or (float(self.low), float(self.high))
 
     @property
     def range(self) -> str:
@@ -120,19 +127,23 @@ def knob(
     help: str = "",
     geometry: bool = False,
     search: bool = True,
+    usual: tuple[float, float] | None = None,
     central: bool = False,
     when: Mapping[str, Value | tuple[Value, ...]] | None = None,
 ) -> Any:
     """Declare a hyperparameter of a `Params` class.
 
     `geometry=True`: it changes what the model precomputes on a mesh. `search=False`: the range is
-    only a limit, no sweep should vary the knob. `central=True`: a sweep varies it if nobody names
+    only a limit, no sweep should vary the knob. `usual=(1e-4, 1e-2)`: where a sweep looks if the
+    limits are far apart. `central=True`: a sweep varies it if nobody names
     knobs. `when={"basis": "knn"}`: it has an effect only with these values of knobs declared above.
     """
     if low is not None and high is not None and low > high:
         raise ParamError(f"knob: low {low!r} is above high {high!r}; swap them")
     if log and (low is None or low <= 0):
         raise ParamError(f"knob: a logarithmic range needs low > 0; got {low!r}")
+    if usual is not None and not (low or 0) <= usual[0] < usual[1] <= (high or usual[1]):
+        raise ParamError(f"knob: usual {usual!r} is no range within {low!r}..{high!r}")
     conditions = tuple(
         (name, allowed if isinstance(allowed, tuple) else (allowed,))
         for name, allowed in (when or {}).items()
@@ -144,6 +155,7 @@ def knob(
         "help": help,
         "geometry": geometry,
         "search": search,
+        "usual": usual,
         "central": central,
         "when": conditions,
     }

@@ -61,18 +61,39 @@ class Listed:
     @property
     def summary(self) -> str:
         """The first line of its module's docstring, read without importing anything."""
-        package, *inner = self.module.split(".")
         with suppress(ImportError, ValueError, OSError, SyntaxError):
-            spec = find_spec(package)
-            if spec is None or spec.origin is None:
-                return ""
-            path = Path(spec.origin)
-            path = path.parent.joinpath(*inner) if inner else path
-            file = path if path.is_file() else path.with_suffix(".py")
-            file = file if file.is_file() else path / "__init__.py"
-            text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+            text = ast.get_docstring(ast.parse(self._file().read_text(encoding="utf-8"))) or ""
             return text.partition("\n")[0]
         return ""
+
+    @property
+    def fault(self) -> str | None:
+        """Why the module cannot be imported, as far as its text shows; nothing is imported."""
+        try:
+            tree = ast.parse(self._file().read_text(encoding="utf-8"))
+        except SyntaxError as error:
+            return f"{self._file().name}:{error.lineno}: {error.msg}"
+        except (ImportError, ValueError, OSError):
+            return f"there is no module {self.module}; reinstall {self.package}"
+        for node in tree.body:  # those at the top: others may be tried and done without
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = [node.module]
+            for name in (name.partition(".")[0] for name in names):
+                if name not in sys.modules and find_spec(name) is None:
+                    return f"needs the package {name!r}, which is not installed"
+        return None
+
+    def _file(self) -> Path:
+        """The source of the module."""
+        package, *inner = self.module.partition(":")[0].split(".")
+        spec = find_spec(package)
+        if spec is None or spec.origin is None:
+            raise ImportError(package)
+        path = Path(spec.origin)
+        path = path.parent.joinpath(*inner) if inner else path
+        file = path if path.is_file() else path.with_suffix(".py")
+        return file if file.is_file() else path / "__init__.py"
 
 
 def listed(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from gsnobench.boards.board import Board, BoardTrack, Row
     from gsnobench.boards.evidence import Installation
+    from gsnobench.records import RunResult
 
 Problems = tuple[str, ...]  # one line per result file that was skipped
 
@@ -144,6 +145,21 @@ def board_named(task: str, track: BoardTrack) -> Board:
         near = did_you_mean(task, windows or boards)
         raise ParamError(f"task: no board {task!r} on track {track.name}; {near}")
     return boards[task if task in boards else windows[0]]
+
+
+def place_of(result: RunResult, home: Home) -> tuple[int, int] | None:
+    """The place of a result by its error alone, and how many rows its board then has."""
+    from gsnobench.boards.build import read_tracks
+    from gsnobench.boards.evidence import evidence_folders
+
+    spec = result.spec
+    folders = [folder / spec.track / spec.task for folder in evidence_folders(home)]
+    tracks, _ = read_tracks([folder for folder in folders if folder.is_dir()])
+    for board in (board for track in tracks for board in track.boards):
+        if any(entry.key == spec.key for row in board.rows for entry in row.entries):
+            others = [row.error for row in board.compared if row.name != spec.row]
+            return 1 + sum(error < result.headline for error in others), 1 + len(others)
+    return None
 
 
 def installation(home: Home) -> Installation:

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from gsnobench.check.findings import Finding, Rule, complaints, describe, judge, require
+from gsnobench.check.findings import Finding, Rule, complaints, judge, require
 from gsnobench.data import SPLITS, Array, Field, Mesh, Split
 from gsnobench.declare import Dataset, Sample
+from gsnobench.errors import describe_error
 from gsnobench.files import Cache
 from gsnobench.meshes.operators import elements
 from gsnobench.registry import read_registry
@@ -60,7 +61,7 @@ def check_dataset(dataset: Dataset) -> list[Finding]:
     try:
         made = make_tiny(dataset)
     except Exception as error:
-        return [*declared, Finding("D004", sentence, False, describe(error))]
+        return [*declared, Finding("D004", sentence, False, describe_error(error))]
     generated = Finding("D004", sentence, made.cpu_s <= TINY_CPU_S, f"{made.cpu_s:.1f} CPU-s")
     return [*declared, generated, *(judge(rule, {"": made}) for rule in GENERATED)]
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from types import FrameType
 from typing import Generic, TypeVar
 
+from gsnobench.errors import describe_error
+
 Subject = TypeVar("Subject")
-_LIBRARIES = {"gsnobench", "torch", "numpy", "scipy", "safetensors"}  # called by plugins
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ def judge(rule: Rule[Subject], subjects: Mapping[str, Subject]) -> Finding:
         except Broken as reason:
             broken.setdefault(str(reason), []).append(name)
         except Exception as error:
-            broken.setdefault(describe(error), []).append(name)
+            broken.setdefault(describe_error(error), []).append(name)
     if broken:
         return Finding(rule.code, rule.sentence, False, _grouped(broken))
     if not details:
@@ -68,20 +66,6 @@ def _grouped(texts: Mapping[str, Sequence[str]]) -> str:
     """Each text once, after the subjects it is about."""
     named = {text: ", ".join(filter(None, names)) for text, names in texts.items() if text}
     return "; ".join(f"{names}: {text}" if names else text for text, names in named.items())
-
-
-def describe(error: BaseException) -> str:
-    """An exception in one line, with the file and line of the plugin's own code that raised it."""
-    frames = list(traceback.walk_tb(error.__traceback__))
-    own = [(frame, line) for frame, line in frames if _package(frame) not in _LIBRARIES]
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    for frame, line in (own or frames)[-1:]:
-        return f"{text} ({Path(frame.f_code.co_filename).name}:{line})"
-    return text
-
-
-def _package(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__")).partition(".")[0]
 
 
 def require(holds: bool, detail: str) -> None:

@@ -19,7 +19,6 @@ from gsnobench.check.findings import (
     Rule,
     Skip,
     complaints,
-    describe,
     judge,
     require,
 )
@@ -35,6 +34,7 @@ from gsnobench.check.fixture import (
 from gsnobench.check.toy_tasks import ToyTask, make_toy_tasks
 from gsnobench.data import Array
 from gsnobench.declare import Capability, Model, Part, Phase
+from gsnobench.errors import describe_error
 from gsnobench.files import Cache
 from gsnobench.training.checkpoint import load_state
 from gsnobench.training.fit import Job, fit, fit_view
@@ -87,7 +87,7 @@ def _subjects(
             subject.loader(toy.train)
             subjects[name] = subject
         except Exception as error:
-            broken.append(f"{name}: {describe(error)}")
+            broken.append(f"{name}: {describe_error(error)}")
     return subjects, broken
 
 

@@ -20,7 +20,7 @@ from gsnobench.cli.options import (
     TrackOption,
     check_names,
 )
-from gsnobench.cli.table import print_table
+from gsnobench.cli.table import is_in_one_block, print_table
 from gsnobench.errors import DataError
 from gsnobench.home import Home, open_home, open_tidy_home
 from gsnobench.params import numbers_of, words_of
@@ -160,6 +160,9 @@ def status(
     why: Annotated[
         bool, typer.Option("--why", help="Also why cells are declined, row by row.")
     ] = False,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="All tasks, also in a narrow terminal.")
+    ] = False,
     against: Annotated[
         Path | None,
         typer.Option(
@@ -190,7 +193,7 @@ def status(
         print_result(document, lambda: _show_differences(changes, against), as_json=as_json)
         return 0
     cells = [cell_of(plan, folders, _evidence(results)) for plan in matrix(choice, folders)]
-    _print_matrix(cells, track, why=why, as_json=as_json)
+    _print_matrix(cells, track, why=why, wide=wide, as_json=as_json)
     return 0
 
 
@@ -224,16 +227,24 @@ def _choice(
 # -------------------------------------------------------------------------------------------- print
 
 
-def _print_matrix(cells: Sequence[Cell], track: str, *, why: bool = False, as_json: bool) -> None:
+def _print_matrix(
+    cells: Sequence[Cell], track: str, *, why: bool = False, wide: bool = False, as_json: bool
+) -> None:
     document = {"track": track, "cells": [cell.to_dict() for cell in cells]}
-    print_result(document, lambda: _show_matrix(cells, track, why=why), as_json=as_json)
+    print_result(document, lambda: _show_matrix(cells, track, why=why, wide=wide), as_json=as_json)
 
 
-def _show_matrix(cells: Sequence[Cell], track: str, *, why: bool) -> None:
-    from gsnobench.cli.matrix_view import grid, remarks, summary
+def _show_matrix(cells: Sequence[Cell], track: str, *, why: bool, wide: bool) -> None:
+    from gsnobench.cli.matrix_view import counts, grid, remarks, summary
 
-    print(f"{summary(cells)}; mean test error (seeds) if done, - if missing, n/a if declined")
-    print_table(f"Track {track}", *grid(cells))
+    print(f"Track {track}: {summary(cells)}")
+    header, rows = grid(cells)
+    if wide or is_in_one_block(header, rows):
+        title = "Mean test error (seeds) if done, - if missing, n/a if declined"
+        print_table(title, header, rows)
+    else:
+        print_table("Cells of each model", *counts(cells))
+        print("--wide shows them by task")
     for line in remarks([cell for cell in cells if why or cell.state != "declined"]):
         print(line)
     if not why and any(cell.state == "declined" for cell in cells):

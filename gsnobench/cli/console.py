@@ -28,8 +28,13 @@ def print_result(document: object, show: Callable[[], None], *, as_json: bool) -
 def print_facts(facts: Mapping[str, Any]) -> None:
     """One line per fact."""
     for name, value in facts.items():
-        text = "unknown" if value is None else f"{value:.4g}" if isinstance(value, float) else value
-        print(f"{name}: {text}")
+        print(f"{name}: {_fact(value)}")
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_fact(entry)}" for name, entry in value.items()) or "none"
+    return "unknown" if value is None else f"{value:.4g}" if isinstance(value, float) else value
 
 
 def knob_table(

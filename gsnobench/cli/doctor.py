@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+WIDEST = 100  # letters of a line
+
 NUMERICS = ("torch", "numpy", "scipy", "numba", "netCDF4", "xarray", "safetensors")
 PACKAGES = (*NUMERICS, "matplotlib", "mlflow", "optuna")
 STALE_S = 3600.0  # a trial that is older is not about to be continued
@@ -88,8 +90,9 @@ def _print_report(facts: Mapping[str, Any]) -> None:
     }
     print(f"gsnobench {facts['gsnobench']}")
     width = max(map(len, lines)) + 2
+    room = min(WIDEST, shutil.get_terminal_size().columns) - width
     for name, text in lines.items():
-        folded = textwrap.fill(text, 100 - width, break_on_hyphens=False, break_long_words=False)
+        folded = textwrap.fill(text, room, break_on_hyphens=False, break_long_words=False)
         print(f"{name:<{width}}" + folded.replace("\n", "\n" + " " * width))
     for problem in facts["problems"]:
         print(f"problem: {problem}")

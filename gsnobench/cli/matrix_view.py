@@ -49,6 +49,18 @@ def _states(cells: Sequence[Cell]) -> str:
     return ", ".join(f"{count} {state}" for state, count in counts.items())
 
 
+def counts(cells: Sequence[Cell]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows: one row per model@preset, one column per state that occurs."""
+    states = [state for state, _ in Counter(cell.state for cell in cells).most_common()]
+    by_row: dict[str, Counter[str]] = {}
+    for cell in cells:
+        by_row.setdefault(cell.spec.row, Counter())[cell.state] += 1
+    rows = [
+        [name, *(str(found[state] or "-") for state in states)] for name, found in by_row.items()
+    ]
+    return ["model", *states], rows
+
+
 def summary(cells: Sequence[Cell]) -> str:
     """`12 done, 3 missing`."""
     counts = Counter(cell.state for cell in cells)

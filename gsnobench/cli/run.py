@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-MORE_COLUMNS = ("valid", "raw", "RMSE", "parameters", "train CPU-s", "ms per sample")
+FACTOR = "/ best floor"  # heading of the error divided by that of the best floor
+MORE_COLUMNS = (FACTOR, "valid", "raw", "RMSE", "parameters", "train CPU-s", "ms per sample")
 SPARE = ("raw", "RMSE", "ms per sample", "parameters", "valid")  # left out first, in this order
 
 
@@ -126,6 +127,8 @@ def run(
         print_result(facts, lambda: print_facts(facts), as_json=as_json)
         return 0
     is_shown = _state(plan, folders) == "finished" and not force
+    if not as_json:
+        print(f"  {_plan_line(plan)}", file=sys.stderr, flush=True)
     with progress(quiet=as_json) as report:
         machine = Machine(
             folders, choose_device(device), jobs=jobs, threads=threads, report=report, gif=gif
@@ -144,7 +147,7 @@ def run(
 
     def show() -> None:
         _print_run(plan, result, floor_results, wide=wide)
-        _print_notes(plan, result, floor_results, is_shown=is_shown)
+        _print_notes(plan, result, floor_results, home=folders, is_shown=is_shown)
         for name, path in files.items():
             print(f"{name:<8} {path}")
         print(f"run      {plan.spec.short}  (gsnobench show {plan.spec.short})")
@@ -252,8 +255,9 @@ def _print_run(plan: Plan, result: RunResult, floors: Sequence[RunResult], *, wi
     task, spec = plan.task, plan.spec
     field = _scored_field(plan)
     results = sorted((result, *floors), key=_rank)
+    best = min((_rank(floor) for floor in floors), default=math.nan)
     header, rows = _without_empty(
-        [_error_heading(plan), *MORE_COLUMNS], [_row(entry, field) for entry in results]
+        [_error_heading(plan), *MORE_COLUMNS], [_row(entry, field, best) for entry in results]
     )
     title = f"{task.id}, {task.resolution} nodes, track {spec.track}, test errors (lower is better)"
     mark = results.index(result)
@@ -281,18 +285,33 @@ def _without_empty(
     return [header[at] for at in kept], [[row[0], *(row[at + 1] for at in kept)] for row in rows]
 
 
+def _plan_line(plan: Plan) -> str:
+    """What is about to run, in a line."""
+    task, steps = plan.task, sum(plan.spec.steps.values())
+    words = [f"{plan.spec.row} on {task.id}", f"{task.resolution} nodes"]
+    words += [f"{task.sizes['train']} training samples"]
+    words += ["steps to be counted" if plan.is_uncounted else f"{steps} steps"] if steps else []
+    return ", ".join(words)
+
+
 def _print_notes(
-    plan: Plan, result: RunResult, floors: Sequence[RunResult], *, is_shown: bool
+    plan: Plan, result: RunResult, floors: Sequence[RunResult], *, home: Home, is_shown: bool
 ) -> None:
     """What a reader of the table must know."""
+    from gsnobench.api.boards import place_of
     from gsnobench.api.result import against, best_of
     from gsnobench.registry import read_registry
 
     spec, track = plan.spec, read_registry().track(plan.spec.track)
     if result.status != "done":
         print(f"{spec.row}: {result.status}, {result.reason}")
+        if (log := home.run_folder(spec.key).traceback).exists():
+            print(f"traceback  {log}")
     elif (floor := best_of(floors)) is not None:
         print(f"{spec.row}: {result.headline:.4g}, {against(result, floor)}")
+    if result.status == "done" and (place := place_of(result, home)) is not None:
+        words = f"--track {spec.track} --task {spec.task}"
+        print(f"place {place[0]} of {place[1]} by error: gsnobench leaderboard show {words}")
     if result.changed:
         settings = ", ".join(f"{name}={value}" for name, value in result.changed.items())
         print(f"note: a variant of {spec.row}, not ranked as it: {settings}")
@@ -300,14 +319,14 @@ def _print_notes(
         steps = sum(spec.steps.values())
         print(f"note: {steps} steps on track {track.name} test the machinery; they are no result")
     if is_shown:
-        print("note: this run was finished before and is shown from its record; --force repeats it")
+        print("note: finished before, shown from its record; --force repeats it")
 
 
 def _rank(result: RunResult) -> float:
     return result.headline if math.isfinite(result.headline) else math.inf
 
 
-def _row(result: RunResult, field: str) -> list[str]:
+def _row(result: RunResult, field: str, best_floor: float) -> list[str]:
     test = result.scores.get("test", {}).get(field, {})
     valid = result.scores.get("valid", {}).get(field, {})
     numbers = (test.get("rel_l2"), valid.get("rel_l2"), test.get("rel_l2_raw"), test.get("rmse"))
@@ -318,7 +337,11 @@ def _row(result: RunResult, field: str) -> list[str]:
     parameters, cpu_s = costs.get("parameters", 0), costs.get("train_cpu_s", 0)
     milliseconds = 1000 * costs.get("inference_s", 0)
     efforts = [f"{parameters:,.0f}", f"{cpu_s:.1f}", f"{milliseconds:.2f}"]
-    return [result.spec.row, *errors, *efforts]
+    factor = result.headline / best_floor
+    return [
+        *(result.spec.row, errors[0], f"{factor:.2g}" if math.isfinite(factor) else "-"),
+        *(*errors[1:], *efforts),
+    ]
 
 
 # ------------------------------------------------------------------------------------------ predict

@@ -71,7 +71,10 @@ def list_names(
         print("presets, knobs and tasks of one: gsnobench show NAME")
 
     document = {
-        "plugins": [{**vars(entry), "summary": entry.summary} for entry in plugins],
+        "plugins": [
+            {**vars(entry), "problem": entry.problem or entry.fault, "summary": entry.summary}
+            for entry in plugins
+        ],
         "tracks": [vars(track) for track in tracks],
     }
     print_result(document, show_tables, as_json=as_json)
@@ -94,8 +97,8 @@ def _about(entry: Listed) -> str:
     """What a plugin is, and for a dataset its tasks on the boards; or why it cannot be used."""
     from gsnobench.registry import read_registry
 
-    if entry.problem is not None:
-        return f"cannot be used: {entry.problem}"
+    if (problem := entry.problem or entry.fault) is not None:
+        return f"cannot be used: {problem}"
     tasks = [
         task
         for task in read_registry().board_tasks

@@ -152,14 +152,14 @@ def _print_sweep(result: Mapping[str, Any], folder: Path) -> None:
         print(f"best on validation: {best['valid']:.4g} at {describe(best['point'])}")
     else:
         _print_refits(result)
-    print(f"pictures and tables: {folder}")
+    print(f"files: {folder}")
 
 
 def _print_refits(result: Mapping[str, Any]) -> None:
     from gsnobench.sweeps.conduct import describe
 
     rows, mark, winner = [], None, result["winner"]
-    for number, refit in enumerate(result["refits"]):
+    for number, refit in enumerate(sorted(result["refits"], key=lambda refit: refit["mean"])):
         is_winner = refit["point"] == winner["point"]
         if is_winner and mark is None:
             mark = number

@@ -31,6 +31,11 @@ class Column:
     def is_number(self) -> bool:
         return all(NUMBER.match(cell) for cell in self.cells)
 
+    @property
+    def longest_word(self) -> int:
+        """Letters of what must not be broken: a name, a number."""
+        return max(len(word) for text in (self.name, *self.cells) for word in text.split() or [""])
+
     def lines(self, text: str) -> list[str]:
         """A cell as lines of the column's width."""
         parts = textwrap.wrap(text, self.width, break_on_hyphens=False) or [""]
@@ -64,6 +69,13 @@ def print_table(
             _print(_line(block, cells), "bold green" if is_terminal and number == mark else "")
     if hidden:
         _print(f"{', '.join(hidden)}: hidden here, --wide shows all", "dim" if is_terminal else "")
+
+
+def is_in_one_block(header: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a table fits the terminal as it is."""
+    is_terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if is_terminal else UNLIMITED
+    return total_width(make_columns(header, rows)) <= width
 
 
 def make_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Column]:
@@ -112,7 +124,7 @@ def folded(columns: Sequence[Column], width: int, fixed: int) -> list[Column]:
         narrow = [
             column
             if at < fixed or column.is_number
-            else replace(column, width=min(column.width, most))
+            else replace(column, width=min(column.width, max(most, column.longest_word)))
             for at, column in enumerate(columns)
         ]
     return narrow

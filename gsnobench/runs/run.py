@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from gsnobench.datasets.task_json import task_to_json
-from gsnobench.errors import DataError, GsnobenchError, Prune
+from gsnobench.errors import DataError, GsnobenchError, Prune, describe_error
 from gsnobench.files import atomic, lock, write_text
 from gsnobench.home import Home
 from gsnobench.plugins import load_observers, notify, provenance
@@ -248,7 +248,7 @@ def _result_in_any_case(run: Run, observers: Observers, *, may_test: bool) -> Ru
     except Exception as error:
         write_text(run.folder.traceback, traceback.format_exc())
         is_memory = isinstance(error, (MemoryError, torch.OutOfMemoryError))
-        reason = "memory" if is_memory else _first_line(f"{type(error).__name__}: {error}")
+        reason = "memory" if is_memory else _first_line(describe_error(error))
         return RunResult(spec, "failed", reason, environment=environment)
 
 

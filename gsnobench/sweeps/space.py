@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gsnobench.errors import ParamError, did_you_mean
@@ -116,10 +116,18 @@ def axes_of(over: Sequence[str], plan: Plan, fixed: Mapping[str, str]) -> tuple[
             )
         if name in axes:
             raise ParamError(f"over: {name} is named twice; name it once")
-        axes[name] = _axis(name, declared[name], values)
+        axis = _axis(name, declared[name], values)
+        axes[name] = axis if values else _with_own_value(axis, _values(plan)[name])
     for axis in axes.values():
         _check_condition(axis, axes, plan)
     return tuple(axes[name] for name in declared if name in axes)
+
+
+def _with_own_value(axis: Axis, value: Value) -> Axis:
+    """A range that was not asked for holds the preset's own value too."""
+    if axis.values or isinstance(value, str):
+        return axis
+    return replace(axis, low=min(axis.low, float(value)), high=max(axis.high, float(value)))
 
 
 def _central(searched: Mapping[str, Knob], plan: Plan) -> list[str]:
@@ -189,8 +197,8 @@ def _axis(name: str, knob: Knob, text: str) -> Axis:
         return Axis(name, knob, values=tuple(dict.fromkeys(values)))
     if knob.choices or knob.type is bool:
         return Axis(name, knob, values=knob.choices or (False, True))
-    assert knob.low is not None and knob.high is not None
-    return Axis(name, knob, low=float(knob.low), high=float(knob.high))
+    low, high = knob.searched_range
+    return Axis(name, knob, low=low, high=high)
 
 
 # ------------------------------------------------------------------------------------------- points

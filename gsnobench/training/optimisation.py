@@ -21,7 +21,9 @@ class TrainParams(Params):
         "rel_l2", help="relative L2 in physical units, or MSE in encoded units"
     )
     optimiser: Literal["adam", "adamw", "muon"] = knob("adamw", help="optimiser")
-    lr: float = knob(1e-3, low=1e-6, high=1.0, log=True, help="peak learning rate")
+    lr: float = knob(
+        1e-3, low=1e-6, high=1.0, log=True, usual=(1e-4, 3e-2), help="peak learning rate"
+    )
     weight_decay: float = knob(
         0.0, low=0.0, high=1.0, search=False, help="decoupled for adamw and muon"
     )
@@ -45,7 +47,7 @@ class TrainParams(Params):
         0.0, low=0.0, high=0.9, search=False, help="share of the run with a linearly rising rate"
     )
     clip: float = knob(0.0, low=0.0, search=False, help="largest gradient norm, 0 for none")
-    batch: int = knob(32, low=1, high=4096, log=True, help="samples per step")
+    batch: int = knob(32, low=1, high=4096, log=True, usual=(2, 64), help="samples per step")
     accumulate: int = knob(
         1, low=1, search=False, help="batches whose gradients are added before a step"
     )

@@ -70,3 +70,10 @@ def test_a_table_of_the_terminal_takes_no_title_and_no_heading_for_markup(
     title: str,
 ) -> None:
     assert printed(title, [title], [["1"]]).count(title) == 2
+
+
+def test_a_long_name_in_a_heading_is_never_broken() -> None:
+    name = "burgers2d_lively@5-46"
+    cells = ["1 done, 2 missing"] * 3
+    text = printed("Title", ["model", "a", "b", "c", name], [["a", *cells, "n/a"]])
+    assert name in text and max(map(len, text.splitlines())) <= 80

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from dataclasses import replace
+
 import numpy as np
 import scipy.sparse
 import torch
@@ -85,3 +88,38 @@ def test_an_operator_keeps_shapes_on_the_meta_device() -> None:
 def test_a_steady_batch_has_no_window() -> None:
     task = steady()["train"].task
     assert task.in_channels == task.dim + len(task.static)
+
+
+def test_gather_reads_the_named_nodes_of_shared_and_of_own_geometries() -> None:
+    """Against a loop over samples; padding of an index is the first node of the same sample."""
+    draw = np.random.default_rng(0)
+    sizes = (9, 5, 7)  # nodes of the three meshes, padded to N
+    own = [draw.integers(0, size, (size, 1 + position)) for position, size in enumerate(sizes)]
+    shared = own[:1]
+    x = torch.randn(B, N, 4, generator=torch.Generator().manual_seed(1))
+    for indices in (shared, own):
+        parts = [{"near": gb.Part(index, ("node", "k"), index="node")} for index in indices]
+        picked = stack_geometry(parts, N, "cpu").pick(torch.arange(B))
+        inputs = replace(batch(), geometry=picked)
+        found = inputs.gather("near", x)
+        widest = max(index.shape[1] for index in indices)
+        assert found.shape == (B, N, widest, 4)
+        for sample in range(B):
+            index = indices[sample % len(indices)]
+            padded = np.zeros((N, widest), dtype=int)
+            padded[: index.shape[0], : index.shape[1]] = index
+            torch.testing.assert_close(found[sample], x[sample][torch.from_numpy(padded)])
+
+
+def test_gather_of_one_sample_of_its_own_geometry() -> None:
+    parts = [{"near": gb.Part(np.array([[2], [0]]), ("node", "k"), index="node")}] * 2
+    picked = stack_geometry(parts, N, "cpu").pick(torch.tensor([1]))
+    x = torch.arange(N * 1.0).reshape(1, N, 1)
+    found = replace(batch(), geometry=picked).gather("near", x)
+    assert found[0, :3, 0, 0].tolist() == [2, 0, 0]
+
+
+def test_help_states_the_shape_of_every_field() -> None:
+    fields = [field.name for field in dataclasses.fields(gb.Batch)]
+    lines = [line.split()[0] for line in (gb.Batch.__doc__ or "").splitlines() if line.strip()]
+    assert not [name for name in fields if name not in lines]

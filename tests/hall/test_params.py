@@ -99,3 +99,15 @@ def test_a_declaration_that_cannot_work_is_refused() -> None:
 
     with pytest.raises(gb.ParamError, match="size: depends on 'kind', which is no knob above it"):
         Backwards.knobs()
+
+
+def test_a_sweep_looks_in_the_usual_range_of_a_knob() -> None:
+    class Rates(gb.Params):
+        lr: float = gb.knob(1e-3, low=1e-6, high=1.0, log=True, usual=(1e-4, 1e-2))
+        width: int = gb.knob(8, low=4, high=64)
+
+    lr, width = Rates.knobs()
+    assert lr.searched_range == (1e-4, 1e-2) and width.searched_range == (4, 64)
+    assert lr.check(0.5) == 0.5, "the limits stay what is allowed"
+    with pytest.raises(gb.ParamError, match="usual .* is no range within"):
+        gb.knob(1e-3, low=1e-6, high=1.0, usual=(1e-4, 10.0))

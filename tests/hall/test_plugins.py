@@ -361,3 +361,26 @@ def test_a_prune_reaches_the_run_after_all_observers_were_called(install: Instal
             observers, "gsnobench_epoch_ended", spec=None, phase="fit", epoch=1, scores={}
         )
     assert sys.modules["gsnobench_watch"].CALLS and sys.modules["gsnobench_stops"].CALLS
+
+
+@pytest.mark.parametrize(
+    ("source", "fault"),
+    [
+        ("x = = 1", "gsnobench_broken.py:1: invalid syntax"),
+        ("import numpy, no_such_package.sub", "needs the package 'no_such_package'"),
+        ("from no_such_package import x", "needs the package 'no_such_package'"),
+        ("try:\n    import no_such_package\nexcept ImportError:\n    pass", None),
+    ],
+)
+def test_a_plugin_that_cannot_be_imported_is_known_without_importing_it(
+    install: Install, source: str, fault: str | None
+) -> None:
+    install("gsnobench-broken", "broken", source)
+    (entry,) = [entry for entry in plugins.listed("model") if entry.name == "broken"]
+    assert "gsnobench_broken" not in sys.modules
+    assert entry.fault is None if fault is None else fault in str(entry.fault)
+
+
+def test_no_bundled_plugin_is_said_to_be_broken() -> None:
+    bundled = [entry for entry in plugins.listed() if entry.package == "gsnobench"]
+    assert not [entry.name for entry in bundled if entry.fault is not None]

@@ -126,7 +126,11 @@ def test_a_model_that_raises_is_a_failed_result_and_is_tried_again(
 
     machine = Machine(open_home(tmp_path), torch.device("cpu"))
     failed = run_plan(replace(plan, model=replace(plan.model, build=broken)), machine)
-    assert (failed.status, failed.reason) == ("failed", "ZeroDivisionError: one over nothing")
+    line = broken.__code__.co_firstlineno + 1
+    reason = f"ZeroDivisionError: one over nothing (test_run.py:{line})"
+    assert (failed.status, failed.reason) == ("failed", reason)
+    log = machine.home.run_folder(plan.spec.key).traceback.read_text()
+    assert "one over nothing" in log and "in broken" in log
     assert run_plan(plan, machine).status == "done"
 
 
