@@ -1,4 +1,4 @@
-"""registry.toml, the settled numbers of the benchmark: tracks, settings, calibrated steps."""
+"""registry.toml, what is settled for all: tracks, settings, calibrated steps, public addresses."""
 
 from __future__ import annotations
 
@@ -30,6 +30,28 @@ class Track:
 
 
 @dataclass(frozen=True)
+class OfficialFile:
+    """One file at its authors' address; what they do not publish is 0 or empty."""
+
+    name: str
+    url: str
+    bytes: int = 0
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
+class Official:
+    """Where the files of a public set are, and what to do with them."""
+
+    licence: str
+    tried: bool  # whether anybody of this project has downloaded from there
+    files: tuple[OfficialFile, ...] = ()  # empty: only a page to click through
+    page: str = ""  # where a person can look or click
+    size: str = ""  # of all files, about
+    then: str = ""  # what to do before `data import`
+
+
+@dataclass(frozen=True)
 class Registry:
     """The content of registry.toml; a row is a model and a preset, such as `gnot@compact`."""
 
@@ -41,6 +63,7 @@ class Registry:
     reference_row: str = ""  # the row that run times on the boards are relative to
     checked_model: str = ""  # the model that `doctor --gpu` runs
     reference_step_s: float = 0.02  # CPU-seconds of the reference step on the calibrating machine
+    official: Mapping[str, Official] = field(default_factory=dict)  # name of an importer -> where
     # as `steps`, but counted on this home's machine: pairs that neither registry nor plugin has
     home_steps: Mapping[str, Any] = field(default_factory=dict)
     # data files that this home knows: content hash, or name of an imported task -> path
@@ -107,9 +130,15 @@ def read_registry(path: Path | None = None, *, home: Home | None = None) -> Regi
         reference_row=body.get("reference_row", ""),
         checked_model=body.get("checked_model", ""),
         reference_step_s=float(body["reference_step_s"]),
+        official={name: _official(entry) for name, entry in body.get("official", {}).items()},
         home_steps=counted.get("steps", {}),
         files={} if home is None else _known_files(home),
     )
+
+
+def _official(entry: Mapping[str, Any]) -> Official:
+    files = tuple(OfficialFile(**file) for file in entry.get("files", ()))
+    return Official(**{**entry, "files": files})
 
 
 def remember_file(key: str, path: Path, home: Home) -> None:

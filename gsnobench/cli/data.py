@@ -1,4 +1,4 @@
-"""`gsnobench data`: generate, draw, verify, import and export data files."""
+"""`gsnobench data`: generate, draw, verify, download, import and export data files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 data_app = typer.Typer(
-    help="Generate, draw, verify, import and export data.",
+    help="Generate, draw, verify, download, import and export data.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -157,6 +157,45 @@ def verify_data(
         facts, lambda: print_table(str(path), ["check", "", "what was seen"], rows), as_json=as_json
     )
     return 0 if passed else 3
+
+
+@data_app.command("download")
+def download_data(
+    name: Annotated[str, typer.Argument(help="A public task, see `gsnobench list importers`.")],
+    to: Annotated[
+        Path | None, typer.Option(help="Folder (default: downloads/TASK in the home).")
+    ] = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Fetch public data from their authors' address, or say where a person must click.
+
+    An interrupted download goes on where it stopped. Nothing is imported yet.
+    """
+    from gsnobench.datasets.download import digest_of, download
+    from gsnobench.errors import did_you_mean
+    from gsnobench.registry import read_registry
+
+    known = read_registry().official
+    if name not in known:
+        raise ParamError(f"{name}: has no known address; {did_you_mean(name, known)}")
+    official = known[name]
+    folder = to or open_home(home).root / "downloads" / name
+    facts: dict[str, Any] = {"task": name, "licence": official.licence, "size": official.size}
+    if not official.tried:
+        facts["address"] = "given by the authors; nobody has tried it for gsnobench yet"
+    if official.files:
+        with progress(quiet=as_json) as report:
+            paths = download(official, folder, tell=report.stage)
+        facts["files"] = {path.name: digest_of(path) for path in paths}
+    else:
+        facts["open in a browser"] = official.page
+    facts["folder"] = str(folder)
+    if official.then:
+        facts["then"] = official.then
+    facts["at last"] = f"gsnobench data import {name} --from {folder}"
+    print_result(facts, lambda: print_facts(facts), as_json=as_json)
+    return 0
 
 
 @data_app.command("import", context_settings=KNOBS)
