@@ -30,7 +30,7 @@ class Track:
 
 
 @dataclass(frozen=True)
-class OfficialFile:
+class PublicFile:
     """One file at its authors' address; what they do not publish is 0 or empty."""
 
     name: str
@@ -40,12 +40,12 @@ class OfficialFile:
 
 
 @dataclass(frozen=True)
-class Official:
+class PublicData:
     """Where the files of a public set are, and what to do with them."""
 
     licence: str
     tried: bool  # whether anybody of this project has downloaded from there
-    files: tuple[OfficialFile, ...] = ()  # empty: only a page to click through
+    files: tuple[PublicFile, ...] = ()  # empty: only a page to click through
     page: str = ""  # where a person can look or click
     size: str = ""  # of all files, about
     then: str = ""  # what to do before `data import`
@@ -63,7 +63,7 @@ class Registry:
     reference_row: str = ""  # the row that run times on the boards are relative to
     checked_model: str = ""  # the model that `doctor --gpu` runs
     reference_step_s: float = 0.02  # CPU-seconds of the reference step on the calibrating machine
-    official: Mapping[str, Official] = field(default_factory=dict)  # name of an importer -> where
+    public: Mapping[str, PublicData] = field(default_factory=dict)  # name of an importer -> where
     # as `steps`, but counted on this home's machine: pairs that neither registry nor plugin has
     home_steps: Mapping[str, Any] = field(default_factory=dict)
     # data files that this home knows: content hash, or name of an imported task -> path
@@ -130,15 +130,15 @@ def read_registry(path: Path | None = None, *, home: Home | None = None) -> Regi
         reference_row=body.get("reference_row", ""),
         checked_model=body.get("checked_model", ""),
         reference_step_s=float(body["reference_step_s"]),
-        official={name: _official(entry) for name, entry in body.get("official", {}).items()},
+        public={name: _public(entry) for name, entry in body.get("public", {}).items()},
         home_steps=counted.get("steps", {}),
         files={} if home is None else _known_files(home),
     )
 
 
-def _official(entry: Mapping[str, Any]) -> Official:
-    files = tuple(OfficialFile(**file) for file in entry.get("files", ()))
-    return Official(**{**entry, "files": files})
+def _public(entry: Mapping[str, Any]) -> PublicData:
+    files = tuple(PublicFile(**file) for file in entry.get("files", ()))
+    return PublicData(**{**entry, "files": files})
 
 
 def remember_file(key: str, path: Path, home: Home) -> None:

@@ -176,23 +176,23 @@ def download_data(
     from gsnobench.errors import did_you_mean
     from gsnobench.registry import read_registry
 
-    known = read_registry().official
+    known = read_registry().public
     if name not in known:
         raise ParamError(f"{name}: has no known address; {did_you_mean(name, known)}")
-    official = known[name]
+    public = known[name]
     folder = to or open_home(home).root / "downloads" / name
-    facts: dict[str, Any] = {"task": name, "licence": official.licence, "size": official.size}
-    if not official.tried:
+    facts: dict[str, Any] = {"task": name, "licence": public.licence, "size": public.size}
+    if not public.tried:
         facts["address"] = "given by the authors; nobody has tried it for gsnobench yet"
-    if official.files:
+    if public.files:
         with progress(quiet=as_json) as report:
-            paths = download(official, folder, tell=report.stage)
+            paths = download(public, folder, tell=report.stage)
         facts["files"] = {path.name: digest_of(path) for path in paths}
     else:
-        facts["open in a browser"] = official.page
+        facts["open in a browser"] = public.page
     facts["folder"] = str(folder)
-    if official.then:
-        facts["then"] = official.then
+    if public.then:
+        facts["then"] = public.then
     facts["at last"] = f"gsnobench data import {name} --from {folder}"
     print_result(facts, lambda: print_facts(facts), as_json=as_json)
     return 0
@@ -215,6 +215,10 @@ def import_data(
         Path | None,
         typer.Option(help="For FILE.nc: the task as JSON (default: task.json beside the data)."),
     ] = None,
+    by_time: Annotated[
+        bool,
+        typer.Option("--split-by-time", help="For FILE.nc: cut long trajectories into windows."),
+    ] = False,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> int:
@@ -225,7 +229,7 @@ def import_data(
     """
     knobs = knobs_of(context.args)["knobs"]
     facts = (
-        _import_arrays(Path(name), source, task, knobs)
+        _import_arrays(Path(name), source, task, knobs, by_time)
         if name.endswith(".nc")
         else _import_public(name, source, knobs, home)
     )
@@ -249,14 +253,14 @@ def _import_public(
 
 
 def _import_arrays(
-    out: Path, source: Path, task: Path | None, knobs: Mapping[str, str]
+    out: Path, source: Path, task: Path | None, knobs: Mapping[str, str], by_time: bool
 ) -> dict[str, Any]:
     from gsnobench.datasets.interchange.exporting import read_foreign
     from gsnobench.datasets.store import write
 
     for knob in knobs:
         raise ParamError(f"--{knob}: arrays have no knobs; drop the option")
-    foreign = read_foreign(source, task)
+    foreign = read_foreign(source, task, by_time=by_time)
     write(
         out,
         foreign.samples,

@@ -30,7 +30,7 @@ from gsnobench.cli.options import (
     knobs_of,
 )
 from gsnobench.cli.table import print_table
-from gsnobench.errors import DataError, ParamError, RunError
+from gsnobench.errors import ParamError, RunError
 from gsnobench.home import Home, open_tidy_home
 
 if TYPE_CHECKING:
@@ -133,9 +133,9 @@ def run(
         machine = Machine(
             folders, choose_device(device), jobs=jobs, threads=threads, report=report, gif=gif
         )
-        floor_results = run_floors(request, machine) if floors else ()
         plan = counted_plan(request, machine)
-        result = run_plan(plan, machine, force=force)
+        result = run_plan(plan, machine, force=force)  # first: a mistake must not cost the floors
+        floor_results = run_floors(request, machine) if floors else ()
         extras = _write_extras(Run.at_home(plan, machine), result, bundle=bundle)
     document = {
         "folder": str(folders.run_folder(plan.spec.key).path),
@@ -351,7 +351,7 @@ def _row(result: RunResult, field: str, best_floor: float) -> list[str]:
 def predict(
     run: Annotated[str, typer.Argument(help="Run: key prefix or folder.")],
     inputs: Annotated[
-        Path | None, typer.Option(help="NetCDF file with the inputs (its test split is used).")
+        Path | None, typer.Option(help="NetCDF file with inputs; the truth may be absent.")
     ] = None,
     mesh: Annotated[
         int | None,
@@ -372,6 +372,7 @@ def predict(
     from gsnobench.data import split_named
 
     chosen = split_named(split)
+    from gsnobench.datasets.inputs import read_inputs
     from gsnobench.runs.predictions import write_predictions
     from gsnobench.runs.trained import load as load_run
 
@@ -381,11 +382,15 @@ def predict(
     with progress(quiet=as_json) as report:
         machine = replace(trained.machine, jobs=jobs, report=report)
         if inputs is not None:
-            samples = _read_inputs(inputs, chosen)
+            given = read_inputs(inputs, chosen, plan.task)
+            samples, has_truth = given.samples, given.has_truth
         else:
-            samples = _solved_on(plan, mesh or 0, chosen, machine)
-        error = trained.score(samples).scores()["headline"]["rel_l2"]
-        facts |= {"samples": len(samples), "nodes": samples.task.resolution, "rel_l2": error}
+            samples, has_truth = _solved_on(plan, mesh or 0, chosen, machine), True
+        facts |= {"samples": len(samples), "nodes": samples.task.resolution}
+        if has_truth:
+            facts["rel_l2"] = trained.score(samples).scores()["headline"]["rel_l2"]
+        elif out is None:
+            raise ParamError(f"predict: {inputs} has no truth to compare with; add --out FILE.nc")
         if mesh is not None and plan.task.fixed_mesh:
             own = _solved_on(plan, plan.task.resolution, chosen, machine)
             facts["rel_l2_own_mesh"] = trained.score(own).scores()["headline"]["rel_l2"]
@@ -397,17 +402,9 @@ def predict(
     return 0
 
 
-def _read_inputs(path: Path, split: Split) -> Samples:
-    from gsnobench.datasets.store import open_file
-
-    if not path.exists():
-        raise DataError(f"{path}: no such file; expected a NetCDF file with inputs")
-    with open_file(path) as opened:
-        return opened.read(split)
-
-
 def _solved_on(plan: Plan, nodes: int, split: Split, machine: Machine) -> Samples:
     """The run's samples of one split, solved (not interpolated) on the mesh with `nodes` nodes."""
+    from gsnobench.datasets.store import open_file
     from gsnobench.plugins import load
 
     dataset = load("dataset", plan.task.dataset)
@@ -420,4 +417,5 @@ def _solved_on(plan: Plan, nodes: int, split: Split, machine: Machine) -> Sample
         plan.task, resolution=nodes, sizes=sizes, data=spec.data, data_seed=spec.data_seed
     )
     label = f"{task.id} on {nodes} nodes"
-    return _read_inputs(machine.ensure_data(dataset, task, label=label), split)
+    with open_file(machine.ensure_data(dataset, task, label=label)) as opened:
+        return opened.read(split)

@@ -70,6 +70,7 @@ class Checksums:
         self._variables: dict[str, Variable] = {}
         self._splits: dict[str, Any] = {}
         self._owners: dict[bytes, tuple[str, int]] = {}
+        self._frames: dict[int, tuple[str, int, int]] = {}  # hash -> split, sample, frame
 
     def add(
         self, name: str, block: Array, *, split: str, first: int, counts: Array | None = None
@@ -108,6 +109,25 @@ class Checksums:
                 f"{position}; splits must not overlap; remove it from one of them"
             )
         self._splits.setdefault(split, hashlib.sha256()).update(sha.digest())
+
+    def add_frames(self, split: str, index: int, fields: Sequence[Array], mesh_key: str) -> None:
+        """Refuse windows of one trajectory in two splits; fields are (T, n) each.
+
+        These share a frame at different positions. A frame that many trajectories have at the same
+        position (a common start) is no leak, and a constant one (still water) is nobody's own.
+        """
+        for frame in range(len(fields[0])):
+            values = [field[frame] for field in fields]
+            if all(value.min() == value.max() for value in values):
+                continue
+            own = hash((mesh_key, *(np.ascontiguousarray(value).tobytes() for value in values)))
+            owner, sample, position = self._frames.setdefault(own, (split, index, frame))
+            if owner != split and position != frame:
+                raise DataError(
+                    f"{self._subject}: frame {frame} of {split} sample {index} is frame {position} "
+                    f"of {owner} sample {sample}: windows of one trajectory are in two splits; cut "
+                    "it in time, `data import --split-by-time`"
+                )
 
     @property
     def content_hash(self) -> str:

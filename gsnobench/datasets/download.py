@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from gsnobench.errors import DataError
 from gsnobench.files import lock, write_text
-from gsnobench.registry import Official, OfficialFile
+from gsnobench.registry import PublicData, PublicFile
 
 BLOCK = 1 << 18
 ATTEMPTS = 5  # in a row without a new byte
@@ -58,12 +58,12 @@ class Version:
 
 
 def download(
-    official: Official, folder: Path, *, tell: Tell, stall_s: float = STALL_S
+    public: PublicData, folder: Path, *, tell: Tell, stall_s: float = STALL_S
 ) -> list[Path]:
     """All files of a public set into a folder; those that are whole already stay."""
-    paths = [folder / file.name for file in official.files]
+    paths = [folder / file.name for file in public.files]
     with lock(folder / ".lock"):
-        for file, path in zip(official.files, paths, strict=True):
+        for file, path in zip(public.files, paths, strict=True):
             if path.exists():
                 _check(path, path, file)
                 tell(f"{path.name} is there")
@@ -76,7 +76,7 @@ def download(
 class _Fetch:
     """One file on its way."""
 
-    file: OfficialFile
+    file: PublicFile
     path: Path
     tell: Tell
     stall_s: float
@@ -194,7 +194,7 @@ class _Fetch:
         )
 
 
-def _check(content: Path, path: Path, file: OfficialFile) -> None:
+def _check(content: Path, path: Path, file: PublicFile) -> None:
     """Refuse a file of another size or checksum than the registry states."""
     size = content.stat().st_size
     if file.bytes and size != file.bytes:

@@ -128,6 +128,8 @@ def feed(
             for position, mesh in enumerate(meshes):
                 parts = _unpadded(arrays, layout.task, position, mesh.size)
                 checksums.add_sample(split, first + position, parts, mesh.key)
+                fields = parts[: len(layout.task.fields)]
+                checksums.add_frames(split, first + position, fields, mesh.key)
             row += count
 
 

@@ -15,7 +15,7 @@ from toy_samples import one_line
 import gsnobench as gb
 from gsnobench.datasets import download as module
 from gsnobench.datasets.download import download
-from gsnobench.registry import Official, OfficialFile, read_registry, registry_path
+from gsnobench.registry import PublicData, PublicFile, read_registry, registry_path
 
 FIRST = bytes(range(256)) * 4000  # a megabyte
 SECOND = FIRST[::-1] + b"more"
@@ -88,14 +88,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ThreadingHTTPServer]:
     http.server_close()
 
 
-def official(server: ThreadingHTTPServer, **stated: object) -> Official:
+def public(server: ThreadingHTTPServer, **stated: object) -> PublicData:
     url = f"http://127.0.0.1:{server.server_port}/x.bin"
-    file = OfficialFile("x.bin", url, **stated)  # type: ignore[arg-type]
-    return Official(licence="CC0-1.0", tried=True, files=(file,))
+    file = PublicFile("x.bin", url, **stated)  # type: ignore[arg-type]
+    return PublicData(licence="CC0-1.0", tried=True, files=(file,))
 
 
 def fetch(server: ThreadingHTTPServer, folder: Path, **stated: object) -> bytes:
-    (path,) = download(official(server, **stated), folder, tell=lambda text: None, stall_s=0.5)
+    (path,) = download(public(server, **stated), folder, tell=lambda text: None, stall_s=0.5)
     return path.read_bytes()
 
 
@@ -211,7 +211,7 @@ def test_the_command_fetches_or_says_where_to_click(
 ) -> None:
     url = f"http://127.0.0.1:{server.server_port}/x.bin"
     file = f'{{ name = "x.bin", url = "{url}" }}'
-    entry = f'[official.toy]\nlicence = "CC0"\ntried = true\nfiles = [{file}]'
+    entry = f'[public.toy]\nlicence = "CC0"\ntried = true\nfiles = [{file}]'
     own = tmp_path / "registry.toml"
     own.write_text(f"{registry_path().read_text()}\n{entry}\n")
     monkeypatch.setattr("gsnobench.registry.registry_path", lambda: own)
@@ -229,7 +229,7 @@ def test_the_command_fetches_or_says_where_to_click(
 def test_every_importer_has_an_address_with_its_licence() -> None:
     from gsnobench.plugins import listed, load
 
-    known = read_registry().official
+    known = read_registry().public
     assert set(known) == {entry.name for entry in listed("importer")}
     for name, entry in known.items():
         assert entry.licence == load("importer", name).licence

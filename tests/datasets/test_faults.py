@@ -107,4 +107,4 @@ def test_the_example_of_the_documentation_is_complete(
     assert store.problems(tmp_path / "mine.nc") == []
     with store.open_file(tmp_path / "mine.nc") as opened:
         assert opened.task.sizes == {"train": 20, "valid": 4, "test": 6}
-        assert opened.split("train").frames[0].shape == (6, 50, 1)
+        assert opened.split("train").frames[0].shape == (6, 150, 1)

@@ -18,6 +18,7 @@ import numpy as np
 
 from gsnobench.data import SPLITS, Array, Mesh, Samples, Split, Task
 from gsnobench.datasets.from_numpy import arrays_of, samples_of
+from gsnobench.datasets.split_by_time import split_by_time
 from gsnobench.errors import DataError
 
 FORMATS = ("npz", "npy")
@@ -204,13 +205,16 @@ def holds_split_files(folder: Path) -> bool:
     return any((folder / f"{split}_data.npy").exists() for split in SPLITS)
 
 
-def read_arrays(source: Path, task: Task) -> dict[Split, Samples]:
+def read_arrays(source: Path, task: Task, *, by_time: bool = False) -> dict[Split, Samples]:
     """The samples of NumPy files in any layout that is known here."""
     archive = source / ARCHIVE
     if source.is_dir() and holds_split_files(source):
         return _read_split_files(source, task)
     path = archive if archive.exists() else source
-    return samples_of(path, arrays_of(path), task)
+    arrays = arrays_of(path)
+    if by_time:
+        arrays, task = split_by_time(path, arrays, task)
+    return samples_of(path, arrays, task)
 
 
 def _read_split_files(folder: Path, task: Task) -> dict[Split, Samples]:

@@ -118,8 +118,11 @@ class Foreign:
     length_unit: str = "1"
 
 
-def read_foreign(source: Path, task_file: Path | None) -> Foreign:
-    """NumPy files, or what `export` wrote; the task is beside them unless it is given."""
+def read_foreign(source: Path, task_file: Path | None, *, by_time: bool = False) -> Foreign:
+    """NumPy files, or what `export` wrote; the task is beside them unless it is given.
+
+    `by_time` cuts long trajectories of NumPy files into windows, early ones for training.
+    """
     beside = source / TASK if source.is_dir() else source.parent / TASK
     if task_file is None and not beside.exists():
         raise ParamError(
@@ -128,8 +131,10 @@ def read_foreign(source: Path, task_file: Path | None) -> Foreign:
         )
     task = _task(task_file or beside)
     has_meshes = source.is_dir() and any((source / split).is_dir() for split in SPLITS)
-    read = exported_meshes.read_meshes if has_meshes else exported_arrays.read_arrays
-    samples = read(source, task)
+    if has_meshes:
+        samples = exported_meshes.read_meshes(source, task)
+    else:
+        samples = exported_arrays.read_arrays(source, task, by_time=by_time)
     stated = {"title": source.stem, "source": f"imported from {source.name}"}
     notes = beside.with_name(PROVENANCE)
     if notes.exists():
