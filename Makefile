@@ -1,6 +1,8 @@
 # `make run` and `make test` do all set-up on a fresh machine: virtual environment, install, work.
 # `make cards boards` writes every generated page again; tests/meta/test_generated_pages.py checks them.
 PYTHON ?= python3
+SEED ?= 0
+SIZE ?= 1
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check -q
@@ -13,7 +15,7 @@ TASKS := darcy darcy_threshold swe nse burgers2d burgers2d_lively burgers3d burg
 	elasticity pipe airfoil airfoil_family car
 TILES := darcy_threshold,swe,nse,burgers2d_lively,burgers3d_lively,elasticity,pipe,airfoil_family,car
 
-.PHONY: run test test-slow test-extras cards pictures boards docs site defaults lint clean
+.PHONY: run test test-slow campaign test-extras cards pictures boards docs site defaults lint clean
 
 run: $(STAMP)
 	$(BIN)/gsnobench run --model gsno --dataset swe
@@ -23,6 +25,10 @@ test: $(DEV_STAMP)
 
 test-slow: $(EXTRAS_STAMP)
 	$(BIN)/python -m pytest -m slow -q tests tests/extras
+
+campaign: $(EXTRAS_STAMP)
+	GSNOBENCH_CAMPAIGN_SEED=$(SEED) GSNOBENCH_CAMPAIGN_SIZE=$(SIZE) \
+		$(BIN)/python -m pytest -m slow -q tests/campaign
 
 cards: $(STAMP)
 	for name in gsno deeponet mgkn coral geofno gnot transolver amg sp2gno; do \

@@ -21,10 +21,10 @@ if "torch" not in sys.modules:  # torch reads both when it is loaded; a user's o
 _NAMES = {  # module -> its public names; the block below says the same to type checkers
     "errors": ("DataError", "GsnobenchError", "ParamError", "PluginError", "Prune", "RunError"),
     "params": ("Knob", "NoParams", "Params", "Value", "knob"),
-    "reading": ("InputFile",),
+    "reading": ("InputFile", "guarded", "read_json", "read_npy"),
     "data": ("SPLITS", "Array", "Field", "Mesh", "Samples", "Split", "Task"),
     "batch": ("Batch",),
-    "files": ("Cache",),
+    "files": ("Cache", "private_token"),
     "declare": (
         "Capability",
         "Change",
@@ -125,6 +125,7 @@ if TYPE_CHECKING:
     from gsnobench.errors import Prune as Prune
     from gsnobench.errors import RunError as RunError
     from gsnobench.files import Cache as Cache
+    from gsnobench.files import private_token as private_token
     from gsnobench.hookspecs import hookimpl as hookimpl
     from gsnobench.matrix.executors import run_alone as run_alone
     from gsnobench.params import Knob as Knob
@@ -133,6 +134,9 @@ if TYPE_CHECKING:
     from gsnobench.params import Value as Value
     from gsnobench.params import knob as knob
     from gsnobench.reading import InputFile as InputFile
+    from gsnobench.reading import guarded as guarded
+    from gsnobench.reading import read_json as read_json
+    from gsnobench.reading import read_npy as read_npy
     from gsnobench.records import RunResult as RunResult
     from gsnobench.records import RunSpec as RunSpec
     from gsnobench.runs.trained import Trained as Trained

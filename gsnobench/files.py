@@ -102,6 +102,18 @@ def write_text(path: Path, text: str) -> None:
         part.write_text(text, encoding="utf-8")
 
 
+def private_token(path: Path) -> str:
+    """A secret in a file that only its owner can read; made once, and anew if it is empty."""
+    with lock(path.with_name(f".{path.name}.lock")):
+        stored = path.read_text(encoding="utf-8").strip() if path.exists() else ""
+        if not stored:
+            stored = secrets.token_hex(32)
+            with atomic(path, is_private=True) as part:
+                part.write_text(stored, encoding="utf-8")
+        os.chmod(path, 0o600)  # one of before may be readable by others
+    return stored
+
+
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
     """Write a table atomically; returns its path."""
     text = io.StringIO()

@@ -5,17 +5,63 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import re
 import tomllib
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 
-from gsnobench.errors import DataError
+from gsnobench.errors import DataError, GsnobenchError
+
+if TYPE_CHECKING:
+    from gsnobench.data import Array
 
 HASH = re.compile(r"[0-9a-f]{64}")
 DEEPEST = 50  # brackets within brackets; what this project writes has fewer than ten
 # what Python reads as infinite, or as a whole number that no array can hold
 EXTREME = re.compile(r"[eE]\+?\d{3}|\d{19}")
+
+
+@contextmanager
+def guarded(label: object, *, expected: str) -> Iterator[None]:
+    """Turn whatever a library raises over a damaged file into one line.
+
+    Formats and the libraries that read them have dozens of kinds of errors; a list of them would
+    never be complete.
+    """
+    try:
+        yield
+    except GsnobenchError:
+        raise
+    except MemoryError as error:
+        raise DataError(
+            f"{label}: asks for more memory than there is; expected {expected}"
+        ) from error
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__} {error}".split())[:160]
+        raise DataError(f"{label}: cannot be read ({reason}); expected {expected}") from error
+
+
+def require_memory(label: object, needed: int) -> None:
+    """Refuse before allocating what this machine cannot hold now."""
+    if needed > (free := free_memory()):
+        raise DataError(
+            f"{label}: needs {needed / 1e9:.3g} GB of memory, {free / 1e9:.3g} GB are free; use a "
+            "larger machine or a smaller file"
+        )
+
+
+def free_memory() -> int:
+    """Bytes that could be allocated now; all that the machine has where nothing else is known."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+        sizes = {name: rest.split()[0] for name, _, rest in (line.partition(":") for line in lines)}
+        return 1024 * int(sizes["MemAvailable"])
+    except (OSError, KeyError, ValueError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def read_bytes(path: Path, *, expected: str) -> bytes:
@@ -65,6 +111,54 @@ def read_toml(path: Path, *, remedy: str) -> dict[str, Any]:
         return tomllib.loads(read_text(path, expected="a TOML file"))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise DataError(f"{path}: not a readable TOML file ({error}); {remedy}") from error
+
+
+def read_npy(path: Path) -> Array:
+    """The array of an .npy file, mapped into memory; nothing is ever unpickled."""
+    import numpy as np
+
+    with guarded(path, expected="a NumPy file with a plain array, whole and unpickled"):
+        _require_file(path)
+        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+        if not isinstance(array, np.ndarray):
+            raise ValueError("it is an archive of arrays")
+        return array
+
+
+def read_npz(path: Path) -> dict[str, Array]:
+    """The arrays of an .npz file; nothing is unpickled, and sizes are looked at before reading."""
+    import numpy as np
+
+    with guarded(path, expected="a NumPy file with plain arrays, whole and unpickled"):
+        _require_file(path)
+        with zipfile.ZipFile(path) as archive:
+            members = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
+            total = 0
+            for entry in members.values():
+                with archive.open(entry) as member:
+                    total += _declared_bytes(member, entry.file_size)
+            require_memory(path, total)
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: np.asarray(arrays[name]) for name in members}
+
+
+def _require_file(path: Path) -> None:
+    if not path.is_file():
+        what = "is not a file" if path.exists() else "no such file"
+        raise DataError(f"{path}: {what}; expected a NumPy file")
+
+
+def _declared_bytes(member: IO[bytes], size: int) -> int:
+    """The bytes of the array that a header declares; a ValueError if the member is shorter."""
+    from numpy.lib import format as npy
+
+    version = npy.read_magic(member)
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, _, dtype = read(member)
+    needed = math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or needed > size:
+        raise ValueError(f"an array of {needed:,} bytes is declared, {size:,} are there")
+    return needed
 
 
 def _decoded(content: bytes, label: str, expected: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 from gsnobench.errors import DataError
 from gsnobench.files import digest, write_text
+from gsnobench.reading import parse_json, read_text
 from gsnobench.shown import facts_html
 
 SCHEMA = 2
@@ -114,22 +115,71 @@ class RunSpec:
         } | {"defaults": sorted(self.defaults)}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> RunSpec:
-        """Read back; an unknown or missing entry is named."""
-        wrong = ", ".join(sorted(set(SPEC_ENTRIES).symmetric_difference(values)))
-        if wrong:
+    def from_dict(cls, values: Mapping[str, Any], label: str = "spec") -> RunSpec:
+        """Read back; an entry that is unknown, missing or of the wrong kind is named."""
+        if not isinstance(values, Mapping):
+            raise DataError(f"{label}: is no object; was it written by another version?")
+        if wrong := sorted(set(SPEC_ENTRIES).symmetric_difference(values)):
             raise DataError(
-                f"spec: entries {wrong} are unknown or missing; was it written by another version?"
+                f"{label}: entries {', '.join(wrong)} are unknown or missing; was it written by "
+                "another version?"
             )
+        if mistyped := [name for name, fits in SPEC_KINDS.items() if not fits(values[name])]:
+            raise DataError(f"{label}: {', '.join(mistyped)} is of the wrong kind; was it edited?")
         return cls(**{**values, "defaults": tuple(sorted(values["defaults"]))})
 
     @classmethod
-    def from_json(cls, text: str) -> RunSpec:
-        """Read back from JSON; a ValueError if it is none."""
-        return cls.from_dict(json.loads(text))
+    def from_json(cls, text: str, label: str = "spec") -> RunSpec:
+        """Read back from JSON."""
+        values = parse_json(text, label=label, expected="a spec that `run` wrote")
+        return cls.from_dict(values, label)
 
 
 SPEC_ENTRIES = tuple(entry.name for entry in fields(RunSpec))
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_number(value: object) -> bool:
+    """A number of JSON, where not-a-number is null."""
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+def _is_anything(value: object) -> bool:
+    return True
+
+
+def _lists(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, (list, tuple)) and all(map(fits, value))
+
+
+def _tables(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, Mapping) and all(map(fits, value.values()))
+
+
+SPEC_KINDS: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("version", "resolution", "data_seed", "revision", "seed"), _is_whole),
+    **dict.fromkeys(("task", "track", "model", "preset", "source", "origin"), _is_text),
+    **dict.fromkeys(("data", "model_params", "train_params"), _tables(_is_anything)),
+    **dict.fromkeys(("sizes", "steps"), _tables(_is_whole)),
+    "defaults": _lists(_is_text),
+}
+RESULT_KINDS: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("reason", "status", "steps_from"), _is_text),
+    "scores": _tables(_tables(_tables(_is_number))),
+    "samples": _tables(_tables(_tables(_lists(_is_number)))),
+    **dict.fromkeys(("frames", "bands"), _tables(_tables(_lists(_is_number)))),
+    "curve": _lists(_tables(_is_anything)),
+    "costs": _tables(_is_number),
+    **dict.fromkeys(("data", "code"), _tables(_is_text)),
+    **dict.fromkeys(("environment", "changed"), _tables(_is_anything)),
+}
 # section of the command line -> entry of a spec that holds its knobs
 KNOBS = {"model": "model_params", "train": "train_params", "data": "data"}
 
@@ -211,24 +261,24 @@ class RunResult:
     @classmethod
     def from_json(cls, text: str, label: str = "result") -> RunResult:
         """Read back and validate: schema, digest, status, key."""
-        try:
-            body = json.loads(text)
-            schema = body["schema"]
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
-            raise DataError(
-                f"{label}: not a gsnobench result ({error}); expected the JSON that `run` writes"
-            ) from error
+        body = parse_json(text, label=label, expected="the JSON that `run` writes")
+        if not isinstance(body, dict) or "schema" not in body:
+            raise DataError(f"{label}: not a gsnobench result; expected the JSON that `run` writes")
+        schema = body["schema"]
         if schema != SCHEMA:
             raise DataError(f"{label}: schema {schema!r} is not {SCHEMA}; {_remedy(schema)}")
         known = {"schema", "key", "digest", *RESULT_ENTRIES}
-        wrong = ", ".join(sorted(known.symmetric_difference(body)))
-        if wrong:
-            raise DataError(f"{label}: entries {wrong} are unknown or missing; was it edited?")
+        if wrong := sorted(known.symmetric_difference(body)):
+            raise DataError(
+                f"{label}: entries {', '.join(wrong)} are unknown or missing; was it edited?"
+            )
         if body.pop("digest") != digest(body):
             raise DataError(f"{label}: its digest does not match; the file was edited or damaged")
+        if mistyped := [name for name, fits in RESULT_KINDS.items() if not fits(body[name])]:
+            raise DataError(f"{label}: {', '.join(mistyped)} is of the wrong kind; was it edited?")
         del body["schema"]
         key = body.pop("key")
-        result = cls(**{**body, "spec": RunSpec.from_dict(body["spec"])})
+        result = cls(**{**body, "spec": RunSpec.from_dict(body["spec"], f"{label}: spec")})
         if result.status not in get_args(Status):
             statuses = ", ".join(get_args(Status))
             raise DataError(
@@ -252,11 +302,7 @@ class RunResult:
     @classmethod
     def load(cls, path: Path) -> RunResult:
         """Read the JSON of a run."""
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{path}: cannot be read ({error}); expected a result JSON") from error
-        return cls.from_json(text, label=str(path))
+        return cls.from_json(read_text(path, expected="a result JSON"), label=str(path))
 
 
 RESULT_ENTRIES = tuple(entry.name for entry in fields(RunResult))

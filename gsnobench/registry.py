@@ -14,6 +14,7 @@ from typing import Any
 from gsnobench.errors import DataError, ParamError, did_you_mean
 from gsnobench.files import lock, write_text
 from gsnobench.home import Home
+from gsnobench.reading import guarded, read_json, read_toml
 from gsnobench.records import FEATURES
 
 
@@ -115,11 +116,20 @@ def registry_path() -> Path:
 def read_registry(path: Path | None = None, *, home: Home | None = None) -> Registry:
     """Read and check the registry, with the step counts of a home if one is given."""
     path = path or registry_path()
-    body = _read_toml(path, "restore it from the repository")
+    body = read_toml(path, remedy="restore it from the repository")
     counted: dict[str, Any] = {}
     if home is not None and home.steps.exists():
-        counted = _read_toml(home.steps, "remove it: its counts are then measured again")
+        counted = read_toml(home.steps, remedy="remove it: its counts are then measured again")
+        _check_steps(home.steps, counted.get("steps", {}))
+    with guarded(path, expected="the registry.toml of the repository; restore it"):
+        return _registry(path, body, counted, home)
+
+
+def _registry(
+    path: Path, body: Mapping[str, Any], counted: Mapping[str, Any], home: Home | None
+) -> Registry:
     steps, pairs = body.get("steps", {}), body.get("pair", {})
+    _check_steps(path, steps)
     _refuse_rows_with_features(path, (*steps.values(), pairs))
     return Registry(
         tracks={name: Track(name=name, **track) for name, track in body.get("track", {}).items()},
@@ -154,18 +164,22 @@ def remember_file(key: str, path: Path, home: Home) -> None:
 def _known_files(home: Home) -> dict[str, str]:
     if not home.files.exists():
         return {}
-    try:
-        files = json.loads(home.files.read_text(encoding="utf-8"))
-        return {str(key): str(path) for key, path in files.items()}
-    except (ValueError, AttributeError) as error:
-        raise DataError(f"{home.files}: not readable ({error}); remove it") from error
+    files = read_json(home.files, expected="paths by content; remove it")
+    if not isinstance(files, dict):
+        raise DataError(f"{home.files}: is no table of paths; remove it")
+    return {str(key): str(path) for key, path in files.items()}
 
 
-def _read_toml(path: Path, remedy: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise DataError(f"{path}: not a readable TOML file ({error}); {remedy}") from error
+def _check_steps(path: Path, steps: Any) -> None:
+    """Track -> task -> row -> phase -> a number of steps."""
+
+    def is_table(value: Any, levels: int) -> bool:
+        if not levels:
+            return type(value) is int and value >= 0
+        return isinstance(value, dict) and all(is_table(v, levels - 1) for v in value.values())
+
+    if not is_table(steps, 4):
+        raise DataError(f"{path}: [steps] holds no tables of whole numbers; mend or restore it")
 
 
 def _refuse_rows_with_features(path: Path, tables: Iterable[Mapping[str, Any]]) -> None:

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gsnobench.boards.evidence import NOWHERE, Installation, evidence_stamp, read_evidence
+from gsnobench.errors import DataError
 from gsnobench.files import atomic, digest, write_text
+from gsnobench.reading import parse_json
 from gsnobench.registry import read_registry, registry_path
 
 # statistics and pictures take seconds to import: not needed to see that nothing is new
@@ -197,7 +199,8 @@ def _stamp(sources: Sequence[object], roots: Sequence[Path], target: Target) -> 
 
 def _last_build(out: Path) -> Mapping[str, Any]:
     try:
-        body = json.loads(_content(out / STAMP) or b"{}")
-    except ValueError:
+        content = _content(out / STAMP) or b"{}"
+        body = parse_json(content, label=STAMP, expected="a stamp")
+    except DataError:
         return {}
     return body if isinstance(body, dict) else {}

@@ -23,12 +23,8 @@ from gsnobench.records import RunResult, RunSpec, Status, StepsFrom, evidence_pa
 
 HEADLINE_SLACK = 1e-3  # relative: errors of samples are stored with four digits
 MANY = 3000  # files that are worth the start of further processes
-# kinds of the entries of a spec that boards rely on
 PNG = b"\x89PNG\r\n\x1a\n"
 LARGEST_PICTURE = 4_000_000  # bytes
-WHOLE = ("version", "resolution", "data_seed", "revision", "seed")
-TABLES = ("sizes", "data", "model_params", "train_params", "steps")
-WORDS = ("task", "track", "model", "preset", "source", "origin")
 
 
 @dataclass(frozen=True)
@@ -265,24 +261,13 @@ def _check_samples(result: RunResult, split: str, name: str) -> None:
 
 
 def _wrong_kinds(result: RunResult) -> list[str]:
-    """Names of entries that hold no number, table or text where boards need one."""
-    spec = result.spec
-    wrong = [entry for entry in WHOLE if type(getattr(spec, entry)) is not int]
-    wrong += [entry for entry in TABLES if not isinstance(getattr(spec, entry), Mapping)]
-    wrong += [entry for entry in WORDS if not isinstance(getattr(spec, entry), str)]
-    tables = {"changed": result.changed, "code": result.code, "environment": result.environment}
-    wrong += [entry for entry, table in tables.items() if not isinstance(table, Mapping)]
-    number = (int, float, type(None))
-    scores = [table.items() for table in result.scores.get("test", {}).values()]
-    wrong += [entry for pairs in scores for entry, value in pairs if not isinstance(value, number)]
-    wrong += [entry for entry, value in result.costs.items() if not isinstance(value, number)]
-    wrong += [entry for entry, value in result.data.items() if not isinstance(value, str)]
-    if result.status == "done":  # what diverged may have left anything but numbers
-        for table in (*result.frames.values(), *result.bands.values()):
-            wrong += [entry for entry, values in table.items() if not np.isfinite(values).all()]
-        bands = result.bands.items()
-        wrong += [entry for entry, table in bands if set(table) != {"truth", "error"}]
-    return wrong or ([] if isinstance(result.reason, str) else ["reason"])
+    """Names of entries that hold no finite numbers where boards need them."""
+    if result.status != "done":  # what diverged may have left anything but numbers
+        return []
+    tables = (*result.frames.values(), *result.bands.values())
+    wrong = [entry for table in tables for entry, values in table.items() if None in values]
+    bands = result.bands.items()
+    return wrong + [entry for entry, table in bands if set(table) != {"truth", "error"}]
 
 
 def _duplicate(root: Path, first: Path, second: Path, spec: RunSpec) -> str:

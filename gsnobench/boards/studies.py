@@ -6,7 +6,6 @@ a person says about it is in `note.md` beside it.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 from gsnobench.boards.evidence import LARGEST_PICTURE, PNG, leads_out, printable
 from gsnobench.boards.markdown import GENERATED, plain, table
 from gsnobench.errors import DataError
+from gsnobench.reading import parse_json
 
 FOLDER = "studies"  # below the folder of a build: <study>/<subject>/result.json
 RESULT, NOTE, INDEX = "result.json", "note.md", "README.md"
@@ -79,10 +79,7 @@ def read_studies(root: Path) -> tuple[list[StudyResult], tuple[str, ...]]:
 
 
 def _read(path: Path, root: Path) -> StudyResult:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"is no JSON ({error}); run the study again") from None
+    document = parse_json(path.read_bytes(), label=path.name, expected="JSON; run the study again")
     wrong = _wrong(document)
     if wrong:
         expected = "expected the JSON that `gsnobench study` writes"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from gsnobench.cli.console import knob_table
 from gsnobench.declare import Capability, Model
 from gsnobench.errors import GsnobenchError, ParamError
 from gsnobench.plugins import kind_of, listed, load
+from gsnobench.reading import read_json
 from gsnobench.records import RunResult
 from gsnobench.runs.plan import Plan, Request, make_plan
 
@@ -124,7 +124,7 @@ def _searches(model: Model, folder: Path | None) -> str:
     """The searches on record: the preset as it was, its first trial, and the best point."""
     paths = sorted(folder.glob(f"*--{model.name}@*.json")) if folder is not None else []
     rows = []
-    for search in (json.loads(path.read_text(encoding="utf-8")) for path in paths):
+    for search in (read_json(path, expected="a search on record") for path in paths):
         first, best = search["tried"][0], search["best"]
         cells = [search["task"], search["row"].partition("@")[2], str(len(search["tried"]))]
         cells += [_point(first["point"]), _error(first["valid"])]

@@ -27,6 +27,7 @@ from gsnobench.cli.table import print_table
 from gsnobench.errors import DataError, ParamError
 from gsnobench.home import open_home
 from gsnobench.params import numbers_of
+from gsnobench.reading import read_text
 
 if TYPE_CHECKING:
     from gsnobench.datasets.store import Opened
@@ -262,7 +263,7 @@ def export(
     with progress(quiet=as_json) as report, opened_run(run, folders) as folder:
         machine = Machine(folders, choose_device(device), jobs=jobs, report=report)
         spec = RunResult.load(folder.result).spec
-        task = task_from_json(folder.task.read_text(encoding="utf-8"))
+        task = task_from_json(read_text(folder.task, expected="the task of a run"))
         with open_truth(spec, machine, data=data, task=task) as opened:
             truth = opened.read("test")
         predicted = predictions_of(folder, truth, home=folders, device=device)

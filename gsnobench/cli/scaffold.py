@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
+import secrets
 import shutil
-import tempfile
 from pathlib import Path
 from string import Template
 from typing import Literal, get_args
@@ -27,11 +26,11 @@ def create(name: str, kind: Offer, folder: Path) -> Path:
     part: Path | None = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=folder))
+        part = folder / f".{target.name}.{secrets.token_hex(4)}.part"
+        part.mkdir()
         for path, text in _files(name, kind).items():
             (part / path).parent.mkdir(exist_ok=True)
             (part / path).write_text(text, encoding="utf-8")
-        os.chmod(part, 0o755)  # mkdtemp makes private folders; a package is meant to be shared
         part.rename(target)
     except OSError as error:
         raise DataError(

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from gsnobench.data import SPLITS, Array, Mesh, Samples, Split, Task
 from gsnobench.errors import DataError, did_you_mean
+from gsnobench.reading import guarded, read_npy, read_npz
 
 SAMPLE_KEYS = ("frames", "times", "static", "scalars")
 MESH_KEYS = ("points", "cells", "node_count", "cell_count")
@@ -30,6 +30,11 @@ def import_npz(path: Path, task: Task) -> dict[Split, Samples]:
 
 def samples_of(path: Path, arrays: Mapping[str, Any], task: Task) -> dict[Split, Samples]:
     """The samples by split of arrays with the keys above, which came from this path."""
+    with guarded(path, expected="arrays of the shapes in docs/data-format.md"):
+        return _samples_of(path, arrays, task)
+
+
+def _samples_of(path: Path, arrays: Mapping[str, Any], task: Task) -> dict[Split, Samples]:
     for name in arrays:
         if name not in KEYS and not name.startswith("tag_"):
             raise DataError(
@@ -47,7 +52,10 @@ def samples_of(path: Path, arrays: Mapping[str, Any], task: Task) -> dict[Split,
             "fields)"
         )
     count, length, nodes, _ = frames.shape
-    times = tuple(np.asarray(arrays.get("times", task.times), dtype=np.float64).tolist())
+    moments = np.asarray(arrays.get("times", task.times), dtype=np.float64)
+    if moments.ndim != 1 or not np.isfinite(moments).all():
+        raise DataError(f"{path}: times has the shape {moments.shape}; expected ({length},)")
+    times = tuple(moments.tolist())
     if len(times) != length:
         raise DataError(
             f"{path}: frames holds {length} frames, but there are {len(times)} times; add the key "
@@ -72,19 +80,9 @@ def samples_of(path: Path, arrays: Mapping[str, Any], task: Task) -> dict[Split,
 
 def arrays_of(path: Path) -> Mapping[str, Any]:
     """The arrays of an .npz, or of the .npy files in a folder, by name."""
-    try:
-        if path.is_dir():
-            return {
-                file.stem: np.load(file, mmap_mode="r", allow_pickle=False)
-                for file in sorted(path.glob("*.npy"))
-            }
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, AttributeError, TypeError, BadZipFile) as error:
-        reason = " ".join(str(error).split())
-        raise DataError(
-            f"{path}: not an .npz file or a folder of .npy files with plain arrays ({reason})"
-        ) from error
+    if path.is_dir():
+        return {file.stem: read_npy(file) for file in sorted(path.glob("*.npy"))}
+    return read_npz(path)
 
 
 def _codes(path: Path, split: Array) -> Array:

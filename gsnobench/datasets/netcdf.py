@@ -16,9 +16,14 @@ import numpy as np
 
 from gsnobench.data import SPLITS, Array, Field, Split, Task
 from gsnobench.errors import DataError
+from gsnobench.reading import guarded, require_memory
 
 LIBRARY = threading.RLock()  # the NetCDF library is not safe for threads, whatever the file
 CHUNK_BYTES = 1 << 18
+# no compression makes a number so small: what declares more was never written
+MOST_RATIO, SMALL_BYTES = 4096, 1 << 24
+LARGE_BYTES = 1 << 26  # worth a look at the free memory before it is allocated
+READABLE = "a data file of gsnobench that is whole; make it again"
 AXES = ("x", "y", "z")
 
 
@@ -221,31 +226,53 @@ class Handle:
         return self._file
 
     def _open(self) -> netCDF4.Dataset:
+        if not self.path.is_file():
+            raise DataError(f"{self.path}: no such file")
         try:
             with LIBRARY:
                 file = netCDF4.Dataset(str(self.path), "r")
                 file.set_auto_mask(False)
-                return file
-        except FileNotFoundError as error:
-            raise DataError(f"{self.path}: no such file") from error
         except (OSError, RuntimeError) as error:
             reason = getattr(error, "strerror", None) or error
             raise DataError(
                 f"{self.path}: not a readable NetCDF file ({reason}); it is truncated or of "
                 "another format; make it again"
             ) from error
+        try:
+            with guarded(self.path, expected=READABLE):
+                self._check_declared(file)
+        except DataError:
+            file.close()
+            raise
+        return file
+
+    def _check_declared(self, file: netCDF4.Dataset) -> None:
+        """Refuse dimensions that the bytes of the file cannot fill."""
+        size = self.path.stat().st_size
+        declared = sum(_bytes(variable, variable.shape) for variable in file.variables.values())
+        if declared > MOST_RATIO * size + SMALL_BYTES:
+            raise DataError(
+                f"{self.path}: declares {declared / 1e9:.3g} GB of values, but has {size:,} bytes; "
+                f"expected {READABLE}"
+            )
 
     def read(self, name: str, rows: Any = slice(None)) -> Array:
         """Rows of one variable."""
         if isinstance(rows, np.ndarray) and len(rows) and (np.diff(rows) == 1).all():
             rows = slice(int(rows[0]), int(rows[-1]) + 1)
-        try:
-            with LIBRARY:
-                return np.asarray(self.file.variables[name][rows])
-        except (OSError, RuntimeError) as error:
-            raise DataError(
-                f"{self.path}: {name} cannot be read ({error}); the file is damaged; make it again"
-            ) from error
+        with guarded(f"{self.path}: {name}", expected=READABLE), LIBRARY:
+            variable = self.file.variables[name]
+            if isinstance(rows, slice) and variable.ndim:
+                count = len(range(*rows.indices(variable.shape[0])))
+                require(self.path, _bytes(variable, (count, *variable.shape[1:])))
+            return np.asarray(variable[rows])
+
+    def missing_values(self, name: str) -> list[float]:
+        """The numbers that stand for "no value" in a variable of a user's file."""
+        variable = self.file.variables[name]
+        names = [word for word in ("_FillValue", "missing_value") if word in variable.ncattrs()]
+        values = [np.ravel(variable.getncattr(word)) for word in names]
+        return [float(value) for array in values for value in array]
 
     def close(self) -> None:
         """Free the file; what was read stays valid."""
@@ -253,6 +280,17 @@ class Handle:
             if self._file is not None and self._process == os.getpid() and self._file.isopen():
                 self._file.close()
         self._file, self._is_closed = None, True
+
+
+def _bytes(variable: netCDF4.Variable, shape: tuple[int, ...]) -> int:
+    """The size of so many values; those of variable length count as pointers."""
+    return math.prod(shape) * getattr(variable.dtype, "itemsize", 8)
+
+
+def require(subject: object, needed: int) -> None:
+    """Refuse what the memory cannot hold; small amounts are not worth a look."""
+    if needed > LARGE_BYTES:
+        require_memory(subject, needed)
 
 
 def without_padding(block: Array, counts: Array) -> Array:
@@ -299,6 +337,7 @@ class LazyArray:
 
     def _read(self, rows: Array) -> Array:
         unique, positions = np.unique(rows, return_inverse=True)
+        require(self.handle.path, 4 * math.prod((len(unique), *self.tail, len(self.names))))
         block = np.empty((len(unique), *self.tail, len(self.names)), dtype=np.float32)
         cuts = [0, *(np.flatnonzero(np.diff(unique) != 1) + 1).tolist(), len(unique)]
         for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
@@ -308,5 +347,17 @@ class LazyArray:
                     block[start:stop, ..., channel] = self.handle.read(name, run)
         if self.counts is not None:
             block = without_padding(block, self.counts[unique])
+        self._refuse_missing(block)
         is_sorted = len(unique) == len(rows) and (positions == np.arange(len(rows))).all()
         return block if is_sorted else block[positions]
+
+    def _refuse_missing(self, block: Array) -> None:
+        """A number that stands for "no value" must not be trained on; padding is zero."""
+        for channel, name in enumerate(self.names):
+            for value in self.handle.missing_values(name):
+                is_missing = block[..., channel] == np.float32(value)
+                if is_missing.any() and not (value == 0 and self.counts is not None):
+                    raise DataError(
+                        f"{self.handle.path}: {name} holds missing values ({value:g} by its "
+                        "_FillValue); only finite numbers can be trained on; mend or drop them"
+                    )

@@ -17,11 +17,20 @@ from gsnobench import __version__
 from gsnobench.data import SPLITS, Array, Mesh, Samples, Split, Task
 from gsnobench.datasets.checksums import Checksums
 from gsnobench.datasets.faults import structure_faults
-from gsnobench.datasets.netcdf import AXES, Handle, Layout, LazyArray, add_columns, create
+from gsnobench.datasets.netcdf import (
+    AXES,
+    READABLE,
+    Handle,
+    Layout,
+    LazyArray,
+    add_columns,
+    create,
+)
 from gsnobench.datasets.sample_blocks import bare_mesh, feed, layout_of
 from gsnobench.datasets.task_json import task_from_json, task_to_json
 from gsnobench.errors import DataError
 from gsnobench.files import atomic
+from gsnobench.reading import guarded, parse_json
 
 FORMAT = 1
 NEEDED: tuple[Split, ...] = ("train", "valid", "test")
@@ -95,7 +104,8 @@ class Opened:
                 f"{self.path}: holds no {name} split; it has {sizes}; mark samples as {name} in "
                 "`split`"
             )
-        return _samples(self.handle, self.task, rows)
+        with guarded(self.path, expected=READABLE):
+            return _samples(self.handle, self.task, rows)
 
     @property
     def time_unit(self) -> str:
@@ -125,11 +135,12 @@ def open_file(path: Path, task: Task | None = None) -> Opened:
     """
     handle = Handle(Path(path))
     try:
-        faults = structure_faults(handle)
-        if faults:
-            others = f" (and {len(faults) - 1} more: `gsnobench show {path}`)"
-            raise DataError(f"{path}: {faults[0]}{others if len(faults) > 1 else ''}")
-        return _opened(handle, task)
+        with guarded(path, expected=READABLE):
+            faults = structure_faults(handle)
+            if faults:
+                others = f" (and {len(faults) - 1} more: `gsnobench show {path}`)"
+                raise DataError(f"{path}: {faults[0]}{others if len(faults) > 1 else ''}")
+            return _opened(handle, task)
     except BaseException:
         handle.close()
         raise
@@ -140,7 +151,7 @@ def _opened(handle: Handle, requested: Task | None) -> Opened:
     stored = _completed(handle, task_from_json(attributes["gsnobench_task"]))
     if {"content_hash", "split_hashes", "fingerprint"} <= set(attributes):
         content, fingerprint = str(attributes["content_hash"]), str(attributes["fingerprint"])
-        hashes: Mapping[str, str] = json.loads(attributes["split_hashes"])
+        hashes = _hashes(str(attributes["split_hashes"]))
     else:
         checksums = _scan(handle, stored)
         content, fingerprint = checksums.content_hash, checksums.fingerprint
@@ -155,6 +166,13 @@ def _opened(handle: Handle, requested: Task | None) -> Opened:
             )
     task = replace(task, sizes=stored.sizes, split_hashes=hashes, fixed_mesh=stored.fixed_mesh)
     return Opened(handle.path, task, attributes, content, fingerprint, handle)
+
+
+def _hashes(text: str) -> Mapping[str, str]:
+    hashes = parse_json(text, label="split_hashes", expected="a table of hashes")
+    if not isinstance(hashes, dict):
+        raise DataError("split_hashes: is no table; expected a hash per split")
+    return {str(split): str(value) for split, value in hashes.items()}
 
 
 def _completed(handle: Handle, task: Task) -> Task:
@@ -208,6 +226,11 @@ def _meshes(handle: Handle, task: Task, rows: Array) -> tuple[Mesh, ...]:
     counts = nodes if cells is None else np.full(1, cells.shape[1])
     if cells is not None and not task.fixed_mesh:
         counts = handle.read("cell_count")[rows]
+        if counts.min() < 0 or counts.max() > cells.shape[1]:
+            raise DataError(
+                f"{handle.path}: cell_count holds {counts.min()} to {counts.max()}; expected 0 to "
+                f"{cells.shape[1]}"
+            )
 
     def mesh(index: int, count: int) -> Mesh:
         own = None if cells is None else cells[index, : counts[index]].astype(np.int64) - first
@@ -230,7 +253,7 @@ def _scan(handle: Handle, task: Task) -> Checksums:
 
 def verify(path: Path) -> None:
     """Read everything and compare with the hashes in the file; a DataError says what is wrong."""
-    with open_file(path) as opened:
+    with open_file(path) as opened, guarded(path, expected=READABLE):
         checksums = _scan(opened.handle, opened.task)
         is_same = checksums.content_hash == opened.content_hash
         if not is_same or dict(checksums.split_hashes) != dict(opened.task.split_hashes):
@@ -244,9 +267,10 @@ def problems(path: Path) -> list[str]:
     """What keeps a file from being trained on, one line each; none if it is complete."""
     handle = Handle(Path(path))
     try:
-        faults = structure_faults(handle)
+        with guarded(path, expected=READABLE):
+            faults = structure_faults(handle)
         if not faults:
-            with open_file(path) as opened:
+            with open_file(path) as opened, guarded(path, expected=READABLE):
                 missing = [split for split in NEEDED if split not in opened.task.sizes]
                 faults = [
                     f"no sample is marked as {split} in `split`; a run needs it"

@@ -10,8 +10,10 @@ from typing import Any, get_args
 
 from gsnobench.data import Boundary, Field, Task
 from gsnobench.errors import DataError, did_you_mean
+from gsnobench.reading import parse_json
 
 NEEDED = ("id", "fields", "dim")
+OF_ALL = "headline"  # where a result keeps the mean over all fields
 _TEXT, _FLAG = ((str,), "a text"), ((bool,), "true or false")
 _LIST, _OBJECT, _INTEGER = ((list,), "a list"), ((dict,), "an object"), ((int,), "a whole number")
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
@@ -58,12 +60,8 @@ def _plain(value: Any) -> Any:
 
 def task_from_json(text: str) -> Task:
     """The task again; only `id`, `fields` and `dim` have no default."""
-    try:
-        plain = json.loads(text)
-    except ValueError as error:
-        raise DataError(
-            f"gsnobench_task: not JSON ({error}); expected an object with {', '.join(NEEDED)}"
-        ) from error
+    needed = f"an object with {', '.join(NEEDED)}"
+    plain = parse_json(text, label="gsnobench_task", expected=needed)
     if not isinstance(plain, dict):
         raise DataError(
             f"gsnobench_task: {plain!r} is not an object; expected {', '.join(NEEDED)} and what "
@@ -130,6 +128,12 @@ def _field(plain: Any) -> Field:
             f"gsnobench_task: reference of {named['name']} is {named['reference']!r}; expected a "
             "number"
         )
+    texts = ("name", "unit", "support", "vector", "help")
+    wrong = [entry for entry in texts if not isinstance(named.get(entry, ""), (str, type(None)))]
+    if wrong:
+        raise DataError(
+            f"gsnobench_task: {wrong[0]} of {named['name']} is {named[wrong[0]]!r}; expected a text"
+        )
     return Field(**named)
 
 
@@ -146,8 +150,9 @@ def check_names(task: Task, subject: str) -> None:
         names = [field.name for field in getattr(task, kind)]
         is_name = re.compile(r"[A-Za-z]\w*").fullmatch
         wrong = [name for name in names if not is_name(name) or names.count(name) > 1]
+        wrong += [name for name in task.scored if name == OF_ALL]
         if wrong:
             raise DataError(
                 f"{subject}: {kind} holds the name {wrong[0]!r}; expected letters, digits and _, "
-                "each name once"
+                f"each name once, and not {OF_ALL!r}"
             )

@@ -16,6 +16,7 @@ from gsnobench.data import Array, Samples
 from gsnobench.errors import DataError, RunError
 from gsnobench.files import atomic
 from gsnobench.home import Home, RunFolder
+from gsnobench.reading import read_json
 from gsnobench.records import RunResult
 from gsnobench.runs.predictions import read_predictions, write_predictions
 from gsnobench.runs.stages import Run
@@ -113,10 +114,10 @@ def damaged(folder: RunFolder) -> list[str]:
     """Members of an unpacked bundle that are not what its manifest says."""
     manifest = folder.manifest
     try:
-        stated = json.loads(manifest.read_text(encoding="utf-8"))["sha256"]
+        stated = read_json(manifest, expected="checksums")["sha256"]
         present = {path.name: _sha256(path) for path in folder.path.iterdir() if path != manifest}
         return sorted(name for name in {*stated, *present} if stated.get(name) != present.get(name))
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (DataError, KeyError, TypeError, AttributeError):
         return [manifest.name]
 
 

@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gsnobench.errors import GsnobenchError
+from gsnobench.errors import DataError, GsnobenchError
 from gsnobench.files import write_text
 from gsnobench.home import Home, RunFolder
 from gsnobench.params import Params
 from gsnobench.plugins import dataset_named, load
+from gsnobench.reading import read_json
 from gsnobench.records import RunResult, RunSpec, evidence_path
 from gsnobench.registry import Registry
 from gsnobench.runs.plan import Request, make_plan
@@ -65,7 +66,7 @@ def migrate_home(home: Home, registry: Registry) -> Iterator[Moved]:
         if not folder.spec.exists():
             continue
         try:
-            body = json.loads(folder.spec.read_text(encoding="utf-8"))
+            body = read_json(folder.spec, expected="a spec")
             if "scaling" not in body:
                 continue
             spec = migrated_spec(body)
@@ -85,8 +86,8 @@ def migrate_home(home: Home, registry: Registry) -> Iterator[Moved]:
 
 def _old_body(path: Path) -> dict[str, Any] | None:
     """The content of a result of schema 1; None for anything else."""
-    with suppress(OSError, ValueError, AttributeError):
-        body = json.loads(path.read_text(encoding="utf-8"))
+    with suppress(DataError, AttributeError):
+        body = read_json(path, expected="a result")
         if body.get("schema") == OLD and "spec" in body:
             return dict(body)
     return None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from gsnobench.datasets.store import Opened, open_file, verify, write
 from gsnobench.datasets.tasks import resolve
 from gsnobench.errors import DataError, RunError
 from gsnobench.plugins import dataset_named, load_metrics
+from gsnobench.reading import read_npy, read_npz
 from gsnobench.records import RunSpec
 from gsnobench.registry import read_registry
 from gsnobench.runs.machine import Machine
@@ -143,22 +144,15 @@ def _check_samples(path: Path, samples: Samples, truth: Samples) -> None:
 
 
 def _from_numpy(path: Path) -> Array:
-    try:
-        read: Any = np.load(path, allow_pickle=False)
-        if isinstance(read, np.ndarray):
-            return read
-        with read as archive:
-            names = archive.files
-            chosen = names if len(names) == 1 else [name for name in NAMES if name in names]
-            if chosen:
-                return np.asarray(archive[chosen[0]])
-            known = ", ".join(names) or "none"
-    except (OSError, ValueError, EOFError, AttributeError, TypeError) as error:
-        raise DataError(
-            f"{path}: not a NumPy file with plain arrays ({' '.join(str(error).split())})"
-        ) from error
+    if not zipfile.is_zipfile(path):
+        return read_npy(path)
+    arrays = read_npz(path)
+    chosen = [name for name in arrays if len(arrays) == 1 or name in NAMES]
+    if chosen:
+        return arrays[chosen[0]]
     raise DataError(
-        f"{path}: holds the arrays {known}; expected one array, or one called 'predictions'"
+        f"{path}: holds the arrays {', '.join(arrays) or 'none'}; expected one array, or one "
+        "called 'predictions'"
     )
 
 

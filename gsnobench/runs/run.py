@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,8 +17,9 @@ from gsnobench.datasets.task_json import task_to_json
 from gsnobench.errors import DataError, GsnobenchError, Prune, describe_error
 from gsnobench.files import atomic, lock, write_text
 from gsnobench.home import Home
+from gsnobench.params import Knob
 from gsnobench.plugins import load_observers, notify, provenance
-from gsnobench.reading import InputFile
+from gsnobench.reading import InputFile, guarded, read_json
 from gsnobench.records import RunResult, RunSpec, evidence_path
 from gsnobench.registry import read_registry, remember_file
 from gsnobench.runs.costs import describe_environment
@@ -202,8 +204,15 @@ def _run_in_folder(run: Run, observers: Observers, *, may_test: bool) -> RunResu
 def _threads(run: Run) -> int:
     """Those that an interrupted run began with, else as requested, else by the size of the work."""
     if run.folder.checkpoint.exists() and run.folder.machine.exists():
-        return int(json.loads(run.folder.machine.read_text(encoding="utf-8"))["threads"])
+        return _stored_threads(run.folder.machine)
     return run.machine.threads or threads_for(run.plan.task.resolution * run.plan.train.batch)
+
+
+def _stored_threads(path: Path) -> int:
+    remedy = "the threads of an interrupted run; --force repeats the run"
+    stored = read_json(path, expected=remedy)
+    with guarded(path, expected=remedy):
+        return int(Knob("threads", int, 1, "", low=1, high=4096).check(stored["threads"]))
 
 
 def stamped(result: RunResult, plan: Plan) -> RunResult:

@@ -18,6 +18,7 @@ from gsnobench.errors import DataError, ParamError, RunError, did_you_mean
 from gsnobench.files import read_arrays
 from gsnobench.home import open_home
 from gsnobench.meshes.interpolation import interpolation
+from gsnobench.reading import guarded, read_text
 from gsnobench.records import RunSpec
 from gsnobench.runs.gallery import case_of, gallery
 from gsnobench.runs.machine import Machine, choose_device
@@ -163,25 +164,22 @@ def load(run: str | Path, *, home: Path | None = None, device: str = "auto") -> 
     folder = opened.find_run(str(run))
     if not folder.weights.exists():
         raise RunError(f"{folder.name}: has no weights; only a run that ended well can predict")
-    try:
-        spec = RunSpec.from_json(folder.spec.read_text(encoding="utf-8"))
-        task = task_from_json(folder.task.read_text(encoding="utf-8"))
+    readable = "a finished run; repeat it with --force"
+    spec = RunSpec.from_json(read_text(folder.spec, expected=readable), label=str(folder.spec))
+    task = task_from_json(read_text(folder.task, expected=readable))
+    with guarded(folder.path, expected=readable):
         saved = read_arrays(folder.summary)
         weights = read_arrays(folder.weights)
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"{folder.path}: not a readable run ({error}); repeat it with --force"
-        ) from error
-    plan = plan_of_stored(spec, task)
-    module = plan.model.build(plan.model_task, plan.params)
-    load_state(module, _tensors(weights))
+        plan = plan_of_stored(spec, task)
+        module = plan.model.build(plan.model_task, plan.params)
+        load_state(module, _tensors(weights))
+        summary = {
+            name.removeprefix(SUMMARY_PREFIX): value
+            for name, value in saved.items()
+            if name.startswith(SUMMARY_PREFIX)
+        }
+        normaliser = Normaliser.from_state(_tensors(saved))
     machine = Machine(opened, choose_device(device))
-    summary = {
-        name.removeprefix(SUMMARY_PREFIX): value
-        for name, value in saved.items()
-        if name.startswith(SUMMARY_PREFIX)
-    }
-    normaliser = Normaliser.from_state(_tensors(saved))
     setup = Setup(module.to(machine.device), normaliser, summary, warm_s=0.0, cold_s=0.0)
     return Trained(Run(plan, machine, folder), setup)
 

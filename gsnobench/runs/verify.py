@@ -20,6 +20,7 @@ from gsnobench.datasets.store import Opened
 from gsnobench.datasets.task_json import task_from_json
 from gsnobench.errors import GsnobenchError, RunError
 from gsnobench.home import Home, RunFolder
+from gsnobench.reading import read_text
 from gsnobench.records import RunResult
 from gsnobench.registry import read_registry
 from gsnobench.runs.costs import describe_environment
@@ -135,7 +136,7 @@ def _truth(
         raise RunError(f"the run ended {result.status}; it has no scores")
     task = None
     if subject.folder is not None:
-        task = task_from_json(subject.folder.task.read_text(encoding="utf-8"))
+        task = task_from_json(read_text(subject.folder.task, expected="the task of a run"))
     with open_truth(result.spec, machine, data=data, task=task) as opened:
         yield opened
 

@@ -19,6 +19,7 @@ from gsnobench.datasets.task_json import task_from_json
 from gsnobench.errors import DataError, GsnobenchError, RunError
 from gsnobench.files import digest
 from gsnobench.home import Home, RunFolder
+from gsnobench.reading import read_json, read_text
 from gsnobench.records import SCHEMA, RunResult, RunSpec, Status
 from gsnobench.runs.bundle import damaged, opened_run, unpack
 
@@ -78,12 +79,7 @@ def opened_subject(text: str, home: Home) -> Iterator[Subject]:
 
 
 def _body(path: Path) -> Mapping[str, Any]:
-    try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"{path}: not a readable result ({error}); expected a result JSON, a bundle or a run"
-        ) from error
+    body = read_json(path, expected="a result JSON, a bundle or a run")
     if not isinstance(body, dict) or not {"schema", "key", "spec", "status"} <= set(body):
         raise DataError(f"{path}: not a gsnobench result; expected the JSON that `run` writes")
     return body
@@ -158,9 +154,9 @@ def _beside(folder: RunFolder, result: RunResult) -> Iterator[Check]:
     """The spec and the task in the folder of a result, for which its weights were made."""
     spec_name, task_name = folder.spec.name, folder.task.name
     try:
-        spec = RunSpec.from_json(folder.spec.read_text(encoding="utf-8"))
-        task = task_from_json(folder.task.read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError, GsnobenchError) as error:
+        spec = RunSpec.from_json(read_text(folder.spec, expected="a spec"))
+        task = task_from_json(read_text(folder.task, expected="a task"))
+    except GsnobenchError as error:
         yield Check(0, f"{spec_name}, {task_name}", "FAIL", f"cannot be read ({error})")
         return
     yield judged(0, spec_name, spec.key == result.spec.key, f"its key is {spec.short}")

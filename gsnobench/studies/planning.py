@@ -13,6 +13,7 @@ from gsnobench.files import digest, lock, write_text
 from gsnobench.matrix.matrix import seeds_of
 from gsnobench.params import Value, numbers_of, words_of
 from gsnobench.plugins import load
+from gsnobench.reading import read_json
 from gsnobench.records import FEATURES
 from gsnobench.registry import Registry, Track, read_registry
 from gsnobench.runs.calibrate import Count, count_steps, counted_plan
@@ -173,7 +174,7 @@ def refuse_resolution(template: Request) -> None:
 
 
 def _read_counts(path: Path) -> dict[str, Any]:
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+    return dict(read_json(path, expected="counted steps; remove it")) if path.exists() else {}
 
 
 def with_steps(plan: Plan, steps: Mapping[str, int]) -> Plan:

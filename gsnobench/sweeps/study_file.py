@@ -11,6 +11,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from gsnobench.errors import DataError
 from gsnobench.files import write_text
+from gsnobench.reading import guarded, read_json
 from gsnobench.records import plain
 from gsnobench.sweeps.trials import Trials
 
@@ -46,17 +47,13 @@ def read_study(path: Path, search: dict[str, Any], trials: Trials) -> bool:
 
 def _body(path: Path) -> dict[str, Any]:
     """The content of a file, every trial of which can be read."""
-    try:
-        body = json.loads(path.read_text(encoding="utf-8"))
+    body = read_json(path, expected="what `sweep --study` wrote")
+    with guarded(path, expected="what `sweep --study` wrote"):
         if body["schema"] != SCHEMA:
             raise ValueError(f"schema {body['schema']}, expected {SCHEMA}")
         for entry in body["trials"]:
             _trial_from_json(entry)
         body["search"].get("task")
-    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
-        raise DataError(
-            f"{path}: not the trials of a search ({error}); expected what `sweep --study` wrote"
-        ) from error
     return dict(body)
 
 

@@ -11,7 +11,8 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,8 +72,19 @@ def make_store(address: Address) -> None:
 
     with lock(address.home / FOLDER / ".store.lock"):
         if not path.exists():  # another process was faster
-            with atomic(path) as part:
+            with atomic(path) as part, _quiet():
                 MlflowClient(tracking_uri=f"sqlite:///{part}").search_experiments(max_results=1)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without MLflow's lines about each of its tables."""
+    before = logging.root.manager.disable
+    logging.disable(logging.INFO)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def experiment_id(client: MlflowClient, address: Address, name: str) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import secrets
 import socket
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -188,9 +187,7 @@ def _own_token(limits: gb.Limits) -> None:
     if "RAY_AUTH_MODE" in os.environ:
         return
     path = limits.home / "ray-token"
-    if not path.exists():
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as handle:
-            handle.write(secrets.token_hex(32))
+    gb.private_token(path)
     os.environ.update({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(path)})
 
 

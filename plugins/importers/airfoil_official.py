@@ -7,7 +7,6 @@ validation set.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +91,7 @@ def read(folder: Path, params: Params) -> gb.Imported:
 
 def _meta(path: Path) -> Meta:
     try:
-        plain = json.loads(path.read_text())
+        plain = gb.read_json(path, expected="the meta.json of the data")
         features = {
             name: (
                 np.dtype(plain["features"][name]["dtype"]).newbyteorder("<"),

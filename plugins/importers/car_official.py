@@ -134,7 +134,7 @@ def _padded(values: gb.Array, nodes: int) -> gb.Array:
 def _prepared_case(folder: Path) -> Case:
     x = npy.load(folder / "x.npy", (None, 7))
     y = npy.load(folder / "y.npy", (len(x), 4))
-    surface = np.asarray(np.load(folder / "surf.npy", allow_pickle=False)).reshape(-1)
+    surface = np.asarray(gb.read_npy(folder / "surf.npy")).reshape(-1)
     if len(surface) != len(x):
         raise gb.DataError(f"{folder}: surf.npy has {len(surface)} entries, x.npy {len(x)} rows")
     npy.check_finite(folder / "x.npy", 0, x)

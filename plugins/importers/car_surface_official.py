@@ -69,11 +69,7 @@ def _car(folder: Path, car: str) -> tuple[gb.Mesh, gb.Array]:
 
 def _flat_shape(path: Path) -> tuple[int | None, ...]:
     """(N,) or (1, N): both occur."""
-    try:
-        ndim = np.load(path, mmap_mode="r", allow_pickle=False).ndim
-    except (OSError, ValueError, EOFError):
-        ndim = 1  # `npy.load` says what is wrong
-    return (1, None) if ndim == 2 else (None,)
+    return (1, None) if gb.read_npy(path).ndim == 2 else (None,)
 
 
 def _samples(task: gb.Task, part: list[tuple[gb.Mesh, gb.Array]], nodes: int) -> gb.Samples:

@@ -67,7 +67,11 @@ class _Words:
 
 def read_grid(path: Path) -> Grid:
     """The grid of a file; a damaged one is one line."""
-    words = _Words(path)
+    with gb.guarded(path, expected="a legacy VTK file in ASCII; download it again"):
+        return _grid(_Words(path))
+
+
+def _grid(words: _Words) -> Grid:
     points = np.zeros((0, 3), dtype=np.float32)
     cells = np.zeros((0, 0), dtype=np.int64)
     data: dict[str, gb.Array] = {}

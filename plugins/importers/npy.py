@@ -24,16 +24,7 @@ def find(folder: Path, name: str) -> Path:
 
 def load(path: Path, shape: tuple[int | None, ...]) -> gb.Array:
     """The array of a file, mapped into memory; `None` in the shape is any number."""
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError as error:
-        raise gb.DataError(f"{path}: no such file") from error
-    except (OSError, ValueError, EOFError) as error:
-        reason = " ".join(str(error).split())
-        raise gb.DataError(
-            f"{path}: not a NumPy file with a plain array ({reason}); it is truncated, pickled or "
-            "of another format"
-        ) from error
+    array = gb.read_npy(path)
     fits = array.ndim == len(shape) and all(
         wanted in (None, length) for length, wanted in zip(array.shape, shape, strict=True)
     )

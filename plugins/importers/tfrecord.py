@@ -46,17 +46,11 @@ class RecordFile:
     def peek(self, number: int, names: Iterable[str]) -> dict[str, bytes]:
         """Some features of one record; the rest of it is not read, so no checksum is compared."""
         start, stop = self.spans[number]
-        with (
-            self.path.open("rb") as file,
-            mmap(file.fileno(), 0, access=ACCESS_READ) as pages,
-            memoryview(pages) as whole,
-            whole[start:stop] as payload,
-        ):
-            features = self._parsed(number, payload)
-            copies = {name: bytes(features[name]) for name in names if name in features}
-            for view in features.values():
-                view.release()
-        return copies
+        with self.path.open("rb") as file:
+            # not closed by hand: an error holds views of it, and it goes with the last of them
+            pages = mmap(file.fileno(), 0, access=ACCESS_READ)
+        features = self._parsed(number, memoryview(pages)[start:stop])
+        return {name: bytes(features[name]) for name in names if name in features}
 
     def _parsed(self, number: int, payload: memoryview) -> dict[str, memoryview]:
         features: dict[str, memoryview] = {}
@@ -69,7 +63,7 @@ class RecordFile:
                         raise ValueError(f"feature {bytes(parts[1])!r} is not a list of bytes")
                     ((_, value),) = _parts(values)
                     features[bytes(parts[1]).decode()] = value
-        except (ValueError, KeyError, IndexError) as error:
+        except (ValueError, KeyError, IndexError, OverflowError) as error:
             raise self._damaged(number, f"it is no tf.train.Example, {error}") from error
         return features
 
@@ -126,9 +120,10 @@ def _parts(message: memoryview) -> Iterator[tuple[int, memoryview]]:
 def _varint(message: memoryview, position: int) -> tuple[int, int]:
     """A number of seven bits per byte, and the position behind it."""
     value = shift = 0
-    while True:
+    while shift < 64:
         byte = message[position]
         value |= (byte & 127) << shift
         position, shift = position + 1, shift + 7
         if byte < 128:
             return value, position
+    raise ValueError("a number has more than 64 bits")

@@ -75,7 +75,7 @@ def test_entries_of_the_wrong_kind_are_named_and_skipped(
 ) -> None:
     body = json.loads(made_result("gnot").to_json())
     spec = {**body["spec"], **change.pop("spec", {})}  # type: ignore[dict-item]
-    body |= {**change, "spec": spec, "key": RunSpec.from_dict(spec).key}
+    body |= {**change, "spec": spec, "key": RunSpec(**spec).key}
     (evidence / "wrong.json").write_text(rewritten(body))
     result = read_evidence([evidence])
     (problem,) = result.problems

@@ -111,7 +111,7 @@ def test_broken_files_and_links_are_skipped_and_named(tmp_path: Path) -> None:
     link.symlink_to(target)
     results, problems = read_studies(tmp_path)
     assert not results and len(problems) == 2
-    assert "is no JSON" in problems[0] and "symbolic link" in problems[1]
+    assert "is not JSON" in problems[0] and "symbolic link" in problems[1]
 
 
 def test_text_of_a_stranger_is_inert_and_only_pictures_are_shown(tmp_path: Path) -> None:

@@ -280,3 +280,29 @@ def test_a_split_that_is_not_there_is_named(tmp_path: Path) -> None:
         opened.split("test")
     one_line(error, "holds no test split", "train 5")
     assert [line.split()[5] for line in store.problems(tmp_path / "x.nc")] == ["valid", "test"]
+
+
+def test_missing_values_and_impossible_counts_are_refused(own: Path, tmp_path: Path) -> None:
+    with netCDF4.Dataset(own, "a") as file:
+        values = file["field_h"][:]
+        values[0, 0, 3] = -999.0
+        file["field_h"][:] = values
+        file["field_h"].setncattr("missing_value", np.float32(-999.0))
+    with pytest.raises(gb.DataError) as caught:
+        store.verify(own)
+    one_line(caught, "field_h holds missing values (-999")
+    for name, count in (("cell_count", -1), ("cell_count", 10**9), ("node_count", 0)):
+        path = tmp_path / f"{name}{count}.nc"
+        store.write(path, ragged(), provenance={"title": "a", "source": "b"})
+        with netCDF4.Dataset(path, "a") as file:
+            file[name][0] = count
+        with pytest.raises(gb.DataError) as caught:
+            store.verify(path)
+        one_line(caught, f"{name} holds")
+
+
+def test_a_field_that_is_called_as_the_mean_of_all_is_refused(tmp_path: Path) -> None:
+    task = replace(TASK, fields=(gb.Field("headline"),))
+    with pytest.raises(gb.DataError) as caught:
+        store.write(tmp_path / "a.nc", fixed(task=task), provenance={})
+    one_line(caught, "'headline'")

@@ -51,6 +51,13 @@ for _ in range(100):
         counter.write_text(str(int(counter.read_text()) + 1))
 """
 
+TOKEN = """
+import sys
+from pathlib import Path
+from gsnobench.files import private_token
+print(private_token(Path(sys.argv[1])))
+"""
+
 WRITER = """
 import sys, time
 from pathlib import Path
@@ -91,6 +98,17 @@ def test_files_follow_the_umask_and_private_ones_are_their_owners_alone(tmp_path
         files = [tmp_path / name for name in ("text", "token")]
         modes.append([file.stat().st_mode & 0o777 for file in files])
     assert modes == [[0o644, 0o600], [0o600, 0o600], [0o664, 0o600]]
+
+
+def test_a_token_is_private_never_empty_and_the_same_for_all(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("")  # as a kill between making and writing left it
+    path.chmod(0o644)
+    command = [sys.executable, "-c", TOKEN, str(path)]
+    made = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    tokens = {process.communicate()[0] for process in made}
+    assert tokens == {path.read_text() + "\n"} and len(path.read_text()) == 64
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_disk_that_refuses_is_one_line(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_shapes_that_mean_only_one_thing_are_taken(
         (np.full((8, 121), np.nan), "head is nan in sample 0, frame 0, node 0"),
         (np.full((8, 121), 1e300), "head is inf"),
         (np.zeros((8, 121), dtype=complex), "expected real numbers"),
-        (np.full((8, 121), None), "not a NumPy file with plain arrays"),
+        (np.full((8, 121), None), "NumPy file with a plain array"),
     ],
 )
 def test_an_array_that_does_not_fit_is_one_line(
@@ -152,7 +152,7 @@ def test_files_that_are_no_predictions_are_one_line(
     for path, part in (
         (tmp_path / "none.npy", "no such file"),
         (tmp_path / "a.csv", "not from '.csv'"),
-        (tmp_path / "text.npy", "not a NumPy file"),
+        (tmp_path / "text.npy", "NumPy file"),
         (tmp_path / "two.npz", "holds the arrays a, b"),
         (unsteady_file, "holds predictions for 'waves@2-7'; expected 'poisson'"),
         (steady_file, "expected predictions of one split"),

@@ -22,6 +22,7 @@ from gsnobench.datasets.interchange.own_dataset import kept_attributes
 from gsnobench.datasets.store import Opened, open_file
 from gsnobench.datasets.task_json import task_from_json, task_to_json
 from gsnobench.errors import DataError, ParamError, did_you_mean
+from gsnobench.reading import read_json, read_text
 
 FORMATS = (*exported_meshes.FORMATS, *exported_arrays.FORMATS)
 TASK, PROVENANCE = "task.json", "provenance.json"
@@ -144,15 +145,11 @@ def read_foreign(source: Path, task_file: Path | None, *, by_time: bool = False)
 
 
 def _task(path: Path) -> Task:
-    try:
-        return task_from_json(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not a text"
-        raise DataError(f"{path}: cannot be read ({reason}); expected the task as JSON") from error
+    return task_from_json(read_text(path, expected="the task as JSON"))
 
 
 def _notes(path: Path) -> dict[str, str]:
-    try:
-        return {str(name): str(text) for name, text in json.loads(path.read_text()).items()}
-    except (OSError, ValueError, AttributeError) as error:
-        raise DataError(f"{path}: not readable ({error}); remove or mend it") from error
+    notes = read_json(path, expected="texts by name; remove or mend it")
+    if not isinstance(notes, dict):
+        raise DataError(f"{path}: is no table of texts; remove or mend it")
+    return {str(name): str(text) for name, text in notes.items()}
