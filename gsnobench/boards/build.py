@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from gsnobench.boards.evidence import NOWHERE, Installation, evidence_stamp, read_evidence
@@ -27,6 +28,7 @@ STAMP = ".build.json"  # what the last build read and wrote; a cache, not eviden
 NOTES = "notes"  # notes/<track>.md: remarks by a person, shown on the rendered page
 SITE = "site"
 TABLES = "tables"
+WIDTH = 100  # of the lines of a document
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def rendered(
     """Path and content of every rendered file, functions of the evidence and of the notes."""
     from gsnobench.boards.board import safe_name
     from gsnobench.boards.plots.track import overview_png
-    from gsnobench.boards.reproduction.ledger import ledger
+    from gsnobench.boards.reproduction.ledger import compare_all, counts, ledger
     from gsnobench.boards.reproduction.paper import read_paper
     from gsnobench.boards.studies import FOLDER, study_pages
 
@@ -111,12 +113,16 @@ def rendered(
         yield target.out / name, text.encode()
     for name, text in study_pages(studies):
         yield target.out / FOLDER / name, text.encode()
+    if target.ledger is None and target.readme is None:
+        return
+    paper = read_paper()
+    lines = compare_all(paper, tracks, studies)
     if target.ledger is not None:
-        yield target.ledger, ledger(tracks, read_paper()).encode()
+        yield target.ledger, ledger(lines, paper).encode()
     if target.readme is not None:
         folder = Path(os.path.relpath(target.out, target.readme.parent)).as_posix()
         text = embedded(_content(target.readme).decode(), tracks, folder)
-        yield target.readme, text.encode()
+        yield target.readme, with_counts(text, counts(lines)).encode()
 
 
 def _own_files(tracks: Sequence[BoardTrack], out: Path) -> Iterator[tuple[str, str]]:
@@ -151,6 +157,19 @@ def embedded(text: str, tracks: Sequence[BoardTrack], folder: str) -> str:
             page = f"{folder}/{safe_name(track.name)}.md"
             text = f"{before}{begin}\n\n{overview(track, page)}\n\n{end}{rest.partition(end)[2]}"
     return text
+
+
+def with_counts(text: str, counts: str) -> str:
+    """A document with what the ledger counts between its marks.
+
+    They are `<!-- counts of the ledger -->` and `<!-- end of counts -->`.
+    """
+    begin, end = "<!-- counts of the ledger -->", "<!-- end of counts -->"
+    before, mark, rest = text.partition(begin)
+    if not mark or end not in rest:
+        return text
+    lines = "\n".join(wrap(counts, WIDTH))
+    return f"{before}{begin}\n{lines}\n{end}{rest.partition(end)[2]}"
 
 
 # -------------------------------------------------------------------------------------------- files

@@ -19,7 +19,14 @@ from gsnobench.registry import read_registry
 from gsnobench.runs.plan import Plan, Request
 from gsnobench.studies.base import Arm, Engine, Study
 from gsnobench.studies.catalogue import Ablation
-from gsnobench.studies.changes import UNCHANGED, changed_arms, conclude, declared, printed_ratios
+from gsnobench.studies.changes import (
+    UNCHANGED,
+    changed_arms,
+    conclude,
+    declared,
+    printed_names,
+    printed_ratios,
+)
 from gsnobench.studies.planning import Planner
 
 
@@ -53,6 +60,7 @@ def study(options: Ablation, template: Request, engine: Engine) -> Study:
             title,
             heading,
             printed=printed_ratios(model, datasets, changes),
+            printed_as=printed_names(changes),
             is_ladder=ladder is not None,
         ),
     )

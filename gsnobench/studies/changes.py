@@ -28,7 +28,7 @@ from gsnobench.studies.figures import GRID, log_ratios, new_page
 from gsnobench.studies.planning import Planner
 from gsnobench.studies.statistics import Estimate, geometric_mean, paired_ratio
 
-UNCHANGED = "unchanged"
+UNCHANGED, PRINTED_UNCHANGED = "unchanged", "full"  # in our tables, and in the paper's
 MATCHED = ", as many parameters"  # behind the label of a control
 BETTER, WORSE = "#2a7f3f", "#b03a2e"
 
@@ -165,11 +165,18 @@ def printed_ratios(
         if owner == model and mark and number.metric == "rel_l2":
             values.setdefault((number.dataset, name), number.value)
     return {
-        (dataset, change.label): values[dataset, change.printed] / values[dataset, "full"]
+        (dataset, change.label): values[dataset, change.printed]
+        / values[dataset, PRINTED_UNCHANGED]
         for dataset in datasets
         for change in changes
-        if (dataset, change.printed) in values and (dataset, "full") in values
+        if (dataset, change.printed) in values and (dataset, PRINTED_UNCHANGED) in values
     }
+
+
+def printed_names(changes: Sequence[Change]) -> dict[str, str]:
+    """Label of a change -> what the paper's table calls it."""
+    own = {change.label: change.printed for change in changes if change.printed}
+    return {UNCHANGED: PRINTED_UNCHANGED, **own}
 
 
 def conclude(
@@ -178,6 +185,7 @@ def conclude(
     rows: Sequence[Row],
     *,
     printed: Mapping[tuple[str, str], float] | None = None,
+    printed_as: Mapping[str, str] | None = None,
     is_ladder: bool = False,
 ) -> Findings:
     """One table per task, a figure of all ratios, and what is separated from 1."""
@@ -189,7 +197,11 @@ def conclude(
     return Findings(
         sentence=" ".join(_sentence(task, own) for task, own in by_task.items()),
         tables=[_table(f"{title}, {task}", own, below) for task, own in by_task.items()],
-        numbers={"against": below, "effects": [_numbers(effect) for effect in measured]},
+        numbers={
+            "against": below,
+            "printed_as": dict(printed_as or {}),
+            "effects": [_numbers(effect) for effect in measured],
+        },
         draw=partial(_draw, title, heading, by_task, below),
     )
 

@@ -44,7 +44,8 @@ EXAMPLES = {  # help texts and messages show a command that works
     "sweeps/search.py": {"k_s"},
 }
 TRACKS = {  # the track of that name
-    "boards/reproduction/ledger.py": {"paper"},
+    "boards/reproduction/commands.py": {"paper"},
+    "boards/reproduction/counterparts.py": {"paper"},
     "cli/card.py": {"paper"},
 }
 ALLOWED = {path: names for table in (EXAMPLES, TRACKS) for path, names in table.items()}
