@@ -8,5 +8,6 @@ their figures share.
 `changes` is what both share. `budget` shows the error over the CPU-seconds of training, `data` over
 the training samples. `resolution` compares meshes, `transfer` takes the weights of one mesh to
 others, `time` compares windows on their common frames; `yardstick` scores predictions for them.
-`sensitivity` shows how the error depends on the two central knobs of a model.
+`sensitivity` shows how the error depends on the two central knobs of a model. `cost` times steps,
+forwards, bases and solvers, and trains nothing.
 """

@@ -146,6 +146,8 @@ class Findings:
     tables: Sequence[Table]
     numbers: Mapping[str, Any]  # what the tables are made from
     draw: Callable[[Path], None]  # writes the figure
+    # header and lines of table.csv, where they are not about runs
+    lines: tuple[Sequence[str], Sequence[Sequence[Any]]] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,15 +201,19 @@ class Finished:
     def write(self, root: Path) -> Path:
         """Write table, JSON and figure below a folder of studies; returns their folder."""
         folder = root / self.study.name / self.study.subject
-        runs = [run for row in self.rows for run in row.runs]
-        points = dict.fromkeys(name for run in runs for name in run.point)
-        names = [name for name in points if name not in COLUMNS]
-        header = [*names, *COLUMNS, *SPLITS, *COSTS, "state", "key"]
-        write_csv(folder / "table.csv", header, [_line(run, names) for run in runs])
+        write_csv(folder / "table.csv", *(self.findings.lines or self._lines()))
         document = json.dumps(plain(self.to_dict()), indent=1)
         write_text(folder / "result.json", document + "\n")
         self.findings.draw(folder / "figures" / f"{self.study.name}.png")
         return folder
+
+    def _lines(self) -> tuple[list[str], list[list[Any]]]:
+        """One line per run."""
+        runs = [run for row in self.rows for run in row.runs]
+        points = dict.fromkeys(name for run in runs for name in run.point)
+        names = [name for name in points if name not in COLUMNS]
+        header = [*names, *COLUMNS, *SPLITS, *COSTS, "state", "key"]
+        return header, [_line(run, names) for run in runs]
 
 
 def _line(run: Measured, names: Sequence[str]) -> list[Any]:

@@ -19,11 +19,16 @@ class Options(Params):
     example: ClassVar[str] = ""  # a command line that works
     needed: ClassVar[tuple[str, ...]] = ("dataset",)  # options that have no default
 
-    seeds: str = knob("0,1,2", help="Training seeds, separated by commas.")
     track: str = knob("laptop", help="Budget: smoke, laptop, workstation or paper.")
 
 
-class Held(Options):
+class Seeded(Options):
+    """Of a study that trains."""
+
+    seeds: str = knob("0,1,2", help="Training seeds, separated by commas.")
+
+
+class Held(Seeded):
     """Of a study whose runs have a common budget."""
 
     hold: Hold = knob(
@@ -46,7 +51,7 @@ class Sensitivity(Held):
     preset: str = knob("", help="Preset to vary (default: the paper's).")
 
 
-class RowOptions(Options):
+class RowOptions(Seeded):
     """Of a study that compares rows on one task."""
 
     needed: ClassVar[tuple[str, ...]] = ("dataset", "models")
@@ -136,6 +141,30 @@ class Transfer(RowOptions, Held):
     oracle: bool = knob(False, help="Also train on the other meshes, with the same steps.")
 
 
+class Cost(Options):
+    """Seconds, memory and operations of training steps and forwards; nothing is trained.
+
+    Every measurement is a process of its own, in turn with the others, on one thread. With
+    --eigenbasis: what bases cost by three solvers. With --errors: how long models and the dataset's
+    own solver take to reach an error.
+    """
+
+    example: ClassVar[str] = "--datasets darcy --models gsno@paper,geofno@paper --meshes 298,600"
+    needed: ClassVar[tuple[str, ...]] = ("datasets",)
+
+    datasets: str = knob("", help="Tasks, separated by commas.")
+    models: str = knob(
+        "",
+        help="Models (gsno, gsno@compact), the first is the yardstick (default: all, as printed).",
+    )
+    meshes: str = knob("", help="Nodes of the meshes, separated by commas (default: the track's).")
+    t_in: str = knob("", help="Given frames, separated by commas (default: the task's).")
+    batch: int = knob(32, low=1, help="Samples of a forward.")
+    rounds: int = knob(3, low=1, help="Processes per measurement.")
+    eigenbasis: bool = knob(False, help="Instead: the bases of the printed operator.")
+    errors: str = knob("", help="Instead: the time to these errors, for example 0.05,0.02,0.01.")
+
+
 STUDIES: dict[str, type[Options]] = {
     "ablation": Ablation,
     "readings": Readings,
@@ -145,4 +174,5 @@ STUDIES: dict[str, type[Options]] = {
     "transfer": Transfer,
     "time": Time,
     "sensitivity": Sensitivity,
+    "cost": Cost,
 }

@@ -19,7 +19,7 @@ from gsnobench.registry import Registry, Track, read_registry
 from gsnobench.runs.calibrate import Count, count_steps, counted_plan
 from gsnobench.runs.plan import BUDGETS, Plan, Request, make_plan, with_seed
 from gsnobench.studies.base import Arm, Engine
-from gsnobench.studies.catalogue import Held, Options
+from gsnobench.studies.catalogue import Held, Seeded
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class Planner:
     """Makes the arms of a study, all in the same way."""
 
     name: str
-    options: Options
+    options: Seeded
     template: Request  # knobs and track, whatever the model and the task
     engine: Engine
 

@@ -199,6 +199,17 @@ def _begin(job: Job, phase: Phase, state: Checkpoint) -> Descent:
     return Descent(job, phase, state, module, trained, optimiser)
 
 
+def steps_of(job: Job, phase: Phase) -> Iterator[None]:
+    """Make the steps of one phase, one per item, without validation: for whoever times them."""
+    descent = _begin(job, phase, Checkpoint())
+    descent.module.train()
+    while descent.progress.step < descent.total:
+        _step(descent)
+        descent.progress.step += 1
+        _synchronise(job.train.device)
+        yield
+
+
 def fit_view(job: Job) -> Fit:
     """What closed-form phases and preparations see: training and validation data, never test."""
     loaders = {"train": job.train, "valid": job.valid}
