@@ -35,6 +35,7 @@ from gsnobench.studies.cost.steps import BUDGET, Case, cases_of
 from gsnobench.studies.figures import colours, legend_right, log_y, new_page, style
 from gsnobench.studies.yardstick import Truth, check_meshes, headlines, onto, true_frames
 
+PREPARED = "prepare_cold_s"  # older results do not state it
 SAMPLES = 8  # test samples whose solutions are compared and timed
 
 
@@ -204,7 +205,7 @@ def reach(case: Case, level: float, runs: Sequence[RunResult], solved: Sequence[
         row=case.row,
         level=level,
         train_s=mean(known) if known and len(known) == len(spent) else None,
-        prepare_s=mean(run.costs["prepare_cold_s"] for run in runs),
+        prepare_s=mean(run.costs.get(PREPARED, 0.0) for run in runs),
         data_s=per_sample * case.plan.task.sizes["train"],
         sample_s=mean(run.costs["inference_s"] for run in runs),
         solver=min(good, key=lambda own: own.sample_s[1], default=None),
@@ -229,10 +230,11 @@ def conclude(
     reached: list[Reached] = []
     for case in own:
         runs = runs_of(case, engine.home)
-        if runs:
-            reached += [reach(case, level, runs, solved) for level in levels]
-        else:
+        reached += [reach(case, level, runs, solved) for level in levels if runs]
+        if not runs:
             notes.append(f"{case.row}: no run on record; `gsnobench bench` makes one")
+        elif any(PREPARED not in run.costs for run in runs):
+            notes.append(f"{case.row}: older runs do not state their preparation, which counts 0")
     sentence = " ".join([_sentence(solved, reached), *(f"{note}." for note in notes)])
     totals = [asdict(entry) | {"pays_after": entry.pays_after} for entry in reached]
     return Findings(
