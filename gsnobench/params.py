@@ -258,3 +258,14 @@ def numbers_of(text: str, name: str) -> list[int]:
         if not is_whole(word):
             raise ParamError(f"{name}: {word!r} is not a whole number; expected for example 0,1,2")
     return [int(word) for word in words]
+
+
+def above_zero(text: str, name: str, *, least: int = 1) -> list[int]:
+    """Different whole numbers above 0 of an option, in rising order."""
+    numbers = sorted(set(numbers_of(text, name)))
+    if len(numbers) < least or numbers[0] < 1:
+        words = "two different numbers" if least > 1 else "one number"
+        raise ParamError(
+            f"{name}: {text!r} has fewer than {words} above 0; expected for example 16,32"
+        )
+    return numbers

@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gsnobench.errors import ParamError
-from gsnobench.params import numbers_of
+from gsnobench.params import above_zero
 from gsnobench.studies.base import Row, Table
 from gsnobench.studies.figures import (
     colours,
@@ -34,17 +33,6 @@ class Axis:
     name: str  # in the points of the arms
     label: str  # as people read it
     heading: str  # of the figure
-
-
-def above_zero(text: str, name: str, *, least: int = 1) -> list[int]:
-    """Different whole numbers above 0 of an option, in rising order."""
-    numbers = sorted(set(numbers_of(text, name)))
-    if len(numbers) < least or numbers[0] < 1:
-        words = "two different numbers" if least > 1 else "one number"
-        raise ParamError(
-            f"{name}: {text!r} has fewer than {words} above 0; expected for example 16,32"
-        )
-    return numbers
 
 
 def at_least_two(text: str, name: str) -> list[int]:

@@ -17,14 +17,13 @@ import numpy as np
 from gsnobench.data import Task
 from gsnobench.declare import Capability
 from gsnobench.meshes.modes import Kind
-from gsnobench.params import Value
+from gsnobench.params import Value, above_zero
 from gsnobench.plugins import dataset_named
 from gsnobench.runs.drawing import FAINT
 from gsnobench.runs.plan import Request, make_plan
 from gsnobench.runs.trained import Trained
 from gsnobench.studies.base import Arm, Engine, Findings, Row, Study, Table
 from gsnobench.studies.catalogue import Transfer
-from gsnobench.studies.curves import above_zero
 from gsnobench.studies.figures import (
     colours,
     draw_curve,

@@ -40,12 +40,15 @@ EXAMPLES = {  # help texts and messages show a command that works
         "nse",
         "burgers2d",
         "persistence",
+        "paper",
     },
+    "studies/cost/solver.py": {"darcy"},
     "sweeps/search.py": {"k_s"},
 }
 TRACKS = {  # the track of that name
     "boards/reproduction/commands.py": {"paper"},
     "boards/reproduction/counterparts.py": {"paper"},
+    "boards/reproduction/ledger.py": {"paper"},
     "cli/card.py": {"paper"},
 }
 ALLOWED = {path: names for table in (EXAMPLES, TRACKS) for path, names in table.items()}

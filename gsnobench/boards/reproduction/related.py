@@ -21,10 +21,10 @@ HEADER = (
 )
 TEXT = """\
 An earlier public list (https://github.com/AMBehroozi/GSNO_anonymous, README.md at 13e0ae40, tables
-1 and 2) has mean squared test errors of the same models on elasticity and pipe. {equal} of its
-{all} square roots are the printed RMSE to every printed digit. Some of the listed numbers also
-stand in the paper that the list names as its source (Li et al. 2023,
-https://arxiv.org/abs/2207.05209), there as relative L2 errors. Which of these quantities a printed
+1 and 2) has mean squared test errors of the same models on {tasks}. {equal} of its {all} square
+roots are the printed RMSE to every printed digit. Some of the listed numbers also stand in the
+paper that the list names as its source (Li et al. 2023, https://arxiv.org/abs/2207.05209), there as
+relative L2 errors. Which of these quantities a printed
 number is decides what it can be compared with."""
 
 
@@ -32,7 +32,8 @@ def related(paper: PaperNumbers) -> str:
     """The section of the ledger."""
     lines = list(_lines(paper))
     equal = sum(line[5] == "yes" for line in lines)
-    text = TEXT.format(equal=equal, all=len(lines))
+    tasks = " and ".join(dict.fromkeys(line[0] for line in lines))
+    text = TEXT.format(equal=equal, all=len(lines), tasks=tasks)
     return f"{text}\n\n{table(HEADER, lines, words=2)}"
 
 

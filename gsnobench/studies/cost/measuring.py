@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,8 +13,10 @@ from gsnobench.files import digest, write_text
 from gsnobench.processes import start_forked, stopped_at_end
 from gsnobench.runs.costs import describe_environment
 from gsnobench.runs.machine import choose_device
-from gsnobench.studies.base import Engine
 from gsnobench.studies.cost.probe import Probe, Reading, answer
+
+if TYPE_CHECKING:
+    from gsnobench.studies.base import Engine
 
 PRELOADED = ("gsnobench.studies.cost.probe",)
 

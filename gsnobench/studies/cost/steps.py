@@ -16,7 +16,7 @@ from typing import Any
 from gsnobench.boards.reproduction.counterparts import is_task
 from gsnobench.boards.reproduction.paper import PaperNumbers, read_paper
 from gsnobench.errors import ParamError
-from gsnobench.params import words_of
+from gsnobench.params import above_zero, words_of
 from gsnobench.plugins import listed, load
 from gsnobench.registry import read_registry
 from gsnobench.runs.plan import Plan, Request, make_plan
@@ -24,7 +24,6 @@ from gsnobench.studies.base import Engine, Findings, Row, Study, Table
 from gsnobench.studies.catalogue import Cost
 from gsnobench.studies.cost.measuring import done, failures, measured, pooled, quartiles
 from gsnobench.studies.cost.probe import Kind, ModelProbe, Reading, small
-from gsnobench.studies.curves import above_zero
 from gsnobench.studies.figures import (
     colours,
     draw_curve,
