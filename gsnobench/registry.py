@@ -53,6 +53,15 @@ class PublicData:
 
 
 @dataclass(frozen=True)
+class Published:
+    """A score that a model's authors report on the same public files."""
+
+    rel_l2: float
+    nodes: int  # of the meshes that it was measured on
+    cite: str
+
+
+@dataclass(frozen=True)
 class Registry:
     """The content of registry.toml; a row is a model and a preset, such as `gnot@compact`."""
 
@@ -65,6 +74,8 @@ class Registry:
     checked_model: str = ""  # the model that `doctor --gpu` runs
     reference_step_s: float = 0.02  # CPU-seconds of the reference step on the calibrating machine
     public: Mapping[str, PublicData] = field(default_factory=dict)  # name of an importer -> where
+    # task of a public set -> model -> score of its authors
+    published: Mapping[str, Mapping[str, Published]] = field(default_factory=dict)
     # as `steps`, but counted on this home's machine: pairs that neither registry nor plugin has
     home_steps: Mapping[str, Any] = field(default_factory=dict)
     # data files that this home knows: content hash, or name of an imported task -> path
@@ -88,6 +99,11 @@ class Registry:
     def counted_at_home(self, track: str, task: str, row: str) -> dict[str, int] | None:
         """Steps per phase that this home counted for a pair; None if it did not."""
         return _counts(self.home_steps, track, task, row)
+
+    def published_score(self, task: str, model: str, nodes: int) -> Published | None:
+        """What a model's authors report on a public task with this many nodes; None if nothing."""
+        score = self.published.get(task.partition("@")[0], {}).get(model)
+        return score if score is not None and score.nodes == nodes else None
 
     def settings(self, task: str, row: str) -> dict[str, Any]:
         """Settings of a pair, as dotted knobs."""
@@ -141,6 +157,10 @@ def _registry(
         checked_model=body.get("checked_model", ""),
         reference_step_s=float(body["reference_step_s"]),
         public={name: _public(entry) for name, entry in body.get("public", {}).items()},
+        published={
+            task: {model: Published(**score) for model, score in scores.items()}
+            for task, scores in body.get("published", {}).items()
+        },
         home_steps=counted.get("steps", {}),
         files={} if home is None else _known_files(home),
     )

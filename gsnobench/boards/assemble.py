@@ -167,7 +167,11 @@ def _board_rows(entries: Sequence[Entry], declared: Declared) -> list[Row]:
     by_name: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         by_name[entry.spec.row].append(entry)
-    published = declared.paper.scores(entries[0].spec.task)
+    spec = entries[0].spec
+    published = dict(declared.paper.scores(spec.task))
+    for model in {entry.spec.model for entry in entries}:
+        score = declared.registry.published_score(spec.task, model, spec.resolution)
+        published |= {} if score is None else {model: score.rel_l2}
     return [
         row
         for name, group in sorted(by_name.items())
@@ -358,6 +362,10 @@ def _marks(row: Row, declared: Declared) -> Iterator[Mark]:
     if not row.is_converged and row.ending is not None:
         yield Mark("not converged", _ending_in_words(row))
     yield from _budget_mark(row, declared)
+    spec = row.entries[0].spec
+    score = declared.registry.published_score(spec.task, spec.model, spec.resolution)
+    if score is not None and row.published is not None:
+        yield Mark("published", f"{score.rel_l2:.3g} on the same files, {score.cite}")
     names = sorted({name for entry in row.done for name in _changed_plugins(entry, declared.here)})
     if names:
         yield Mark("code changed", f"{', '.join(names)} since the results were computed")

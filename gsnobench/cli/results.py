@@ -56,6 +56,9 @@ def score(
     dataset: DatasetOption,
     track: TrackOption = "laptop",
     split: Annotated[str, typer.Option(help="Split that was predicted.")] = "test",
+    save: Annotated[
+        str | None, typer.Option(help="Show them on the boards of this home under this name.")
+    ] = None,
     samples: SamplesOption = None,
     jobs: JobsOption = 0,
     home: HomeOption = None,
@@ -72,16 +75,28 @@ def score(
     if not predictions.is_file():  # before any data are made
         raise DataError(f"{predictions}: no such file; expected predictions as .nc, .npz or .npy")
     check_names(datasets=[dataset])
+    from gsnobench.runs.foreign import check_foreign_name, save_foreign
     from gsnobench.runs.machine import Machine, choose_device
     from gsnobench.runs.predictions import read_predictions, score_predictions
 
+    if save is not None:
+        check_foreign_name(save, chosen)
+    folders, saved = open_home(home), None
+
     with progress(quiet=as_json) as report:
-        machine = Machine(open_home(home), choose_device("cpu"), jobs=jobs, report=report)
+        machine = Machine(folders, choose_device("cpu"), jobs=jobs, report=report)
         with _open_named_truth(dataset, options, machine) as opened:
             truth = opened.read(chosen)
             predicted = read_predictions(predictions, truth)
             evaluation = score_predictions(predicted, truth, str(predictions))
             content_hash = opened.content_hash
+            if save is not None:
+                saved = save_foreign(
+                    *(save, predictions, evaluation, opened),
+                    dataset=dataset,
+                    options=options,
+                    home=folders,
+                )
     document = {
         "task": truth.task.id,
         "split": split,
@@ -89,12 +104,15 @@ def score(
         "truth": content_hash,
         "scores": evaluation.scores(),
         "per_sample": evaluation.sample_table(truth.task),
+        **({} if saved is None else {"saved": str(saved)}),
     }
 
     def show() -> None:
         subject = f"{predictions.name} on {truth.task.id}, {len(truth)} {split} samples"
         _print_scores(evaluation, f"{subject} (lower is better)")
         print(f"truth    content hash {content_hash}")
+        if saved is not None:
+            print(f"saved    {saved}  (gsnobench leaderboard show)")
 
     print_result(document, show, as_json=as_json)
     return PASSED

@@ -14,7 +14,7 @@ from gsnobench.datasets.netcdf import AXES, Layout, without_padding
 from gsnobench.datasets.task_json import check_names
 from gsnobench.errors import DataError
 
-BLOCK_BYTES = 1 << 25
+BLOCK_BYTES = 1 << 23
 Sink = Callable[[str, int, Array], None]  # variable, first row, rows
 
 

@@ -70,8 +70,13 @@ def read(folder: Path, params: Params) -> gb.Imported:
         split: open_records(npy.find(folder, f"{name}.tfrecord")) for split, name in FILES.items()
     }
     rows = _kept(params, meta.length)
+    kept: dict[str, gb.Mesh] = {}  # one object for equal meshes: a thousand would fill memory
+
+    def shared(mesh: gb.Mesh) -> gb.Mesh:
+        return kept.setdefault(mesh.key, mesh)
+
     meshes = {
-        split: [_mesh(file, number, meta) for number in range(len(file))]
+        split: [shared(_mesh(file, number, meta)) for number in range(len(file))]
         for split, file in files.items()
     }
     task, distinct = _task(meshes, times=tuple(row * meta.dt for row in rows))

@@ -15,7 +15,7 @@ from gsnobench.boards.evidence import Installation
 from gsnobench.boards.plots.task import board_figures
 from gsnobench.boards.plots.track import overview_png
 from gsnobench.records import RunResult
-from gsnobench.registry import Track
+from gsnobench.registry import Published, Track
 
 LAPTOP = {"tracks": {"laptop": Track("laptop", train_cpu_s=120, counts_steps=True)}}
 
@@ -331,3 +331,18 @@ def test_a_row_that_is_not_converged_is_marked_with_epochs_and_fall_and_stays_ra
     words = "31 epochs, validation fell by 0.0 % over the last tenth"
     assert marks_of(board, "gnot@compact") == {"not converged": words}
     assert not any(row.marks for row in board.rows if row.model != "gnot")
+
+
+def test_scores_of_authors_on_the_same_files_are_shown_with_their_source(evidence: Path) -> None:
+    score = Published(0.0064, nodes=972, cite="Wu et al., Transolver, ICML 2024")
+    published = {"cells_official": {"transolver": score}}
+    for resolution in (972, 160):
+        changes = {"task": "cells_official", "source": "f" * 64, "resolution": resolution}
+        save(evidence, made_result("transolver", errors=0.01, **changes))
+    (track,) = tracks_of(evidence, published=published)
+    boards = [board for board in track.boards if board.task == "cells_official"]
+    rows = {board.resolution: board.rows[0] for board in boards}
+    assert rows[972].published == 0.0064 and rows[160].published is None
+    notes = [str(mark) for mark in rows[972].marks]
+    assert f"published: 0.0064 on the same files, {score.cite}" in notes
+    assert not any(str(mark).startswith("published") for mark in rows[160].marks)
