@@ -21,7 +21,8 @@ GENERATED = {
 
 
 def on_config(config: Any) -> Any:
-    """Anchors as a code host makes them."""
+    """Anchors as a code host makes them; patterns in the menu become pages."""
+    config.nav = pages.expanded(config.nav)
     config.mdx_configs["toc"]["slugify"] = anchor
     return config
 

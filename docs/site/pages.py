@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (
@@ -76,3 +77,17 @@ def to_index(markdown: str, page: str) -> str:
         return f"{opening}{target.rstrip('/') if ending else target}{ending}{anchor or ''}{closing}"
 
     return LINK.sub(link, markdown)
+
+
+def expanded(nav: list[Any]) -> list[Any]:
+    """The menu with every pattern (`docs/datasets/*.md`) replaced by the pages that it finds."""
+    menu: list[Any] = []
+    for entry in nav:
+        if isinstance(entry, dict):
+            (title, below), *_ = entry.items()
+            menu.append({title: expanded(below) if isinstance(below, list) else below})
+        elif "*" in entry:
+            menu += [path for path in pages() if PurePath(path).match(entry)]
+        else:
+            menu.append(entry)
+    return menu

@@ -107,7 +107,7 @@ def rendered(
     from gsnobench.boards.studies import FOLDER, study_pages
 
     for track in tracks:
-        if any(board.has_models for board in track.boards):
+        if _has_picture(track):
             yield target.out / f"{safe_name(track.name)}.png", overview_png(track)
     for name, text in _own_files(tracks, target.out):
         yield target.out / name, text.encode()
@@ -134,12 +134,17 @@ def _own_files(tracks: Sequence[BoardTrack], out: Path) -> Iterator[tuple[str, s
 
     for track in tracks:
         name = safe_name(track.name)
-        yield f"{name}.md", track_page(track, _content(out / NOTES / f"{name}.md").decode().strip())
+        note = _content(out / NOTES / f"{name}.md").decode().strip()
+        yield f"{name}.md", track_page(track, note, f"{name}.png" if _has_picture(track) else "")
         yield f"{TABLES}/{name}.tex", latex(track)
     yield f"{TABLES}/boards.csv", to_csv(tracks)
     yield f"{TABLES}/boards.json", to_json(tracks)
     for name, text in site_files(tracks):
         yield f"{SITE}/{name}", text
+
+
+def _has_picture(track: BoardTrack) -> bool:
+    return any(board.has_models for board in track.boards)
 
 
 def embedded(text: str, tracks: Sequence[BoardTrack], folder: str) -> str:
@@ -148,14 +153,14 @@ def embedded(text: str, tracks: Sequence[BoardTrack], folder: str) -> str:
     The marks are `<!-- overview of TRACK -->` and `<!-- end of overview -->`.
     """
     from gsnobench.boards.board import safe_name
-    from gsnobench.boards.markdown import overview
+    from gsnobench.boards.markdown import readme_part
 
     for track in tracks:
         begin, end = f"<!-- overview of {track.name} -->", "<!-- end of overview -->"
         before, mark, rest = text.partition(begin)
         if mark and end in rest:
             page = f"{folder}/{safe_name(track.name)}.md"
-            text = f"{before}{begin}\n\n{overview(track, page)}\n\n{end}{rest.partition(end)[2]}"
+            text = f"{before}{begin}\n\n{readme_part(track, page)}\n\n{end}{rest.partition(end)[2]}"
     return text
 
 

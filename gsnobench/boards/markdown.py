@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row
 from gsnobench.boards.columns import cost_columns, error_columns
 from gsnobench.boards.evidence import printable
 from gsnobench.boards.reproduction.paper import CITATION
+from gsnobench.boards.statistics import LEVEL
 
 GENERATED = f"<!-- {wording.generated_by('leaderboard build')} -->"
 RANKED = ("place", "ties", "range", "row")
+README_MODELS = 5  # columns of the table of a README
+README_LEGEND = (
+    "Relative L2 error on the test set, mean over seeds; lower is better. **Bold**: no row of the "
+    "board is significantly better. A floor is a predictor without a training loop. "
+    "° fewer than three seeds, † not converged."
+)
 REMARKS = ("notes", "settings and notes")  # columns of words behind the numbers
 
 
-def track_page(track: BoardTrack, note: str = "") -> str:
-    """The overview of a track and all its boards."""
+def track_page(track: BoardTrack, note: str = "", picture: str = "") -> str:
+    """The overview of a track and all its boards; `picture` is the file of its overview."""
     source = (
         f"Published numbers: {CITATION}; other data, sizes and budgets, see the reproduction "
         "ledger."
@@ -25,9 +32,10 @@ def track_page(track: BoardTrack, note: str = "") -> str:
     parts = [
         GENERATED,
         f"# Track {plain(track.name)}",
-        note,
+        note.replace("](../", "]("),  # links of a note are seen from its own folder
         overview(track),
         _across(track),
+        f"![How far each row is from the best]({picture})" if picture else "",
         *(board_section(board) for board in track.boards),
         f"## How to read it\n\n{wording.HOW_TO_READ} {source}\n\n{wording.HOW_TO_READ_MARKS}",
     ]
@@ -59,7 +67,7 @@ def overview(track: BoardTrack, page: str = "") -> str:
 
 
 def _overview_heading(board: Board, page: str) -> str:
-    link = f"[{plain(board.slug)}]({page}#{_anchor(board)})"
+    link = f"[{plain(board.slug)}]({page}#{anchor(board)})"
     return " ".join(filter(None, (link, wording.task_heading(board))))
 
 
@@ -80,7 +88,8 @@ def _across(track: BoardTrack) -> str:
     return " ".join(plain(part) for part in parts)
 
 
-def _anchor(board: Board) -> str:
+def anchor(board: Board) -> str:
+    """The anchor that a code host gives to the heading of a board."""
     return re.sub(r"[^a-z0-9_-]", "", board.slug.lower())
 
 
@@ -173,6 +182,119 @@ def _computed_inputs(board: Board) -> list[str]:
     if not lines:
         return []
     return [wording.COMPUTED_INPUTS, table(wording.COMPUTED_INPUTS_HEADER, lines)]
+
+
+# ------------------------------------------------------------------------------------------- README
+
+
+def readme_part(track: BoardTrack, page: str) -> str:
+    """The verdict, the table of the best models, and how to read it; links lead to `page`."""
+    boards = [board for board in track.boards if board.slug in track.compared]
+    leaders = [standing.row for standing in track.standings if not standing.is_floor]
+    if not boards or not leaders:
+        return "No model has been run yet."
+    return "\n\n".join([verdict(track), short_table(track, page), README_LEGEND])
+
+
+def verdict(track: BoardTrack) -> str:
+    """Who leads, on how many tasks, and on how many of them significantly."""
+    boards = [board for board in track.boards if board.slug in track.compared]
+    leader = next(standing.row for standing in track.standings if not standing.is_floor)
+    first = [board for board in boards if _models(board)[0].name == leader]
+    ahead_of_models = [board for board in boards if _is_ahead(board, leader, _models)]
+    ahead_of_floors = [board for board in boards if _is_ahead(board, leader, _floors)]
+    sentences = [
+        f"**{plain(leader)} leads.** It has the lowest error of all models on "
+        f"{_of(first, boards)}.",
+        f"It is significantly better than every other model on {_of(ahead_of_models, boards)}, "
+        f"and than every floor on {_of(ahead_of_floors, boards)}.",
+        *(_tied(board, leader) for board in boards),
+    ]
+    missing = track.tasks - len(boards)
+    if missing > 0:
+        others = f"{missing} tasks" if missing > 1 else "task"
+        sentences.append(f"On the other {others} fewer than two models have been run.")
+    return " ".join(filter(None, sentences))
+
+
+def _of(some: Sequence[Board], boards: Sequence[Board]) -> str:
+    """2 of 3 tasks (darcy, swe)."""
+    names = f" ({', '.join(plain(board.slug) for board in some)})" if some else ""
+    return f"{len(some) or 'none'} of {len(boards)} tasks{names}"
+
+
+def _models(board: Board) -> list[Row]:
+    return [row for row in board.compared if not row.is_floor]
+
+
+def _floors(board: Board) -> list[Row]:
+    return [row for row in board.compared if row.is_floor]
+
+
+def _is_ahead(board: Board, leader: str, others: Callable[[Board], list[Row]]) -> bool:
+    """Whether the leader has a lower error than all others of this kind, significantly."""
+    beside = _against(board, leader, others(board))
+    return bool(beside) and all(p < LEVEL and row.error > error for row, p, error in beside)
+
+
+def _tied(board: Board, leader: str) -> str:
+    """The ranked rows that the tests do not separate from the leader, with their p-values."""
+    ties = [
+        f"{plain(row.name)} (p = {p:.2g})"
+        for row, p, _ in _against(board, leader, board.compared)
+        if p >= LEVEL
+    ]
+    listed = " and ".join(filter(None, (", ".join(ties[:-1]), *ties[-1:])))
+    return f"On {plain(board.slug)} the difference to {listed} is not significant." if ties else ""
+
+
+def _against(board: Board, leader: str, rows: Sequence[Row]) -> list[tuple[Row, float, float]]:
+    """Ranked rows beside the leader, with the p-value of the difference and the leader's error."""
+    names = [row.name for row in board.compared]
+    if leader not in names:
+        return []
+    index = names.index(leader)
+    return [
+        (row, float(board.p_values[index, names.index(row.name)]), board.compared[index].error)
+        for row in rows
+        if row.name != leader and row.rank is not None
+    ]
+
+
+def short_table(track: BoardTrack, page: str) -> str:
+    """Tasks by the best models of the standings, and the best floor of each task."""
+    models = [row for row in track.standings if not row.is_floor and row.is_complete][
+        :README_MODELS
+    ]
+    header = ["task", *(plain(standing.row) for standing in models), "best floor"]
+    lines = [
+        [
+            f"[{plain(board.slug)}]({page}#{anchor(board)})",
+            *(_cell(board, standing.row) for standing in models),
+            _floor_cell(board),
+        ]
+        for board in track.boards
+        if board.slug in track.compared
+    ]
+    ranks = [wording.number(standing.mean_rank) for standing in models]
+    return table(header, [*lines, ["*mean rank*", *ranks, ""]])
+
+
+def _cell(board: Board, name: str) -> str:
+    row = next(row for row in board.compared if row.name == name)
+    return _marked(row, wording.number(row.error)) + wording.signs(row)
+
+
+def _floor_cell(board: Board) -> str:
+    floors = _floors(board)
+    return f"{plain(floors[0].model)} {wording.number(floors[0].error)}" if floors else ""
+
+
+def _marked(row: Row, text: str) -> str:
+    return f"**{text}**" if row.rank is not None and row.rank.low == 1 else text
+
+
+# -------------------------------------------------------------------------------------------- parts
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:

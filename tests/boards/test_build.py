@@ -56,6 +56,6 @@ def test_an_overview_is_brought_up_to_date_between_its_marks(evidence: Path) -> 
     once = embedded(text, [track], "boards")
     assert "[darcy](boards/laptop.md#darcy)" in once
     assert once.startswith("before\n") and once.endswith("after\n")
-    assert "old" not in once and "gsno@compact" in once
+    assert "\nold\n" not in once and "gsno@compact" in once
     assert embedded(once, [track], "boards") == once
     assert embedded("no marks\n", [track], "") == "no marks\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from fake_results import made_result, made_spec, save
+from fake_results import made_result, made_spec, save, spread
 from toy_boards import tracks_of
 
 from gsnobench.boards import markdown
@@ -90,3 +90,63 @@ def test_where_data_come_from_cannot_be_markup(evidence: Path) -> None:
     (track,) = tracks_of(evidence)
     page = markdown.track_page(track)
     assert "<img" not in page and "[a](b" not in page
+
+
+# ------------------------------------------------------------------------------------------- README
+
+
+def filled(evidence: Path, task: str, errors: dict[str, float]) -> None:
+    """Three seeds of every model, close to one another; floors have a closed form."""
+    for model, error in errors.items():
+        if model == "ridge":
+            save(evidence, made_result(model, errors=error, task=task, **FLOOR))
+            continue
+        for seed in range(3):
+            samples = spread(error, 10 * len(model) + seed)
+            save(evidence, made_result(model, errors=samples, task=task, seed=seed))
+
+
+def test_a_clear_lead_is_significant(tmp_path: Path) -> None:
+    for task in ("darcy", "pipe"):
+        filled(tmp_path, task, {"gsno": 0.01, "amg": 0.05, "ridge": 0.1})
+    (track,) = tracks_of(tmp_path, board_tasks=("darcy", "pipe", "car"), floors=("ridge",))
+    said = markdown.verdict(track)
+    assert said.startswith(
+        "**gsno@compact leads.** It has the lowest error of all models on 2 of 2"
+    )
+    assert "every other model on 2 of 2 tasks (darcy, pipe)" in said
+    assert "every floor on 2 of 2 tasks" in said and "not significant" not in said
+    assert said.endswith("On the other task fewer than two models have been run.")
+
+
+def test_a_near_row_and_a_better_floor_are_named(tmp_path: Path) -> None:
+    filled(tmp_path, "darcy", {"gsno": 0.0500, "amg": 0.0501, "coral": 0.2, "ridge": 0.01})
+    (track,) = tracks_of(tmp_path, board_tasks=("darcy",), floors=("ridge",))
+    said = markdown.verdict(track)
+    assert "every other model on none of 1 tasks, and than every floor on none of 1 tasks" in said
+    assert "On darcy the difference to gsno@compact (p = " in said and "coral@" not in said
+    page = markdown.readme_part(track, "boards.md")
+    (line,) = [line for line in page.splitlines() if line.startswith("| [darcy](boards.md#darcy)")]
+    assert "ridge 0.0100" in line
+    assert "**" not in line, "the floor is significantly better than all of them"
+
+
+def test_only_the_five_best_models_are_shown_and_rows_with_one_seed_prove_nothing(
+    tmp_path: Path,
+) -> None:
+    models = ["gsno", "amg", "coral", "gnot", "mgkn", "geofno"]
+    for number, model in enumerate(models):
+        save(tmp_path, made_result(model, errors=0.01 * (number + 1), seed=0))
+    (track,) = tracks_of(tmp_path)
+    header = next(
+        line for line in markdown.readme_part(track, "").splitlines() if line.startswith("| task")
+    )
+    shown = [f"{model}@compact" for model in models[:5]]
+    assert [cell.strip() for cell in header.split("|")][2:7] == shown
+    assert "every other model on none of 1 tasks" in markdown.verdict(track)
+
+
+def test_nothing_run_is_said(tmp_path: Path) -> None:
+    save(tmp_path, made_result("mean", **FLOOR))
+    (track,) = tracks_of(tmp_path)
+    assert markdown.readme_part(track, "") == "No model has been run yet."

@@ -111,7 +111,8 @@ def test_every_page_is_in_the_index() -> None:
 def links(page: Path) -> Iterator[tuple[Path, str]]:
     """File and anchor of every relative link of a page."""
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
-    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+    shown = re.findall(r'<img src="([^"]+)"', text)
+    for target in [*re.findall(r"\]\(([^)\s]+)\)", text), *shown]:
         if not re.match(r"[a-z]+:", target):
             path, _, anchor = target.partition("#")
             yield (page.parent / path if path else page), anchor
@@ -143,6 +144,13 @@ def test_a_path_in_the_text_exists(page: Path) -> None:
             assert (ROOT / path).exists(), f"{page.name}: no {path}"
         elif page == MAP and path.endswith((".py", "/")):
             assert (CORE / path).exists(), f"{page.name}: no {path} in gsnobench/"
+
+
+@by_page
+def test_a_committed_file_in_a_command_exists(page: Path) -> None:
+    blocks = re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL)
+    for path in re.findall(r"leaderboards/[\w./@+-]+\.\w+", "\n".join(blocks)):
+        assert (ROOT / path).exists(), f"{page.name}: no {path}"
 
 
 # ------------------------------------------------------------------------------- commands and names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -72,9 +73,16 @@ def test_a_build_without_a_ledger_leaves_the_ledger_in_its_folder(tmp_path: Path
 def test_the_readme_has_the_marks_of_its_overview() -> None:
     """Without them the overview would be neither written nor compared."""
     text = (ROOT / "README.md").read_text()
-    assert re.search(
-        r"<!-- overview of laptop -->\n\n\| row .*\n\n<!-- end of overview -->", text, re.S
-    )
+    assert re.search(r"<!-- overview of laptop -->\n\n.*leads.*\n\n\| task .*<!-- end", text, re.S)
+    assert re.search(r"<!-- counts of the ledger -->\nOf .*\n<!-- end of counts", text, re.S)
+
+
+def test_the_badges_say_what_is_declared() -> None:
+    """`python docs/site/badges.py` draws them again."""
+    made = runpy.run_path(str(ROOT / "docs" / "site" / "badges.py"))["badges"]()
+    assert {path: path.read_text() for path in made} == made
+    shown = re.findall(r"\]\((docs/badges/[\w.]+)\)", (ROOT / "README.md").read_text())
+    assert {ROOT / path for path in shown} == set(made)
 
 
 @pytest.mark.parametrize("path", CARDS, ids=lambda path: path.stem)

@@ -165,14 +165,16 @@ def _tally(lines: Sequence[Line]) -> list[str]:
 
 
 def _section(lines: Sequence[Line]) -> str:
-    """Numbers that have a counterpart of ours in a table; the others folded below it."""
+    """Numbers that have a counterpart of ours, then the others, each in a fold."""
     ours = [line for line in lines if line.has_ours]
     others = [line for line in lines if not line.has_ours]
     parts = []
     if ours:
         words = [*COLUMNS, "why", "our row", "what differs"]
         header = [*words, "printed", "ours", "95 % over seeds"]
-        parts.append(table(header, map(_cells, ours), len(words)))
+        folded = table(header, map(_cells, ours), len(words))
+        summary = f"<summary>{len(ours)} numbers beside ours</summary>"
+        parts.append(f"<details>{summary}\n\n{folded}\n\n</details>")
     if others:
         words = [*COLUMNS, "why", "command"]
         folded = table([*words, "printed"], map(_other_cells, others), len(words))
