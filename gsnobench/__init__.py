@@ -29,6 +29,7 @@ _NAMES = {  # module -> its public names; the block below says the same to type 
         "Capability",
         "Change",
         "Dataset",
+        "Decoder",
         "Executor",
         "Fit",
         "Geometry",
@@ -36,6 +37,7 @@ _NAMES = {  # module -> its public names; the block below says the same to type 
         "Imported",
         "Importer",
         "Invariant",
+        "Inverse",
         "Ladder",
         "Limits",
         "Metric",
@@ -100,6 +102,7 @@ if TYPE_CHECKING:
     from gsnobench.declare import Capability as Capability
     from gsnobench.declare import Change as Change
     from gsnobench.declare import Dataset as Dataset
+    from gsnobench.declare import Decoder as Decoder
     from gsnobench.declare import Executor as Executor
     from gsnobench.declare import Fit as Fit
     from gsnobench.declare import Geometry as Geometry
@@ -107,6 +110,7 @@ if TYPE_CHECKING:
     from gsnobench.declare import Imported as Imported
     from gsnobench.declare import Importer as Importer
     from gsnobench.declare import Invariant as Invariant
+    from gsnobench.declare import Inverse as Inverse
     from gsnobench.declare import Ladder as Ladder
     from gsnobench.declare import Limits as Limits
     from gsnobench.declare import Metric as Metric

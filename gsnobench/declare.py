@@ -65,6 +65,31 @@ def unchanged(task: Task, params: Any) -> Task:
 
 
 @dataclass(frozen=True, eq=False)
+class Decoder:
+    """From coefficients to a field at the nodes: link(matrix @ xi), in torch."""
+
+    matrix: Array  # (N, K)
+    link: Callable[[torch.Tensor], torch.Tensor]  # one value at a time
+    is_smooth: bool = True  # False: the link has no useful derivative
+
+
+@dataclass(frozen=True, eq=False)
+class Inverse:
+    """The inverse problem of a dataset: coefficients, of prior N(0, I), from observed frames.
+
+    `decode(setup)` makes the first static input of them, with the law of the training split.
+    `solve(setup, xi)` returns the frames (T, N, C) that the solver of the data gives for (K,)
+    coefficients. `finer(params)` returns the knobs of a solver that is refined once more:
+    observations come from it, since a solver must not be inverted on its own output.
+    """
+
+    dim: int  # number of coefficients, K
+    decode: Callable[[Any], Decoder]
+    solve: Callable[[Any, Array], Array]
+    finer: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
 class Dataset:
     """A PDE problem, and a solver that computes each sample from the data seed alone.
 
@@ -98,6 +123,7 @@ class Dataset:
     family: Family | None = None  # of all its tasks; None: by their meshes and windows
     resolutions: tuple[int, ...] = ()  # node counts on offer; empty: any
     chunk: int = 8  # samples that a process makes between two saves
+    inverse: Inverse | None = None  # what `gsnobench study inverse` may ask
     title: str = ""
     solver: str = ""
     licence: str = ""

@@ -10,8 +10,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import torch
 from PIL import Image
+from torch import nn
 
-from gsnobench.data import Array, Mesh, Samples, Split
+from gsnobench.data import Array, Mesh, Samples, Split, Task
 from gsnobench.datasets.task_json import task_from_json
 from gsnobench.declare import Capability
 from gsnobench.errors import DataError, ParamError, RunError, did_you_mean
@@ -31,6 +32,53 @@ from gsnobench.training.evaluate import Evaluation, evaluate_split, predict_samp
 from gsnobench.training.loader import Loader
 from gsnobench.training.metrics import relative_l2
 from gsnobench.training.normaliser import Normaliser
+from gsnobench.training.rollout import rollout
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """f(static, window) -> frames on one mesh: physical units, differentiable in every input."""
+
+    module: nn.Module
+    loader: Loader
+    task: Task
+
+    def __call__(
+        self,
+        static: torch.Tensor | None = None,
+        window: torch.Tensor | None = None,
+        scalars: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Frames (B, t_out, N, C) of static (B, N, F), window (B, t_in, N, C), scalars (B, P).
+
+        An input that the task does not have may be left out. The network computes in its own
+        precision; the result has that of the inputs.
+        """
+        given = {"static": static, "window": window, "scalars": scalars}
+        known = [value for value in given.values() if value is not None]
+        if not known:
+            raise DataError("operator: no input given; expected those of the task as tensors")
+        size = len(known[0])
+        inputs = {name: self._checked(name, value, size) for name, value in given.items()}
+        indices = torch.zeros(size, dtype=torch.long)
+        batch = self.loader.given(**inputs)
+        frames = rollout(self.module, self.loader, batch, indices, self.task.t_out)
+        return (frames + self.loader.reference).to(known[0])
+
+    def _checked(self, name: str, value: torch.Tensor | None, size: int) -> torch.Tensor:
+        """An input in the precision of the network; one that the task does not have is empty."""
+        task, nodes = self.task, int(self.loader.points.shape[1])
+        shape = {
+            "static": (size, nodes, len(task.static)),
+            "window": (size, task.t_in, nodes, len(task.fields)),
+            "scalars": (size, len(task.scalars)),
+        }[name]
+        if value is None and 0 not in shape:
+            raise DataError(f"{name}: is missing; expected a tensor {shape}")
+        if value is not None and tuple(value.shape) != shape:
+            raise DataError(f"{name}: has shape {tuple(value.shape)}; expected {shape}")
+        value = torch.zeros(shape) if value is None else value
+        return value.to(self.loader.device, torch.float32)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,17 +126,29 @@ class Trained:
     ) -> Array:
         """One prediction, (t_out, N, C), from static (N, F), window (t_in, N, C), scalars (P,)."""
         task, nodes, fields = self.plan.task, mesh.size, len(self.plan.task.fields)
-        frames = np.zeros((1, task.t_in + task.t_out, nodes, fields), dtype=np.float32)
+        blank = self._blank(mesh)
         if task.t_in:
-            frames[0, : task.t_in] = _shaped(window, (task.t_in, nodes, fields), "window")
-        samples = Samples(
+            given = _shaped(window, (task.t_in, nodes, fields), "window")
+            np.asarray(blank.frames)[0, : task.t_in] = given
+        static = _shaped(static, (nodes, len(task.static)), "static")[None]
+        scalars = _shaped(scalars, (len(task.scalars),), "scalars")[None]
+        return self.predict(replace(blank, static=static, scalars=scalars))[0]
+
+    def operator(self, mesh: Mesh) -> Operator:
+        """The run as a differentiable map of torch tensors on a mesh, in physical units."""
+        return Operator(self.setup.module.eval(), self.loader(self._blank(mesh)), self.plan.task)
+
+    def _blank(self, mesh: Mesh) -> Samples:
+        """One sample on a mesh, all zeros."""
+        task, nodes = self.plan.task, mesh.size
+        frames = (1, task.t_in + task.t_out, nodes, len(task.fields))
+        return Samples(
             task=replace(task, resolution=nodes, starts=(0,)),
             meshes=(mesh,),
-            frames=frames,
-            static=_shaped(static, (nodes, len(task.static)), "static")[None],
-            scalars=_shaped(scalars, (len(task.scalars),), "scalars")[None],
+            frames=np.zeros(frames, np.float32),
+            static=np.zeros((1, nodes, len(task.static)), np.float32),
+            scalars=np.zeros((1, len(task.scalars)), np.float32),
         )
-        return self.predict(samples)[0]
 
     def score(self, samples: Samples) -> Evaluation:
         """Errors against the frames of the samples."""

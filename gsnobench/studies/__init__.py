@@ -9,5 +9,6 @@ their figures share.
 the training samples. `resolution` compares meshes, `transfer` takes the weights of one mesh to
 others, `time` compares windows on their common frames; `yardstick` scores predictions for them.
 `sensitivity` shows how the error depends on the two central knobs of a model. `cost` times steps,
-forwards, bases and solvers, and trains nothing.
+forwards, bases and solvers, and trains nothing. `inverse` asks for the input behind noisy
+observations, by samplers through a trained operator.
 """

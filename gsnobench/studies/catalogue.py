@@ -165,6 +165,36 @@ class Cost(Options):
     errors: str = knob("", help="Instead: the time to these errors, for example 0.05,0.02,0.01.")
 
 
+class Inverse(RowOptions):
+    """Bayesian inversion through trained rows, beside the posterior of the solver.
+
+    From noisy observations of a frame, which input made it? Every sampler is judged by whether its
+    chains have mixed; nothing is concluded from one whose chains have not.
+    """
+
+    example: ClassVar[str] = "--dataset darcy --models gsno@plus,ridge --problems 2"
+
+    seeds: str = knob("0", help="Training seeds, separated by commas.")
+    samplers: str = knob(
+        "printed,rwm,pcn,mala,hmc", help="Samplers: printed, rwm, pcn, mala, hmc, with commas."
+    )
+    sensors: int = knob(64, low=0, help="Observed nodes, spread over the domain; 0: all.")
+    noise: float = knob(
+        0.01, low=1e-4, high=1.0, help="Deviation of the noise, relative to the observed frame."
+    )
+    problems: int = knob(8, low=1, help="Truths that are inverted.")
+    references: int = knob(
+        2, low=0, help="Problems for which the solver's own posterior is computed, too."
+    )
+    chains: int = knob(8, low=2, high=512, help="Chains per posterior.")
+    burn: int = knob(100, low=1, help="Draws of each chain that are dropped.")
+    draws: int = knob(200, low=8, help="Draws of each chain that are kept.")
+    law: Literal["laplace", "prior"] = knob(
+        "laplace", help="What proposals are relative to: an approximate posterior, or the prior."
+    )
+    sbc: int = knob(0, low=0, help="Further problems to check the calibration with; 0: none.")
+
+
 STUDIES: dict[str, type[Options]] = {
     "ablation": Ablation,
     "readings": Readings,
@@ -175,4 +205,5 @@ STUDIES: dict[str, type[Options]] = {
     "time": Time,
     "sensitivity": Sensitivity,
     "cost": Cost,
+    "inverse": Inverse,
 }

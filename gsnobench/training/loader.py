@@ -121,17 +121,33 @@ class Loader:
         frames = frames - self.reference  # (B, t_in + horizon, N, C)
         window, target = frames[:, : self.task.t_in], frames[:, self.task.t_in :]
         static = self._rows(self.static, indices) - self._static_reference
-        batch = Batch(
+        return self._encoded(indices, window, static, self._rows(self.scalars, indices)), target
+
+    def given(self, static: torch.Tensor, window: torch.Tensor, scalars: torch.Tensor) -> Batch:
+        """Physical inputs of any B samples on the one mesh, as a batch; it is differentiable."""
+        indices = torch.zeros(len(static), dtype=torch.long, device=self.device)
+        seen = window[:, window.shape[1] - self.task.t_in :]  # a shorter window sees its end
+        centred = seen - self.reference, static - self._static_reference
+        return self._encoded(indices, *centred, scalars)
+
+    def _encoded(
+        self,
+        indices: torch.Tensor,
+        window: torch.Tensor,
+        static: torch.Tensor,
+        scalars: torch.Tensor,
+    ) -> Batch:
+        """Centred inputs of samples in the units of the model."""
+        return Batch(
             task=self.task,
             window=self.normaliser.window.encode(window),
             static=self.normaliser.static.encode(static),
-            scalars=self.normaliser.scalars.encode(self._rows(self.scalars, indices)),
+            scalars=self.normaliser.scalars.encode(scalars),
             points=self._of(self.points, indices),
             tags=self._of(self.tags, indices),
             mask=None if self.mask is None else self.mask[indices],
             geometry=self.geometry.pick(indices),
         )
-        return batch, target
 
     def scored_nodes(self, indices: torch.Tensor) -> ScoredNodes:
         """Which nodes count for these samples."""

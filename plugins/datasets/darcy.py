@@ -164,6 +164,34 @@ def generate(
         yield gb.Sample(head(setup, field)[None, :, None], static[:, None], np.zeros(0))
 
 
+# ------------------------------------------------------------------------------------------ inverse
+
+
+def decode(setup: Setup) -> gb.Decoder:
+    """Coefficients of g in units of their standard deviations -> permeability at the nodes."""
+    import torch  # here: a process that makes data does without
+
+    modes = setup.at_nodes[: setup.mesh.size] @ setup.basis.vectors
+    links = {
+        "exp": torch.exp,
+        "standardised": lambda g: torch.exp(g / setup.deviation),
+        "threshold": lambda g: torch.where(g >= 0.0, HIGH, LOW),
+    }
+    psi = setup.params.psi
+    return gb.Decoder(modes * setup.spectra["train"], links[psi], is_smooth=psi != "threshold")
+
+
+def solve(setup: Setup, coefficients: gb.Array) -> gb.Array:
+    """The frames of given coefficients, (1, N, 1)."""
+    field = setup.basis.vectors @ (setup.spectra["train"] * coefficients)
+    return head(setup, field)[None, :, None]
+
+
+def finer(params: Params) -> Params:
+    """The solver on the mesh refined once more."""
+    return params.make({**params.to_dict(), "refinements": params.refinements + 1}, label="data")
+
+
 @gb.hookimpl
 def gsnobench_dataset() -> gb.Dataset:
     """The triangle as a dataset."""
@@ -190,6 +218,7 @@ def gsnobench_dataset() -> gb.Dataset:
         setup=setup,
         generate=generate,
         mesh=lambda setup: setup.mesh,
+        inverse=gb.Inverse(MODES, decode, solve, finer),
         solver="P1 finite elements on the mesh refined twice (multigrid-preconditioned CG), "
         "restricted to its nodes",
         licence="Apache-2.0",

@@ -26,6 +26,7 @@ SCRIPTS = [
 LOCAL = {*FOLDERS, *(path.stem for path in SCRIPTS), "gsnobench_pointmlp"}
 # distribution -> what is imported
 MODULES = {
+    "arviz-stats": "arviz_stats",
     "netcdf4": "netCDF4",
     "scikit-fem": "skfem",
     "scikit-learn": "sklearn",

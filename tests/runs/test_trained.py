@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from problems import square, steady, unsteady
 
 import gsnobench as gb
@@ -66,3 +67,54 @@ def test_a_run_without_weights_or_with_damaged_ones_is_one_line(
     with pytest.raises(gb.DataError) as caught:
         gb.load(result.spec.short, home=tmp_path, device="cpu")
     assert "\n" not in str(caught.value)
+
+
+def test_the_operator_is_predict_and_its_gradient_that_of_differences(
+    steady_file: Path, tmp_path: Path
+) -> None:
+    result = gsno(steady_file, tmp_path, knobs={"train.steps": "20"})
+    trained = gb.load(result.spec.short, home=tmp_path, device="cpu")
+    test = steady()["test"]
+    operator = trained.operator(test.meshes[0])
+    static = torch.from_numpy(np.asarray(test.static)).double().requires_grad_()
+    frames = operator(static)
+    assert frames.dtype == torch.float64
+    np.testing.assert_allclose(frames.detach(), trained.predict(test), rtol=1e-4, atol=1e-6)
+    weights = torch.from_numpy(np.random.default_rng(0).normal(size=frames.shape))
+    (gradient,) = torch.autograd.grad((weights * frames).sum(), static)
+    along = torch.from_numpy(np.random.default_rng(1).normal(size=static.shape))
+    with torch.no_grad():  # the network is float32: a step neither too small nor too large
+        ahead, behind = (operator(static + step * along) for step in (0.02, -0.02))
+    expected = float((weights * (ahead - behind)).sum()) / 0.04
+    assert float((gradient * along).sum()) == pytest.approx(expected, rel=2e-3)
+
+
+def test_the_operator_of_a_linear_model_has_its_exact_derivative(
+    steady_file: Path, tmp_path: Path
+) -> None:
+    result = gb.run("pod", str(steady_file), home=tmp_path, device="cpu", track="smoke")
+    trained = gb.load(result.spec.short, home=tmp_path, device="cpu")
+    test = steady()["test"]
+    operator = trained.operator(test.meshes[0])
+    x, y = (torch.from_numpy(np.asarray(test.static)[i : i + 1]).double() for i in (0, 1))
+    _, change = torch.autograd.functional.jvp(operator, x, y - x)
+    np.testing.assert_allclose(change, operator(y) - operator(x), rtol=1e-3, atol=1e-5)
+
+
+def test_the_operator_takes_a_window_and_goes_through_time(
+    unsteady_file: Path, tmp_path: Path
+) -> None:
+    result = gsno(unsteady_file, tmp_path, knobs={"train.steps": "5"})
+    trained = gb.load(result.spec.short, home=tmp_path, device="cpu")
+    test, task = unsteady()["test"], trained.plan.task
+    operator = trained.operator(test.meshes[0])
+    window = torch.from_numpy(np.asarray(test.frames)[:, : task.t_in]).requires_grad_()
+    static = torch.from_numpy(np.asarray(test.static)) if task.static else None
+    frames = operator(static, window)
+    np.testing.assert_allclose(frames.detach(), trained.predict(test), rtol=1e-4, atol=1e-5)
+    (gradient,) = torch.autograd.grad(frames[:, -1].sum(), window)
+    assert gradient.abs().sum() > 0
+    with pytest.raises(gb.DataError, match="window: has shape .*; expected"):
+        operator(static, window[:, :, :3])
+    with pytest.raises(gb.DataError, match="no input given"):
+        operator()

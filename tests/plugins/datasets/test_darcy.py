@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import gsnobench as gb
 from gsnobench.data import SPLITS, Array, Split
@@ -14,6 +15,7 @@ from gsnobench.meshes.interpolation import evaluation_matrix
 from gsnobench.meshes.topology import cells_of
 from gsnobench_plugins.datasets import darcy
 from gsnobench_plugins.solvers.meshing.angles import min_angle
+from gsnobench_plugins.solvers.methods.random_fields import sample_rng
 
 Make = Callable[..., darcy.Setup]
 
@@ -149,3 +151,35 @@ def test_the_setup_is_read_from_disk_the_second_time(tmp_path: Path) -> None:
     assert np.array_equal(cells_of(first.basis.mesh), cells_of(again.basis.mesh))
     both = [next(darcy.generate(setup, 0, "test", [0])).frames for setup in (first, again)]
     assert both[0].tobytes() == both[1].tobytes()
+
+
+# ------------------------------------------------------------------------------------------ inverse
+
+
+@pytest.mark.parametrize("psi", ["exp", "threshold", "standardised"])
+def test_coefficients_of_a_sample_give_its_permeability_and_its_head(make: Make, psi: str) -> None:
+    inverse, setup = darcy.gsnobench_dataset().inverse, make(psi=psi)
+    assert inverse is not None
+    decoder = inverse.decode(setup)
+    first = [sample_rng(1, "train", index).standard_normal(inverse.dim) for index in range(9)]
+    high = [float(np.mean(decoder.matrix @ draw >= 0)) for draw in first]
+    index = next(index for index in range(9) if 0.2 < high[index] < 0.8)  # not drawn again
+    coefficients = first[index]
+    (sample,) = darcy.generate(setup, 1, "train", [index])
+    field = decoder.link(torch.from_numpy(decoder.matrix @ coefficients))
+    np.testing.assert_allclose(field, sample.static[:, 0], rtol=1e-10)
+    np.testing.assert_allclose(inverse.solve(setup, coefficients), sample.frames, rtol=1e-10)
+    assert decoder.is_smooth == (psi != "threshold")
+
+
+def test_observations_come_from_a_solver_refined_once_more(make: Make) -> None:
+    inverse, setup = darcy.gsnobench_dataset().inverse, make()
+    assert inverse is not None
+    params = inverse.finer(setup.params)
+    assert (params.refinements, params.psi) == (setup.params.refinements + 1, "exp")
+    finer = make(refinements=params.refinements)
+    coefficients = np.random.default_rng(0).normal(size=inverse.dim)
+    rough, fine = (inverse.solve(own, coefficients)[:, :, 0] for own in (setup, finer))
+    assert 1e-5 < relative(rough, fine)[0] < 5e-3
+    with pytest.raises(gb.ParamError, match="refinements"):
+        inverse.finer(params)
