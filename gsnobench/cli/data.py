@@ -21,10 +21,9 @@ from gsnobench.cli.options import (
     knobs_of,
 )
 from gsnobench.cli.table import print_table
-from gsnobench.data import SPLITS, split_named
 from gsnobench.errors import ParamError
 from gsnobench.home import open_home, open_tidy_home
-from gsnobench.params import numbers_of
+from gsnobench.params import numbers_of, words_of
 
 if TYPE_CHECKING:
     from gsnobench.drawing.tasks import Shown
@@ -283,9 +282,7 @@ def export_data(
             "--format", help="vtu and xdmf: ParaView; npz: one archive; npy: a file each."
         ),
     ] = "vtu",
-    split: Annotated[
-        str, typer.Option(help="Splits, separated by commas (default: all).")
-    ] = ",".join(SPLITS),
+    split: Annotated[str, typer.Option(help="Splits, separated by commas (default: all).")] = "",
     samples: Annotated[
         str | None, typer.Option(help="Sample numbers in each split, such as 0,5 (default: all).")
     ] = None,
@@ -298,7 +295,9 @@ def export_data(
 
     Missing data of a task are generated first. Data knobs are options: --data.seed 1.
     """
-    splits = [split_named(word) for word in split.split(",")]
+    from gsnobench.data import SPLITS, split_named
+
+    splits = [split_named(word) for word in words_of(split)] or SPLITS
     chosen = None if samples is None else numbers_of(samples, "samples")
     from gsnobench.datasets.interchange.exporting import export
 
