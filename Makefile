@@ -45,6 +45,7 @@ pictures: $(STAMP)
 	$(BIN)/gsnobench data picture swe --data.resolution 1830 --out leaderboards/pictures/swe.gif
 
 boards: $(STAMP)
+	$(BIN)/gsnobench leaderboard about --out leaderboards --package gsnobench
 	$(BIN)/gsnobench leaderboard build --out leaderboards \
 		--ledger leaderboards/reproduction.md --readme README.md
 

@@ -70,6 +70,7 @@ class Registry:
     pairs: Mapping[str, Any] = field(default_factory=dict)  # task -> row -> dotted knob -> value
     board_tasks: tuple[str, ...] = ()  # what a board is about
     floors: tuple[str, ...] = ()  # models that every run is compared with
+    preset_help: Mapping[str, str] = field(default_factory=dict)  # what usual presets are
     reference_row: str = ""  # the row that run times on the boards are relative to
     checked_model: str = ""  # the model that `doctor --gpu` runs
     reference_step_s: float = 0.02  # CPU-seconds of the reference step on the calibrating machine
@@ -153,6 +154,7 @@ def _registry(
         pairs=pairs,
         board_tasks=tuple(body.get("board_tasks", ())),
         floors=tuple(body.get("floors", ())),
+        preset_help=body.get("preset_help", {}),
         reference_row=body.get("reference_row", ""),
         checked_model=body.get("checked_model", ""),
         reference_step_s=float(body["reference_step_s"]),

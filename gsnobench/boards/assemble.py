@@ -89,6 +89,7 @@ def _track(name: str, entries: Sequence[Entry], declared: Declared) -> BoardTrac
         wins=count_wins(tasks),
         comparison=compare_rows(compared),
         converged=compare_rows(compared, converged_only=True),
+        help=declared.track(name).help,
     )
 
 

@@ -320,6 +320,7 @@ class BoardTrack:
     wins: Mapping[tuple[str, str], tuple[int, int]]
     comparison: Comparison | None
     converged: Comparison | None  # the same without rows that are marked as not converged
+    help: str = ""  # what the track is, in words
 
     @property
     def rows(self) -> tuple[str, ...]:

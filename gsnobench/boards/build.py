@@ -129,7 +129,9 @@ def _own_files(tracks: Sequence[BoardTrack], out: Path) -> Iterator[tuple[str, s
     """Name and text of the files in the folder of a build."""
     from gsnobench.boards.board import safe_name
     from gsnobench.boards.markdown import track_page
+    from gsnobench.boards.site.about import read_about
     from gsnobench.boards.site.pages import site_files
+    from gsnobench.boards.site.surroundings import Surroundings
     from gsnobench.boards.tables import latex, to_csv, to_json
 
     for track in tracks:
@@ -139,7 +141,7 @@ def _own_files(tracks: Sequence[BoardTrack], out: Path) -> Iterator[tuple[str, s
         yield f"{TABLES}/{name}.tex", latex(track)
     yield f"{TABLES}/boards.csv", to_csv(tracks)
     yield f"{TABLES}/boards.json", to_json(tracks)
-    for name, text in site_files(tracks):
+    for name, text in site_files(tracks, Surroundings(read_about(out), out)):
         yield f"{SITE}/{name}", text
 
 

@@ -7,6 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from gsnobench.data import Array
+
 FEWEST_EPOCHS = 50
 LARGEST_FALL = 0.05  # of the validation error or of the loss, over the last tenth of the steps
 LAST_TENTH = 0.9  # share of the steps after which it begins
@@ -35,6 +39,14 @@ def ending_of(curve: Curve, steps: Mapping[str, int]) -> Ending | None:
     loss = {point["step"]: point["loss"] for point in phase if point.get("loss") is not None}
     best_at = min(valid, key=lambda step: valid[step]) / total if valid else math.nan
     return Ending(_epochs(points, steps), _fall(valid, total), _fall(loss, total), best_at)
+
+
+def validation_curve(curve: Curve, steps: Mapping[str, int]) -> Array:
+    """(P, 2): share of the steps of the last phase that takes any, and the validation error."""
+    points = [point for point in curve if point["step"] > 0 and point.get("valid") is not None]
+    last = [point for point in points if point["phase"] == points[-1]["phase"]]
+    shares = [[point["step"] / steps[point["phase"]], point["valid"]] for point in last]
+    return np.asarray(shares, dtype=float).reshape(-1, 2)
 
 
 def _epochs(points: Curve, steps: Mapping[str, int]) -> float:

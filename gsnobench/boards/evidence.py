@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gsnobench.boards.convergence import Ending, ending_of
+from gsnobench.boards.convergence import Ending, ending_of, validation_curve
 from gsnobench.data import Array
 from gsnobench.errors import DataError
 from gsnobench.files import digest
@@ -54,6 +54,7 @@ class Entry:
     ood_error: float  # the headline out of distribution; not a number without such a split
     ood_samples: Array  # (S,) of each sample there, empty in results of schema 1
     ending: Ending | None  # of the training; None for a closed form
+    curve: Array  # (P, 2) share of the steps of the last phase, validation error there
     changed: Mapping[str, Any]  # settings that differ from the preset at its committed steps
     steps_from: StepsFrom
     code: Mapping[str, str]  # digests of the plugins' source
@@ -65,6 +66,7 @@ class Entry:
     bands: Mapping[str, Mapping[str, list[float]]]
     picture: Path | None = None  # best, median and worst test sample, if drawn
     is_own: bool = False  # computed in the home that the boards are made for
+    path: Path | None = None  # of the result file
 
     @property
     def key(self) -> str:
@@ -76,7 +78,14 @@ class Entry:
         return not any(self.spec.steps.values())
 
     @classmethod
-    def of(cls, result: RunResult, picture: Path | None = None, *, is_own: bool = False) -> Entry:
+    def of(
+        cls,
+        result: RunResult,
+        picture: Path | None = None,
+        *,
+        is_own: bool = False,
+        path: Path | None = None,
+    ) -> Entry:
         """What a board shows of a result."""
         is_done = result.status == "done"
         return cls(
@@ -91,6 +100,7 @@ class Entry:
             ood_error=_headline(result, "test_ood") if is_done else math.nan,
             ood_samples=_headlines(result, "test_ood"),
             ending=ending_of(result.curve, result.spec.steps),
+            curve=validation_curve(result.curve, result.spec.steps),
             changed=result.changed,
             steps_from=result.steps_from,
             code=result.code,
@@ -101,6 +111,7 @@ class Entry:
             bands=result.bands,
             picture=picture,
             is_own=is_own,
+            path=path,
         )
 
 
@@ -195,7 +206,8 @@ def _read_file(root: Path, path: Path, *, is_own: bool) -> Entry | str:
         if leads_out(path, root):
             raise DataError(f"{name}: is a symbolic link; expected a file")
         result = _checked(RunResult.load(path), name)
-        return Entry.of(result, _picture(path.with_suffix(".png"), root), is_own=is_own)
+        picture = _picture(path.with_suffix(".png"), root)
+        return Entry.of(result, picture, is_own=is_own, path=path)
     except DataError as error:
         return printable(str(error).replace(str(path), name))
     # the right entries, but not the right kinds

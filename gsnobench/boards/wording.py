@@ -174,13 +174,25 @@ def computed_inputs(board: Board) -> list[list[str]]:
 
 
 def promotion(board: Board) -> str:
-    """How far the best model is ahead, in a sentence; empty where there are not two."""
+    """How far the best model is ahead of models and floors; empty where there are not two."""
     best = board.promotion
     if best is None:
         return ""
     separated = "separated" if best.is_separated else "not separated"
-    ahead = f"{best.percent:.0f} % below the next best model"
-    return f"{best.first} is {ahead}, {best.second} ({separated})."
+    model = f"{best.percent:.0f} % below {best.second}, the next best model ({separated})"
+    return f"{best.first} is {model}{_against_floor(board)}."
+
+
+def _against_floor(board: Board) -> str:
+    """The best model beside the best floor, as the end of a sentence."""
+    floor = next((row for row in board.compared if row.is_floor), None)
+    model = next((row for row in board.compared if not row.is_floor), None)
+    if floor is None or model is None:
+        return ""
+    if model.error < floor.error:
+        percent = 100 * (1 - model.error / floor.error)
+        return f", and {percent:.0f} % below {floor.name}, the best floor"
+    return f", but {number(model.error / floor.error)} times the error of the floor {floor.name}"
 
 
 def podium(board: Board) -> tuple[float, float]:

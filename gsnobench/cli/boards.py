@@ -14,7 +14,7 @@ from gsnobench.api.boards import board_folders, board_named, installation, open_
 from gsnobench.cli.console import print_result
 from gsnobench.cli.options import HomeOption, JsonOption, TrackOption
 from gsnobench.cli.table import print_table
-from gsnobench.errors import ParamError, RunError
+from gsnobench.errors import DataError, ParamError, RunError
 from gsnobench.home import open_home
 
 if TYPE_CHECKING:
@@ -94,6 +94,27 @@ def _print_built(built: Built, out: Path) -> None:
         return
     page = out / "site" / "index.html"
     print(f"{out}: {len(built.written)} files written, {len(built.removed)} removed; open {page}")
+
+
+@board_app.command("about")
+def about_plugins(
+    out: Annotated[
+        Path, typer.Option(help="Folder of boards; the file about.json is written there.")
+    ] = Path("leaderboards"),
+    package: Annotated[
+        str, typer.Option(help="Only plugins of this package (default: all installed).")
+    ] = "",
+) -> int:
+    """Write what installed tasks and models are (equations, units, sources) for the site."""
+    from gsnobench.boards.site.about import ABOUT, make_about
+    from gsnobench.files import write_text
+
+    if not out.is_dir():
+        raise DataError(f"{out}: no such folder; expected a folder of boards, such as leaderboards")
+    about = make_about(package)
+    write_text(out / ABOUT, about.to_json())
+    print(f"{out / ABOUT}: {len(about.tasks)} tasks, {len(about.models)} models")
+    return 0
 
 
 # --------------------------------------------------------------------------------------------- show

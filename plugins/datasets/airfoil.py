@@ -1,8 +1,11 @@
-"""Compressible flow around a wing section that is set into motion at once, frame by frame.
+r"""Compressible flow around a wing section that is set into motion at once, frame by frame.
 
 Equation  d rho/dt + div(rho v) = 0,  d(rho v)/dt + div(rho v v) + grad p = 0,
           dE/dt + div((E + p) v) = 0, an ideal gas with gamma = 1.4; v.n = 0 on the foil,
           undisturbed air far away; a uniform stream at first, through the foil too.
+TeX       \partial_t \rho + \nabla \cdot (\rho v) = 0
+          \partial_t (\rho v) + \nabla \cdot (\rho v \otimes v) + \nabla p = 0
+          \partial_t E + \nabla \cdot ((E + p) v) = 0
 Domain    a disc of 50 chords around NACA 0012 of unit chord: 5233 nodes, 10216 triangles, 200 nodes
           on the foil, 50 far away.
 Varies    Mach number and angle of attack; 11 frames, one every quarter of chord over speed of

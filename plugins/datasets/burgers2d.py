@@ -1,7 +1,8 @@
-"""Burgers' equation in a flower: a random velocity that does not fit the walls steepens and dies.
+r"""Burgers' equation in a flower: a random velocity that does not fit the walls steepens and dies.
 
 Equation  du/dt + u.grad u = nu Laplace u, u = 0 on the whole boundary; both components of u(x, 0)
           are drawn from N(0, 625 (-Laplace + 25)^-2), Neumann.
+TeX       \partial_t u + u \cdot \nabla u = \nu \Delta u
 Domain    six-petal flower r = 0.4 + 0.1 cos 6 theta in the unit square, round hole of radius 0.12
           in its middle.
 Varies    the initial field; 51 frames over T = 1 of the velocity (u, v).

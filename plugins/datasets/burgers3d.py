@@ -1,8 +1,9 @@
-"""Burgers' equation in a square pyramid: a smooth random velocity that does not fit the walls dies.
+r"""Burgers' equation in a pyramid: a smooth random velocity that does not fit the walls dies.
 
 Equation  dv/dt + v.grad v = nu Laplace v, v = 0 on the whole boundary; each component of v(x, 0) is
           a sum of eight waves a sin(omega k.x + phi), the field scaled to a root mean square of
           `magnitude`.
+TeX       \partial_t v + v \cdot \nabla v = \nu \Delta v
 Domain    pyramid of height 1 on the unit square, tetrahedra.
 Varies    the initial field; 51 frames over T = 1 of the velocity (u, v, w).
 Source    generated here: linear elements on the published mesh and on its refinement (lively: on

@@ -1,7 +1,10 @@
-"""Potential flow past a car: air meets a body of random shape above the ground; no wake.
+r"""Potential flow past a car: air meets a body of random shape above the ground; no wake.
 
 Equation  v = U e_x + grad phi,  Laplace phi = 0 outside,  v.n = 0 on the body,  v_z = 0 on the
           ground z = 0,  p = rho/2 (U^2 - |v|^2).
+TeX       v = U e_x + \nabla \varphi
+          \Delta \varphi = 0
+          p = \frac{\rho}{2} (U^2 - |v|^2)
 Domain    the air around a body of 16 random numbers, published as a cloud: vertices on the body,
           points in nested boxes.
 Varies    the body (length, roof line, hood, slants, ride height, ...); steady, pressure on the

@@ -1,7 +1,8 @@
-"""Darcy flow in a notched triangle: the head of a random permeability under a uniform source.
+r"""Darcy flow in a notched triangle: the head of a random permeability under a uniform source.
 
 Equation  -div(a grad u) = 1, u = 0 on the whole boundary;
           a = psi(g), g ~ N(0, (-Laplace + tau^2)^-alpha), Neumann.
+TeX       -\nabla \cdot (a \nabla u) = 1
 Domain    equilateral triangle of side 1, slit 0.02 wide and 0.4 deep from the middle of its base.
 Varies    the permeability a (static input); one frame of one field, the head u.
 Source    generated here: linear finite elements on the published mesh refined twice, restricted to

@@ -1,7 +1,10 @@
-"""Hyper-elasticity: the stress in a rubber cell with a random void, clamped below and pulled above.
+r"""Hyper-elasticity: stress in a rubber cell with a random void, clamped below and pulled above.
 
 Equation  div P = 0, det F = 1, W = C1 (I1 - 3) + C2 (I2 - 3) (Rivlin-Saunders), plane strain;
           u = 0 on the bottom, P n = (0, traction) on the top, P n = 0 on the sides and on the void.
+TeX       \nabla \cdot P = 0
+          \det F = 1
+          W = C_1 (I_1 - 3) + C_2 (I_2 - 3)
 Domain    unit square with one smooth void around its centre, open; another mesh for every sample.
 Varies    the radius of the void: 0.2 + 0.2 / (1 + exp(g)), g ~ N(0, 4^2 (-d^2/dangle^2 + 3^2)^-1),
           Fourier modes 0 to 5. One frame of one field, the von Mises stress; inputs are the

@@ -1,8 +1,11 @@
-"""Plane Navier-Stokes flow in an ellipse with a triangular hole, from a random vorticity.
+r"""Plane Navier-Stokes flow in an ellipse with a triangular hole, from a random vorticity.
 
 Equation  dw/dt + u . grad w = nu Laplace w + f,  -Laplace psi = w,  u = (psi_y, -psi_x),
           psi = 0 and dw/dn = 0 on both loops,  f = 0.1 (sin 2 pi (x + y) + cos 2 pi (x - y)),
           w(0) ~ N(0, (-Laplace + 49)^-2.5) with Neumann conditions, rescaled.
+TeX       \partial_t w + u \cdot \nabla w = \nu \Delta w + f
+          -\Delta \psi = w
+          u = (\partial_y \psi, -\partial_x \psi)
 Domain    ellipse with half axes 0.5 and 0.35 about (0.5, 0.5); the hole is an equilateral triangle
           of circumradius 0.14.
 Varies    the initial vorticity; 51 frames over 10 s of one field, the vorticity w.

@@ -1,8 +1,10 @@
-"""Steady flow through a curved pipe: the horizontal velocity that the shape of the pipe makes.
+r"""Steady flow through a curved pipe: the horizontal velocity that the shape of the pipe makes.
 
 Equation  (v.grad)v - nu lap v + grad p = 0, div v = 0; at the inlet v = (4 eta (1 - eta), 0), on
           the walls v = 0, at the outlet nu dv/dn = p n; nu = 0.005, so 133 is the Reynolds number
           of width and mean velocity.
+TeX       v \cdot \nabla v - \nu \Delta v + \nabla p = 0
+          \nabla \cdot v = 0
 Domain    length 10, width 1 measured vertically: y = centre(x) + eta - 1/2; centre is four cubics
           through five control nodes.
 Varies    heights U[-2, 2] and slopes U[-1, 1] of the control nodes, so the mesh; no other input;

@@ -1,7 +1,9 @@
-"""Shallow water in a lake: a bump of water at a random point; its waves run to the shore and back.
+r"""Shallow water in a lake: a bump of water at a random point; waves run to the shore and back.
 
 Equation  dh/dt + div(h v) = 0,  d(h v)/dt + div(h v v) + grad(g h^2 / 2) = 0,  v.n = 0 on the
           shore; at rest at first, h(x, 0) = base + amplitude exp(-|x - c|^2 / (2 sigma^2)).
+TeX       \partial_t h + \nabla \cdot (h v) = 0
+          \partial_t (h v) + \nabla \cdot (h v \otimes v) + \nabla (g h^2 / 2) = 0
 Domain    a simplified outline of Lake Union, 200 x 300 units, or a polygon of the user's (GeoJSON).
 Varies    the centre c, uniform in the lake; 51 frames over 30 s of one field, the height h.
 Source    generated here: second-order node-centred finite volumes on a subdivided mesh, restricted

@@ -8,6 +8,9 @@ Cost      the trunk once for all samples of a mesh, the branch once per sample, 
           (B C, p) x (p, T N)
 Start     width 100, basis 100; the nodes are the sensors where they are fixed or correspond, other
           geometries are read on a grid of 1024 points
+Family    branch and trunk
+Paper     https://arxiv.org/abs/1910.03193
+Code      https://github.com/lululxvi/deeponet
 
 Where samples have meshes of their own, the shape is an input too: the positions of corresponding
 nodes, or the signed distance from the boundary at each point of the grid. On a mesh that was not

@@ -14,6 +14,9 @@ Cost      O(N h (e + E p h)) per block: e channels per head, E experts p times a
           queries) is computed once for all samples of a mesh, exactly.
 Start     compact on a CPU; `--model.ratio 4` with `paper` is the authors' default width of the
           experts, at twice the cost
+Family    attention
+Paper     https://arxiv.org/abs/2302.14376
+Code      https://github.com/HaoZhongkai/GNOT
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import pytest
 
 from gsnobench.boards.build import Target, build, stale
 from gsnobench.boards.markdown import plain
+from gsnobench.boards.site.about import ABOUT, make_about
 from gsnobench.boards.studies import read_studies
 from gsnobench.cli.boards import installation
 from gsnobench.cli.card import card
@@ -68,6 +69,11 @@ def test_a_build_without_a_ledger_leaves_the_ledger_in_its_folder(tmp_path: Path
     build([root], Target(out, out / "reproduction.md"))
     assert not stale([root], Target(out))
     assert not build([root], Target(out)).removed and (out / "reproduction.md").exists()
+
+
+def test_what_tasks_and_models_are_is_up_to_date() -> None:
+    """`make boards` writes it again."""
+    assert (BOARDS / ABOUT).read_text() == make_about("gsnobench").to_json()
 
 
 def test_the_readme_has_the_marks_of_its_overview() -> None:

@@ -5,15 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from gsnobench import __version__
 from gsnobench.boards import wording
-from gsnobench.boards.board import Board, Row, safe_name
+from gsnobench.boards.board import Board, BoardTrack, Row, safe_name
 from gsnobench.boards.columns import ERROR, Column
 from gsnobench.boards.plots.style import Figure
 from gsnobench.boards.reproduction.paper import CITATION
 from gsnobench.boards.site.html import Html, tag, text
+from gsnobench.boards.site.surroundings import TABLES, Surroundings
+from gsnobench.files import digest
 
 SITE_TITLE = "gsnobench leaderboards"
+ADD_PATH = "models/add.html"  # how to submit; no row is called so, since rows have an @
 KINDS = {"floor": "floors"}  # that a reader can hide
+# groups of columns that are hidden at first, by their class in the style
+GROUPS = {"floors-only": "tasks with floors only", "detail": "more errors"}
+ROW_HELP = "model@preset; a link leads to all results of the row"
 
 Podium = tuple[float, float]  # best and second best error
 
@@ -34,15 +41,40 @@ def task_name(board: Board) -> str:
     return board.task if board.slug == safe_name(board.task) else board.slug
 
 
-def site_links(home: str, here: Html) -> Html:
-    """The way back to the overview, and the name of this page."""
-    items = [tag("li", tag("a", "All boards", href=f"{home}index.html")), tag("li", here)]
+def site_links(home: str, *here: Html) -> Html:
+    """The way back to the overview, how to add a model, and what belongs to this page."""
+    items = [
+        tag("li", tag("a", "All boards", href=f"{home}index.html", class_="home")),
+        *(tag("li", part) for part in here),
+        tag("li", tag("a", "Add your model", href=f"{home}{ADD_PATH}")),
+    ]
     return tag("nav", tag("ul", items), aria_label="Site")
+
+
+def site_footer(tracks: Sequence[BoardTrack], around: Surroundings, home: str) -> Html:
+    """Version, evidence, licence, downloads and citation: nothing that a clock would change."""
+    entries = [e for t in tracks for b in t.boards for row in b.rows for e in row.entries]
+    edition = digest(sorted(entry.key for entry in entries))[:12]
+    made = f"gsnobench {__version__}, from {len(entries)} result files (edition {edition})."
+    known = {"CSV": "boards.csv", "JSON": "boards.json"}
+    folder = "../" + TABLES if around.out is not None else None
+    links = [
+        tag("a", f"Download {name}", href=f"{home}{folder}/{file}", download=True)
+        for name, file in known.items()
+        if folder
+    ]
+    cite = f"Cite the sources of each task and model that you use, and {CITATION}."
+    return tag(
+        "div",
+        tag("p", made, " Code and results: Apache-2.0."),
+        tag("p", [Html(" · ".join(links))]) if links else "",
+        tag("p", cite),
+    )
 
 
 def figure(drawn: Figure) -> Html:
     """A plot under its title; screen readers read its caption."""
-    drawing = tag("div", Html(drawn.svg), class_="scroll")
+    drawing = scrolling(Html(drawn.svg), drawn.title, class_="scroll")
     return Html(tag("h3", drawn.title) + tag("figure", drawing, tag("figcaption", drawn.caption)))
 
 
@@ -55,28 +87,38 @@ def published_note() -> Html:
 # ------------------------------------------------------------------------------------------- tables
 
 
-def tools(table: str, kinds: set[str]) -> Html:
-    """The filter of a table; hidden until the script shows it, since it needs the script."""
+def tools(kinds: set[str], groups: Sequence[str] = ()) -> Html:
+    """The filter of all tables of a page; hidden until the script shows it, which it needs."""
     boxes = [
         tag("label", tag("input", type="checkbox", checked=True, data_kind=kind), shown)
         for kind, shown in KINDS.items()
         if kind in kinds
     ]
+    boxes += [
+        tag("label", tag("input", type="checkbox", data_group=group), GROUPS[group])
+        for group in groups
+    ]
     search = tag("label", "Filter rows", tag("input", type="search", autocomplete="off"))
+    order = tag("label", "Sort by", tag("select"), class_="order")
     count = tag("output", aria_live="polite")
-    return tag("div", search, boxes, count, class_="tools", data_table=table, hidden=True)
+    return tag("div", search, boxes, order, count, class_="tools", hidden=True)
 
 
-def sortable(caption: str, header: Html, bodies: Sequence[Sequence[Html]], name: str) -> Html:
-    """A table that the script sorts, each body by itself; empty bodies are left out."""
+def sortable(
+    caption: str, header: Html, bodies: Sequence[Sequence[Html]], name: str, class_: str = ""
+) -> Html:
+    """A table that the script sorts, each body by itself; empty bodies are left out.
+
+    A phone shows its rows as cards.
+    """
     parts = [tag("tbody", body) for body in bodies if body]
     head = [tag("caption", caption), tag("thead", header)]
-    return tag("table", head, parts, class_="sortable", id=name)
+    return tag("table", head, parts, class_=f"sortable {class_}".strip(), id=name)
 
 
-def scrolling(table: Html, name: str) -> Html:
-    """A table that scrolls within its own width, by keyboard too."""
-    return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=name)
+def scrolling(content: Html, name: str, class_: str = "scroll table") -> Html:
+    """A table or a plot that scrolls within its own box, by keyboard too."""
+    return tag("div", content, class_=class_, tabindex="0", role="region", aria_label=name)
 
 
 def pair_table(names: Sequence[str], cells: Sequence[Sequence[Html]], caption: str) -> Html:
@@ -100,16 +142,23 @@ def _pair_column(number: int, name: str) -> Html:
 
 
 def heading(
-    *name: str, before: Sequence[str] = (), class_: str | None = None, title: str | None = None
+    name: str, after: Sequence[Html] = (), class_: str | None = None, title: str | None = None
 ) -> Html:
-    """A column that can be sorted by its button; `before` comes before the button."""
-    button = tag("button", (_with_unit(part) for part in name), type="button")
-    return tag("th", before, button, scope="col", aria_sort="none", class_=class_, title=title)
+    """A column that can be sorted by its button; `after` comes below the button."""
+    button = tag("button", _with_unit(name), type="button")
+    return tag("th", button, after, scope="col", aria_sort="none", class_=class_, title=title)
 
 
 def column_heads(columns: Sequence[Column]) -> list[Html]:
     """The headings of declared columns, which tell what they mean."""
-    return [heading(column.name, title=column.help) for column in columns]
+    return [
+        heading(column.name, title=column.help, class_=column_class(column)) for column in columns
+    ]
+
+
+def column_class(column: Column) -> str | None:
+    """The group of columns that it is shown and hidden with."""
+    return "detail" if column.is_detail else None
 
 
 PLACE_HELP = {
@@ -123,6 +172,10 @@ def place_heads() -> list[Html]:
     return [heading(name, title=text) for name, text in PLACE_HELP.items()]
 
 
+def row_heading(name: str = "row", title: str = ROW_HELP) -> Html:
+    return heading(name, class_="names", title=title)
+
+
 def _with_unit(name: str) -> Html:
     """A heading that breaks between words, but not before the s of its unit."""
     shown = text(name)
@@ -131,9 +184,9 @@ def _with_unit(name: str) -> Html:
     return Html(shown.replace("CPU-s", "CPU&#8209;s"))
 
 
-def words_heading(name: str) -> Html:
+def words_heading(name: str, title: str = "marks, and what would separate the row") -> Html:
     """A column of words, which cannot be sorted."""
-    return tag("th", name, scope="col", class_="words")
+    return tag("th", name, scope="col", class_="words", title=title)
 
 
 def name_cell(row: Row, home: str | None) -> Html:
@@ -155,10 +208,10 @@ def breakable(name: str) -> Html:
     return Html(tag("wbr").join(text(part) for part in name.replace("@", "@\n").split("\n")))
 
 
-def cell(shown: str, value: float | None = None) -> Html:
+def cell(shown: str, value: float | None = None, class_: str | None = None) -> Html:
     """A number with the value it is sorted by."""
     known = None if value is None or not math.isfinite(value) else repr(float(value))
-    return tag("td", shown, data_value=known)
+    return tag("td", shown, data_value=known, class_=class_)
 
 
 def place_cells(row: Row) -> list[Html]:
@@ -171,26 +224,40 @@ def place_cells(row: Row) -> list[Html]:
     ]
 
 
-def error_cell(row: Row, podium: Podium, beside: str = "") -> Html:
+def error_cell(
+    row: Row, podium: Podium, beside: str = "", class_: str | None = None, more: Sequence[Html] = ()
+) -> Html:
     """Best bold, second underlined; behind it a text, ° for too few seeds, † not converged."""
     best, second = podium
     kind = "best" if row.error == best else "second" if row.error == second else None
     shown = tag("span", wording.number(row.error), class_=kind)
     signs = tag("span", beside, wording.signs(row), class_="place")
-    return tag("td", shown, signs, data_value=repr(row.error))
+    return tag("td", shown, signs, more, data_value=repr(row.error), class_=class_)
+
+
+def wide_error_cell(row: Row, podium: Podium, scale: tuple[float, float]) -> Html:
+    """The error with its interval over seeds, and a bar on a logarithmic scale."""
+    low, high = scale
+    share = math.log(row.error / low) / math.log(high / low) if high > low else 0.0
+    bar = tag("span", class_="bar", style=f"width: {4 + 96 * share:.0f}%")
+    spread = wording.spread(row.interval)
+    interval = tag("span", spread, class_="interval") if row.interval else ""
+    return error_cell(row, podium, class_="error", more=[Html(interval), bar])
 
 
 def measured_cells(row: Row, columns: Sequence[Column], podium: Podium) -> Iterator[Html]:
     """One cell per column; the error stands out."""
     for column in columns:
-        is_error = column is ERROR
-        value = column.value(row)
-        yield error_cell(row, podium) if is_error else cell(column.show(row), value)
+        if column is ERROR:
+            yield error_cell(row, podium)
+        else:
+            yield cell(column.show(row), column.value(row), column_class(column))
 
 
 def notes_cell(row: Row) -> Html:
     """Marks, what a row needs to be separated, and what became of lost seeds."""
-    return tag("td", wording.notes(row), class_="words")
+    words = wording.notes(row)
+    return tag("td", words, class_="words", title=words or None)
 
 
 def reason_cell(row: Row, columns: int) -> Html:

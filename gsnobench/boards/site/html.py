@@ -12,6 +12,8 @@ from importlib.resources import files
 from gsnobench.boards.wording import generated_by
 
 VOID = frozenset({"meta", "link", "input", "br", "wbr", "img"})
+SCRIPTS = ("theme.js", "tables.js", "state.js")
+STYLES = ("style.css", "tables.css")
 
 
 class Html(str):
@@ -60,15 +62,28 @@ def asset(name: str) -> str:
     return (files("gsnobench.boards.site") / "assets" / name).read_text(encoding="utf-8")
 
 
-def document(title: str, header: Child, main: Child, command: str = "leaderboard build") -> str:
-    """A whole page; its policy lets it load nothing and run no script but ours.
+def script() -> str:
+    """All scripts of a page; each is a function of its own that sees nothing of the others."""
+    return "\n".join(asset(name) for name in SCRIPTS)
+
+
+def document(
+    title: str,
+    header: Child,
+    main: Child,
+    command: str = "leaderboard build",
+    *,
+    footer: Child = "",
+    about: str = "",
+) -> str:
+    """A whole page; its policy lets it load pictures beside it and run no script but ours.
 
     A comment at its top names the command that made it.
     """
-    script = asset("script.js")
-    allowed = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    own = script()
+    allowed = b64encode(hashlib.sha256(own.encode()).digest()).decode()
     policy = (
-        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+        "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' file: data:; "
         f"script-src 'sha256-{allowed}'"
     )
     head = tag(
@@ -79,8 +94,9 @@ def document(title: str, header: Child, main: Child, command: str = "leaderboard
         tag("meta", name_="color-scheme", content="light dark"),
         tag("link", rel="icon", href="data:,"),
         tag("title", title),
-        tag("style", Html(asset("style.css"))),
-        tag("script", Html(script)),
+        *([tag("meta", name_="description", content=about)] if about else []),
+        tag("style", Html("".join(asset(name) for name in STYLES))),
+        tag("script", Html(own)),
     )
     theme = tag("button", "Light or dark", type="button", class_="theme", hidden=True)
     body = tag(
@@ -88,6 +104,7 @@ def document(title: str, header: Child, main: Child, command: str = "leaderboard
         tag("a", "Skip to the content", class_="skip", href="#main"),
         tag("header", header, theme),
         tag("main", main, id="main"),
+        *([tag("footer", footer)] if footer else []),
     )
     comment = f"<!-- {generated_by(command)} -->"
     return f"<!doctype html>\n{comment}\n{tag('html', head, body, lang='en')}\n"

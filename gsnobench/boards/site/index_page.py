@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gsnobench.boards import wording
@@ -18,13 +19,19 @@ from gsnobench.boards.site.elements import (
     heading,
     model_path,
     pair_table,
+    row_heading,
     scrolling,
+    site_footer,
+    site_links,
     sortable,
     task_name,
     task_path,
     tools,
 )
+from gsnobench.boards.site.glossary import STANDING, glossary
 from gsnobench.boards.site.html import Html, document, tag
+from gsnobench.boards.site.summary import gallery, summary_card
+from gsnobench.boards.site.surroundings import Surroundings
 
 ABOUT = (
     "Neural operators on irregular domains, trained and scored alike. Each number is the relative "
@@ -36,52 +43,67 @@ MARKS = (
     "not significantly different. °: fewer than three seeds, not to be trusted yet. †: training "
     "was not converged. Pale: a floor, which every model should beat; n/a: it does not apply."
 )
-
-STANDING = {
-    "tasks": "board tasks on which the row has an error",
-    "mean rank": "over the compared tasks, of rows that have all of them",
-    "times the best": "geometric mean of error / best error over the row's compared tasks",
-}
+FLOORS_ONLY = "floors-only"  # class of the columns of tasks that no model has tried
 
 Reason = tuple[str, str]  # state and reason of a row without an error
 
 
-def index_page(tracks: Sequence[BoardTrack]) -> str:
-    """The overview of all tracks."""
-    main = [tag("h1", SITE_TITLE), tag("p", ABOUT, class_="lead"), tag("p", MARKS, class_="muted")]
+def index_page(
+    tracks: Sequence[BoardTrack], around: Surroundings | None = None, *, is_alone: bool = False
+) -> str:
+    """The overview of all tracks; alone it links to no other page, as inside MLflow."""
+    around = around or Surroundings()
+    main = [tag("h1", SITE_TITLE), tag("p", ABOUT, class_="lead")]
     links = []
+    boards = [board for track in tracks for board in track.boards]
+    kinds = {wording.kind(row) for board in boards for row in board.rows if not row.is_variant}
     for number, track in enumerate(tracks, 1):
         anchor = f"track-{number}"
-        links.append(tag("li", tag("a", f"Track {track.name}", href=f"#{anchor}")))
-        main += _track_section(track, anchor)
-    if tracks:
-        reading = [wording.HOW_TO_READ, wording.HOW_TO_READ_MARKS]
-        main += [tag("h2", "How to read it"), *(tag("p", text) for text in reading)]
-    else:
-        main += [tag("p", "No result yet.")]
-    return document(SITE_TITLE, tag("nav", tag("ul", links), aria_label="Tracks"), main)
+        links.append(tag("a", f"Track {track.name}", href=f"#{anchor}"))
+        main.append(tag("h2", f"Track {track.name}", id=anchor))
+        main.append(summary_card(track, around, anchor, is_alone=is_alone))
+        if number == 1:
+            main.append(gallery(track, around, is_alone=is_alone))
+            groups = [FLOORS_ONLY] if any(map(_is_floors_only, boards)) else []
+            main.append(tools(kinds, groups))
+        main += _track_section(track, anchor, around, is_alone=is_alone)
+    main += glossary() if tracks else [tag("p", "No result yet.")]
+    if is_alone:
+        return document(SITE_TITLE, tag("span", SITE_TITLE), main, "leaderboard publish")
+    footer = site_footer(tracks, around, "")
+    return document(SITE_TITLE, site_links("", *links), main, footer=footer, about=ABOUT)
 
 
-def _track_section(track: BoardTrack, anchor: str) -> Iterator[Html]:
+def _is_floors_only(board: Board) -> bool:
+    return bool(board.compared) and not board.has_models
+
+
+def _track_section(
+    track: BoardTrack, anchor: str, around: Surroundings, *, is_alone: bool
+) -> Iterator[Html]:
     rows = [row for board in track.boards for row in board.rows]
-    kinds = {wording.kind(row) for row in rows if not row.is_variant}
-    results = sum(len(row.done) for row in rows)
-    counts = f"{len(track.rows)} rows, {len(track.boards)} tasks, {results} finished results."
     reasons = _reasons(rows)
-    yield tag("h2", f"Track {track.name}", id=anchor)
-    yield tag("p", counts)
-    yield tools(f"{anchor}-table", kinds)
-    yield _overview_table(track, anchor, reasons)
-    legend = [wording.overview_legend(track), *wording.comparisons(track)]
+    yield _overview_table(track, anchor, reasons, is_alone=is_alone)
+    legend = [MARKS, wording.overview_legend(track), *wording.comparisons(track)]
     yield from (tag("p", sentence, class_="notes") for sentence in legend)
+    if remarks := around.notes(track.name):
+        yield tag("h3", "Remarks")
+        yield from (tag("p", _with_code(text)) for text in remarks.split("\n\n"))
     if reasons:
         items = [
             tag("li", f"{state}: {reason}", id=f"{anchor}-note-{number}")
             for (state, reason), number in reasons.items()
         ]
-        yield Html(tag("h3", "Why a cell has no error") + tag("ol", items, class_="notes"))
+        summary = tag("summary", "Why a cell has no error")
+        yield tag("details", summary, tag("ol", items, class_="notes"))
     yield from (figure(drawn) for drawn in track_figures(track))
     yield _wins(track)
+
+
+def _with_code(text: str) -> Iterator[Html | str]:
+    """A remark, in which backticks are code."""
+    for number, part in enumerate(re.split("`", text)):
+        yield tag("code", part) if number % 2 else part
 
 
 def _reasons(rows: Sequence[Row]) -> dict[Reason, int]:
@@ -91,9 +113,11 @@ def _reasons(rows: Sequence[Row]) -> dict[Reason, int]:
     return {reason: number for number, reason in enumerate(reasons, 1)}
 
 
-def _overview_table(track: BoardTrack, anchor: str, reasons: Mapping[Reason, int]) -> Html:
+def _overview_table(
+    track: BoardTrack, anchor: str, reasons: Mapping[Reason, int], *, is_alone: bool
+) -> Html:
     columns = [
-        (board, {row.name: row for row in board.rows}, wording.podium(board))
+        (_column_class(board), {row.name: row for row in board.rows}, wording.podium(board))
         for board in track.boards
     ]
     complete: list[Html] = []
@@ -101,16 +125,18 @@ def _overview_table(track: BoardTrack, anchor: str, reasons: Mapping[Reason, int
     for standing in track.standings:
         name, kind = standing.row, "floor" if standing.is_floor else "model"
         cells = [
-            _overview_cell(rows.get(name), podium, anchor, reasons) for _, rows, podium in columns
+            _overview_cell(rows.get(name), podium, anchor, reasons, class_)
+            for class_, rows, podium in columns
         ]
-        link = tag("a", breakable(name), href=model_path(name))
+        shown = breakable(name)
+        link = shown if is_alone else tag("a", shown, href=model_path(name))
         head = tag("th", link, badge(kind), scope="row", data_value=name)
         numbers = _standing_cells(standing, track)
         line = tag("tr", head, numbers, cells, class_=kind, data_kind=kind, data_name=name)
         (complete if standing.is_complete else others).append(line)
     heads = [heading(column, title=text) for column, text in STANDING.items()]
-    tasks = map(_task_heading, track.boards)
-    header = tag("tr", heading("row", class_="names"), heads, tasks)
+    tasks = [_task_heading(board, is_alone=is_alone) for board in track.boards]
+    header = tag("tr", row_heading(), heads, tasks)
     caption = (
         f"Track {track.name}: error of every row on every task; rows that have all compared tasks "
         "first, by their mean rank"
@@ -127,24 +153,37 @@ def _standing_cells(standing: Standing, track: BoardTrack) -> list[Html]:
     ]
 
 
-def _task_heading(board: Board) -> Html:
+def _column_class(board: Board) -> str | None:
+    return FLOORS_ONLY if _is_floors_only(board) else None
+
+
+def _task_heading(board: Board, *, is_alone: bool) -> Html:
+    """The name sorts; the link below it leads to the board."""
     name = task_name(board)
-    hidden = tag("span", f"sort by {name}", class_="hidden-text")
     note = wording.task_heading(board)
     chip = [tag("span", note, class_="badge")] if note and board.compared else []
-    return heading(hidden, before=[tag("a", name, href=task_path(board)), *chip])
+    hidden = tag("span", f" of {name}", class_="hidden-text")
+    link = [] if is_alone else [tag("a", "board", hidden, href=task_path(board), class_="board")]
+    title = f"relative L2 error on the test set of {board.title}"
+    return heading(name, after=[*link, *chip], class_=_column_class(board), title=title)
 
 
 def _overview_cell(
-    row: Row | None, podium: Podium, anchor: str, reasons: Mapping[Reason, int]
+    row: Row | None,
+    podium: Podium,
+    anchor: str,
+    reasons: Mapping[Reason, int],
+    class_: str | None,
 ) -> Html:
     if row is None:
-        return tag("td", tag("span", "not run", class_="hidden-text"))
+        blank = " ".join(filter(None, ("blank", class_)))
+        return tag("td", tag("span", "not run", class_="hidden-text"), class_=blank)
     if row.seeds:
-        return error_cell(row, podium, row.rank.letters if row.rank else "")
+        return error_cell(row, podium, row.rank.letters if row.rank else "", class_)
     number = str(reasons[row.state, row.reason])
     link = tag("a", number, href=f"#{anchor}-note-{number}", aria_label=f"reason {number}")
-    return tag("td", wording.state(row), tag("sup", link), class_="muted", title=row.reason)
+    muted = " ".join(filter(None, ("muted", class_)))
+    return tag("td", wording.state(row), tag("sup", link), class_=muted, title=row.reason)
 
 
 def _wins(track: BoardTrack) -> Html:

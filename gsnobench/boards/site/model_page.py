@@ -19,7 +19,9 @@ from gsnobench.boards.site.elements import (
     place_heads,
     published_note,
     reason_cell,
+    row_heading,
     scrolling,
+    site_footer,
     site_links,
     sortable,
     task_name,
@@ -27,20 +29,66 @@ from gsnobench.boards.site.elements import (
     words_heading,
 )
 from gsnobench.boards.site.html import Html, document, tag
+from gsnobench.boards.site.reproduce import reproduce_box
+from gsnobench.boards.site.surroundings import Surroundings
 
 Result = tuple[Board, Row]
 
 
-def model_page(name: str, tracks: Sequence[BoardTrack]) -> str:
-    """All results of a row, then its variants, for each track errors and costs."""
-    lead = f"All results of the row {name}, with what they cost."
-    main = [tag("h1", name), tag("p", lead, class_="lead")]
+def model_page(name: str, tracks: Sequence[BoardTrack], around: Surroundings | None = None) -> str:
+    """What the model is, then all results of a row and its variants, for each track."""
+    around = around or Surroundings()
+    main = [tag("h1", name), *_model_header(name, around)]
     for number, track in enumerate(tracks, 1):
         if results := _results(name, track):
             main.append(tag("h2", f"Track {track.name}"))
             main += _tables(f"{name} on track {track.name}", results, f"track-{number}")
+            main += _reproduce(results, around)
     main.append(published_note())
-    return document(f"{name}, {SITE_TITLE}", site_links("../", tag("span", name)), main)
+    links = site_links("../", tag("span", name))
+    footer = site_footer(tracks, around, "../")
+    return document(f"{name}, {SITE_TITLE}", links, main, footer=footer, about=name)
+
+
+def _model_header(name: str, around: Surroundings) -> Iterator[Html]:
+    """Title, family, year, sources, card and formula, as far as they are known."""
+    known = around.model(name)
+    if known is None:
+        yield tag("p", f"All results of the row {name}, with what they cost.", class_="lead")
+        return
+    yield tag("p", known.summary, class_="lead")
+    facts: dict[str, str | Html] = {
+        "model": known.title,
+        "family": known.family,
+        "year": known.year,
+        "source": known.cites,
+        "read the paper": _link(known.paper),
+        "code of the authors": _link(known.code),
+        "presets": ", ".join(known.presets),
+    }
+    if card := around.address(around.card(name)):
+        facts["card"] = tag("a", "knobs, parameters, differences", href=f"../{card}")
+    pairs = [
+        tag("div", tag("dt", fact), tag("dd", value)) for fact, value in facts.items() if value
+    ]
+    yield tag("dl", pairs, class_="facts")
+    if known.formula:
+        yield tag("pre", known.formula, tabindex="0")
+
+
+def _link(address: str) -> Html | str:
+    """A link to another site, by the safe protocol only."""
+    if not address.startswith("https://"):
+        return address
+    return tag("a", address.removeprefix("https://"), href=address, rel="noreferrer")
+
+
+def _reproduce(results: Sequence[Result], around: Surroundings) -> Iterator[Html]:
+    yield tag("h3", "Reproduce")
+    for board, row in results:
+        label = row.name.removeprefix(row.entries[0].spec.row).strip()
+        title = f"{task_name(board)} {label}".strip()
+        yield reproduce_box(board, row, around, "../", title)
 
 
 def _results(name: str, track: BoardTrack) -> list[Result]:
@@ -64,8 +112,17 @@ def _tables(title: str, results: Sequence[Result], anchor: str) -> Iterator[Html
 
 def _errors(caption: str, results: Sequence[Result], anchor: str) -> Html:
     columns = error_columns([row for _, row in results])
-    heads = [*place_heads(), heading("times the best"), *column_heads(columns)]
-    header = tag("tr", heading("task", class_="names"), heads, words_heading("notes"))
+    heads = [
+        *place_heads(),
+        heading("times the best", title="error / best error on the task"),
+        *column_heads(columns),
+    ]
+    header = tag(
+        "tr",
+        row_heading("task", "a link leads to the board of the task"),
+        heads,
+        words_heading("notes"),
+    )
     done = [
         tag("tr", _task_cell(board, row), place_cells(row), _measured(board, row, columns))
         for board, row in results
@@ -78,8 +135,16 @@ def _variants(caption: str, results: Sequence[Result], anchor: str) -> Html:
     """As errors, without places; the label of each variant beside its task."""
     rows = [row for _, row in results]
     columns = [column for column in error_columns(rows) if not column.is_detail]
-    heads = [heading("times the best"), *column_heads(columns)]
-    header = tag("tr", heading("task", class_="names"), heads, words_heading("notes"))
+    heads = [
+        heading("times the best", title="error / best error on the task"),
+        *column_heads(columns),
+    ]
+    header = tag(
+        "tr",
+        row_heading("task", "a link leads to the board of the task"),
+        heads,
+        words_heading("notes"),
+    )
     done = [
         tag("tr", _task_cell(board, row), _measured(board, row, columns), class_="variant")
         for board, row in results
@@ -92,7 +157,11 @@ def _costs(title: str, results: Sequence[Result], anchor: str) -> Iterator[Html]
     done = [(board, row) for board, row in results if row.seeds]
     columns = cost_columns([row for _, row in done])
     if columns:
-        header = tag("tr", heading("task", class_="names"), column_heads(columns))
+        header = tag(
+            "tr",
+            row_heading("task", "a link leads to the board of the task"),
+            column_heads(columns),
+        )
         lines = [
             tag("tr", _task_cell(board, row), [cell(c.show(row), c.value(row)) for c in columns])
             for board, row in done

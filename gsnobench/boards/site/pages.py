@@ -6,17 +6,24 @@ from collections.abc import Iterator, Sequence
 
 from gsnobench.boards.board import BoardTrack
 from gsnobench.boards.plots.task import board_figures
-from gsnobench.boards.site.elements import model_path, task_path
+from gsnobench.boards.site.elements import ADD_PATH, model_path, task_path
+from gsnobench.boards.site.glossary import add_page
 from gsnobench.boards.site.index_page import index_page
 from gsnobench.boards.site.model_page import model_page
+from gsnobench.boards.site.surroundings import Surroundings
 from gsnobench.boards.site.task_page import task_page
 
 
-def site_files(tracks: Sequence[BoardTrack]) -> Iterator[tuple[str, str]]:
+def site_files(
+    tracks: Sequence[BoardTrack], around: Surroundings | None = None
+) -> Iterator[tuple[str, str]]:
     """Relative path and text of every page; the same evidence gives the same bytes."""
-    yield "index.html", index_page(tracks)
+    around = around or Surroundings()
+    yield "index.html", index_page(tracks, around)
+    yield ADD_PATH, add_page(tracks, around)
     for track in tracks:
         for board in track.boards:
-            yield task_path(board), task_page(track, board, board_figures(board), home="../")
+            figures = board_figures(board)
+            yield task_path(board), task_page(track, board, figures, around=around, home="../")
     for name in sorted({name for track in tracks for name in track.rows}):
-        yield model_path(name), model_page(name, tracks)
+        yield model_path(name), model_page(name, tracks, around)

@@ -6,15 +6,15 @@ It needs no other file, so that it can also be shown inside MLflow.
 from __future__ import annotations
 
 import math
-from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row, safe_name
-from gsnobench.boards.columns import cost_columns, error_columns
+from gsnobench.boards.columns import ERROR, INTERVAL, Column, cost_columns, error_columns
 from gsnobench.boards.plots.style import Figure
 from gsnobench.boards.site.elements import (
+    PLACE_HELP,
+    Podium,
     breakable,
     cell,
     column_heads,
@@ -25,53 +25,67 @@ from gsnobench.boards.site.elements import (
     notes_cell,
     pair_table,
     place_cells,
-    place_heads,
     published_note,
     reason_cell,
+    row_heading,
     scrolling,
+    site_footer,
     site_links,
     sortable,
     tools,
+    wide_error_cell,
     words_heading,
 )
 from gsnobench.boards.site.html import Html, document, tag
+from gsnobench.boards.site.reproduce import reproduce_box
+from gsnobench.boards.site.surroundings import Surroundings, inlined
+from gsnobench.boards.site.task_header import task_header
 from gsnobench.boards.statistics import LEVEL
 
 GALLERIES = 2  # best models whose single samples are shown
-MACHINES = 3  # names of hardware that are listed
 
 
 def task_page(
-    track: BoardTrack, board: Board, figures: Sequence[Figure], *, home: str | None = None
+    track: BoardTrack,
+    board: Board,
+    figures: Sequence[Figure],
+    *,
+    around: Surroundings | None = None,
+    home: str | None = None,
 ) -> str:
     """The page of a board with its figures.
 
     `home`, the way to the site's root, gives it links to other pages; without one it has none.
     """
+    around = around or Surroundings()
+    groups = ["detail"] if any(column.is_detail for column in _columns(board)) else []
+    lead = _lead(board)
     main = [
         tag("h1", board.title),
-        tag("p", *_lead(board), class_="lead"),
-        _facts(board),
+        tag("p", *lead, class_="lead"),
+        *task_header(board, around, home),
         tag("h2", "Ranking"),
-        tools("ranking", {wording.kind(row) for row in board.rows}),
+        tools({wording.kind(row) for row in board.rows}, groups),
         _ranking(board, home),
         published_note(),
+        *_gallery(board),
         *_variants(board, home),
+        *_reproduce(board, around, home),
         *_costs(board, home),
+        *([tag("h2", "Plots"), *map(figure, figures)] if figures else []),
+        *_computed_inputs(board),
+        *_matrix(board),
         tag("h2", "How to read it"),
         tag("p", wording.HOW_TO_READ),
         tag("p", wording.HOW_TO_READ_MARKS),
-        *_matrix(board),
-        *_computed_inputs(board),
-        *([tag("h2", "Plots"), *map(figure, figures)] if figures else []),
-        *_gallery(board),
-        tag("h2", "Evidence"),
-        tag("details", tag("summary", "Keys of the results behind each row"), _keys(board)),
     ]
-    here = tag("span", f"gsnobench, track {track.name}")
+    here = tag("span", f"track {track.name}")
     if home is None:
         return document(board.title, here, main, "leaderboard publish")
-    return document(board.title, site_links(home, here), main)
+    footer = site_footer([track], around, home)
+    return document(
+        board.title, site_links(home, here), main, footer=footer, about=wording.promotion(board)
+    )
 
 
 # ----------------------------------------------------------------------------------------- in words
@@ -105,48 +119,51 @@ def _why_not_separated(board: Board) -> str:
     return f"Why not: p = {board.p_values[first, second]:.2g} after Holm's correction."
 
 
-def _facts(board: Board) -> Html:
-    entries = [entry for row in board.rows for entry in row.done]
-    machines = sorted({str(entry.environment.get("hardware", "")) for entry in entries} - {""})
-    more = f" and {len(machines) - MACHINES} more" if len(machines) > MACHINES else ""
-    outdated = f", {board.outdated} of older revisions left out" if board.outdated else ""
-    hashes = ", ".join(data_hash[:12] for data_hash in board.data if data_hash)
-    facts = {
-        "task": f"{board.task}, version {board.version}",
-        "nodes": f"{board.resolution:,}",
-        "samples": ", ".join(f"{count} {split}" for split, count in board.sizes.items()),
-        "data": f"{board.origin or 'unknown'}, seed {board.data_seed}",
-        "data hash": hashes or wording.NOTHING,
-        "results": f"{len(entries)} finished{outdated}",
-        "costs measured on": ", ".join(machines[:MACHINES]) + more or wording.NOTHING,
-    }
-    pairs = [tag("div", tag("dt", name), tag("dd", value)) for name, value in facts.items()]
-    return tag("dl", pairs, class_="facts")
-
-
 # ------------------------------------------------------------------------------------------- tables
 
 
+def _columns(board: Board) -> list[Column]:
+    """The errors of a board; the interval is part of the error's cell."""
+    return [column for column in error_columns(board.compared) if column not in (ERROR, INTERVAL)]
+
+
 def _ranking(board: Board, home: str | None) -> Html:
-    podium, columns = wording.podium(board), error_columns(board.compared)
-    names = heading("row", class_="names")
-    header = tag("tr", place_heads(), names, column_heads(columns), words_heading("notes"))
-    done = [
-        _row(
-            row,
-            place_cells(row),
-            name_cell(row, home),
-            measured_cells(row, columns, podium),
-            notes_cell(row),
-        )
-        for row in board.compared
-    ]
-    blank = [_blank_row(row, home, 3, len(columns) + 1) for row in board.blank]
+    podium, columns = wording.podium(board), _columns(board)
+    place, ties, places = (heading(name, title=text) for name, text in PLACE_HELP.items())
+    meaning = f"{ERROR.help}; small: {INTERVAL.help}; the bar is logarithmic"
+    error = heading(ERROR.name, title=meaning, class_="error")
+    heads = [error, ties, places, *column_heads(columns), words_heading("notes")]
+    errors = [row.error for row in board.compared]
+    scale = (min(errors), max(errors)) if errors else (1.0, 1.0)
+    done = [_ranked_row(row, columns, podium, scale, home) for row in board.compared]
+    blank = [_blank_row(row, home, 1, len(heads)) for row in board.blank]
     caption = (
         f"{board.title}: relative L2 error on the test split, best first; ° fewer than three "
         "seeds, † not converged"
     )
-    return scrolling(sortable(caption, header, [done, blank], "ranking"), "Ranking")
+    header = tag("tr", place, row_heading(), heads)
+    table = sortable(caption, header, [done, blank], "ranking", class_="ranked")
+    return scrolling(table, "Ranking")
+
+
+def _ranked_row(
+    row: Row,
+    columns: Sequence[Column],
+    podium: Podium,
+    scale: tuple[float, float],
+    home: str | None,
+) -> Html:
+    place, ties, places = place_cells(row)
+    error = wide_error_cell(row, podium, scale)
+    measured = measured_cells(row, columns, podium)
+    return _row(row, [place, name_cell(row, home), error, ties, places], measured, notes_cell(row))
+
+
+def _reproduce(board: Board, around: Surroundings, home: str | None) -> Sequence[Html]:
+    """How to repeat each row, and the files behind it."""
+    boxes = [reproduce_box(board, row, around, home, row.name) for row in board.rows]
+    lead = "Commands, result files, notes and machines of each row. `verify` trains again."
+    return tag("h2", "Reproduce a row"), tag("p", lead.replace("`", "")), *boxes
 
 
 def _blank_row(row: Row, home: str | None, before: int, after: int) -> Html:
@@ -160,7 +177,7 @@ def _costs(board: Board, home: str | None) -> Sequence[Html]:
     columns = cost_columns(board.compared)
     if not columns:
         return ()
-    header = tag("tr", heading("row", class_="names"), column_heads(columns))
+    header = tag("tr", row_heading(), [heading(c.name, title=c.help) for c in columns])
     lines = [
         _row(row, name_cell(row, home), [cell(c.show(row), c.value(row)) for c in columns])
         for row in board.compared
@@ -177,7 +194,8 @@ def _variants(board: Board, home: str | None) -> Sequence[Html]:
         return ()
     all_columns = (*error_columns(rows), *cost_columns(rows))
     columns = [column for column in all_columns if not column.is_detail]
-    names, words = heading("variant", class_="names"), words_heading("settings and notes")
+    names = row_heading("variant", "a row with other settings than the preset's")
+    words = words_heading("settings and notes", "what differs from the preset, and marks")
     header = tag("tr", names, column_heads(columns), words)
     nobody = (math.nan, math.nan)
     lines = [
@@ -221,7 +239,8 @@ def _matrix(board: Board) -> Sequence[Html]:
         "has a single seed"
     )
     table = pair_table([row.name for row in rows], cells, caption)
-    return tag("h2", "Who is ahead of whom"), table
+    summary = tag("summary", "p-values of all pairs of rows")
+    return tag("h2", "Who is ahead of whom"), tag("details", summary, table)
 
 
 def _pair(row: int, column: int, p_value: float, *, is_tested: bool) -> Html:
@@ -256,7 +275,7 @@ def _computed_inputs(board: Board) -> Sequence[Html]:
     )
 
 
-# ----------------------------------------------------------------------------- samples and evidence
+# ------------------------------------------------------------------------------------------ samples
 
 
 def _gallery(board: Board) -> Iterator[Html]:
@@ -269,22 +288,7 @@ def _gallery(board: Board) -> Iterator[Html]:
             f"{row.name}: input, truth, prediction and error of its best, median and worst test "
             "sample."
         )
-        picture = tag("img", src=_inlined(row.picture), alt=caption, decoding="async")
-        drawing = tag("div", picture, class_="scroll")
+        source = inlined(row.picture) if row.picture else ""
+        picture = tag("img", src=source, alt=caption, decoding="async")
+        drawing = scrolling(picture, f"Samples of {row.name}", class_="scroll")
         yield Html(tag("h3", row.name) + tag("figure", drawing, tag("figcaption", caption)))
-
-
-def _inlined(picture: Path | None) -> str:
-    """A page may load nothing, so its pictures are part of it."""
-    if picture is None:
-        return ""
-    return f"data:image/png;base64,{b64encode(picture.read_bytes()).decode()}"
-
-
-def _keys(board: Board) -> Html:
-    """The files behind each row by name, since inside MLflow's frame no link works."""
-    lines = []
-    for row in board.rows:
-        keys = [f"{e.spec.short} (seed {e.spec.seed}, {e.status})" for e in row.entries]
-        lines.append(tag("li", row.name, ": ", ", ".join(keys)))
-    return tag("ul", lines, class_="notes")

@@ -16,6 +16,9 @@ Cost      Phys: O(N d H M), its maps act on the M tokens, exactly; Graph: O(S d 
           graphs, anew in every block: S^2 d + S^2 log k
 Start     compact on a CPU; `--model.local_share 0.4` makes the number of local nodes a share of the
           mesh, for other resolutions
+Family    graph, attention
+Paper     https://arxiv.org/abs/2411.15178
+Code      https://github.com/lizhihao2022/AMG
 """
 
 from __future__ import annotations

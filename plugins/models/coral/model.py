@@ -16,6 +16,9 @@ Cost      O(K N h^2 D) per field; the gradient of the inner steps is written by 
 Start     compact on a CPU. Look first at the validation score of stage 1: the error of f_u on
           fields that it encodes itself is a lower bound of everything after. The knob that matters
           is w0, the bandwidth of the codec in units of the box.
+Family    neural field
+Paper     https://arxiv.org/abs/2306.07266
+Code      https://github.com/LouisSerrano/coral
 """
 
 from __future__ import annotations

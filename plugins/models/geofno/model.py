@@ -11,6 +11,9 @@ Cost      two products with an N x 2 K matrix of cosines, K = 2^(d-1) M^d, share
           a mesh; the rest on the grid
 Start     modes 8, width 32, 40 x 40 grid, 3 grid layers; deformation at a tenth of the learning
           rate
+Family    spectral
+Paper     https://arxiv.org/abs/2207.05209
+Code      https://github.com/neuraloperator/Geo-FNO
 
 The inverse sum counts k_d = 0 once and k_d > 0 twice, so it is the inverse real FFT of the kept
 modes, also between grid points.

@@ -14,6 +14,9 @@ Cost      one mesh for all samples: the E matrices k once per step, then T B E w
           sum_q A_q^T (sum_j rho h_q v_j), T B N K w^2 products without a matrix per edge
 Start     compact on a CPU; `paper` has 64 channels, 4 cycles, 3 levels with 4 (in 3D 8) times fewer
           nodes each
+Family    graph
+Paper     https://arxiv.org/abs/2006.09535
+Code      https://github.com/neuraloperator/graph-pde
 """
 
 from __future__ import annotations

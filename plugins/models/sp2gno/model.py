@@ -14,6 +14,9 @@ Cost      O(N m d + m d^2 + E d) per layer; the gates of all layers are computed
           filters are products with one U
 Start     compact on a CPU; `--model.window 0 --model.unroll 10` trains through time as the authors
           do
+Family    spectral, graph
+Paper     https://arxiv.org/abs/2409.00604
+Code      https://github.com/csccm-iitd/Sp2GNO
 """
 
 from __future__ import annotations

@@ -13,6 +13,9 @@ Cost      O(N h (h + G)) per block; where (H - 1) G <= h the maps of f, s and y 
           tokens instead of the N nodes (`fused`), exactly
 Start     compact on a CPU; `official` sets the authors' sizes for the benchmark nearest to each
           task
+Family    attention
+Paper     https://arxiv.org/abs/2402.02366
+Code      https://github.com/thuml/Transolver
 """
 
 from __future__ import annotations

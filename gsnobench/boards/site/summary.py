@@ -1,0 +1,131 @@
+"""The first screen of the overview: who leads and how surely, and a gallery of the tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gsnobench.boards import wording
+from gsnobench.boards.board import Board, BoardTrack, Standing
+from gsnobench.boards.site.about import TaskAbout
+from gsnobench.boards.site.elements import ADD_PATH, task_name, task_path
+from gsnobench.boards.site.formula import formula, unit
+from gsnobench.boards.site.html import Html, tag
+from gsnobench.boards.site.surroundings import TABLES, Surroundings, inlined
+
+# ------------------------------------------------------------------------------------- summary card
+
+
+def summary_card(track: BoardTrack, around: Surroundings, anchor: str, *, is_alone: bool) -> Html:
+    """Who leads, how surely, against which floor; what was run, and within which budget."""
+    sentences = summary(track)
+    items = [tag("p", sentence) for sentence in sentences[1:]]
+    buttons = [("See the table", f"#{anchor}-table"), ("How to read it", "#glossary")]
+    if not is_alone:
+        buttons.append(("Add your model", ADD_PATH))
+    if not is_alone and around.out is not None:
+        tables = {"CSV": "boards.csv", "JSON": "boards.json"}
+        buttons += [(f"Download {name}", f"../{TABLES}/{file}") for name, file in tables.items()]
+    links = [tag("a", text, href=address, class_="button") for text, address in buttons]
+    lead = tag("p", sentences[0], class_="lead")
+    return tag("section", lead, items, tag("p", links, class_="buttons"), class_="card")
+
+
+def summary(track: BoardTrack) -> list[str]:
+    """The summary in sentences; the first one says who leads."""
+    leader = next((entry for entry in track.standings if entry.is_complete), None)
+    sentences = [_leader(track, leader)] if leader else ["No row leads yet."]
+    if leader is not None:
+        sentences += _best_floor(track, leader)
+    models = len([board for board in _board_tasks(track) if board.has_models])
+    others = track.tasks - models
+    coverage = f"Models have been run on {models} of {track.tasks} tasks"
+    floors = f"; on the other {others} only floors, simple predictors that a model has to beat"
+    sentences.append(f"{coverage}{floors if others else ''}.")
+    budget = f"Track {track.name}, {track.help}" if track.help else ""
+    return [*sentences, *([f"{budget}{_sizes(track)}."] if budget else [])]
+
+
+def _compared(track: BoardTrack) -> list[Board]:
+    return [board for board in track.boards if board.slug in track.compared]
+
+
+def _board_tasks(track: BoardTrack) -> Sequence[Board]:
+    """The compared boards, or all of them where none is compared."""
+    return _compared(track) or track.boards
+
+
+def _leader(track: BoardTrack, leader: Standing) -> str:
+    boards = _compared(track)
+    ahead = [board for board in boards if board.compared[0].name == leader.row]
+    separated = [board for board in ahead if _is_alone_ahead(board)]
+    kind = "The floor " if leader.is_floor else ""
+    tasks = f"{len(boards)} compared task{'s' if len(boards) != 1 else ''}"
+    rank = wording.number(leader.mean_rank)
+    return (
+        f"{kind}{leader.row} leads: it has the best mean rank ({rank}) and the lowest error "
+        f"on {len(ahead)} of {tasks}, separated from all other ranked rows on {len(separated)}."
+    )
+
+
+def _is_alone_ahead(board: Board) -> bool:
+    """Whether the best row shares no letter with another row; rows of one seed have none."""
+    first, *others = [set(row.rank.letters) if row.rank else set() for row in board.compared]
+    return bool(first) and not any(first & letters for letters in others)
+
+
+def _best_floor(track: BoardTrack, leader: Standing) -> list[str]:
+    floor = next((entry for entry in track.standings if entry.is_floor and entry.is_complete), None)
+    if floor is None or leader.is_floor:
+        return []
+    times = wording.number(floor.ratio / leader.ratio)
+    return [f"The best floor is {floor.row}, with {times} times its error (geometric mean)."]
+
+
+def _sizes(track: BoardTrack) -> str:
+    sizes = sorted({board.sizes.get("train", 0) for board in _board_tasks(track)} - {0})
+    return f"; {' or '.join(map(str, sizes))} training samples" if sizes else ""
+
+
+# ------------------------------------------------------------------------------------------ gallery
+
+
+def gallery(track: BoardTrack, around: Surroundings, *, is_alone: bool) -> Html:
+    """One tile per task: picture, what it is in a line, how many models have been run."""
+    if is_alone or not any(around.task(board) for board in track.boards):
+        return Html("")
+    return tag("ul", [tag("li", _tile(board, around)) for board in track.boards], class_="gallery")
+
+
+def _tile(board: Board, around: Surroundings) -> Html:
+    known, picture = around.task(board), around.address(around.picture(board))
+    image: Iterator[Html] | Html = tag("span", class_="blank")
+    if picture:
+        image = tag("img", src=picture, alt="", loading="lazy", decoding="async")
+    elif known:
+        image = tag("span", map(formula, known.equations[:1]), class_="blank")
+    models = len({row.model for row in board.compared if not row.is_floor})
+    chip = f"{models} model{'s' if models != 1 else ''}" if models else "floors only"
+    words = [tag("strong", task_name(board)), tag("span", chip, class_="badge")]
+    line = tag("span", task_line(board, known), class_="line") if known else ""
+    return tag("a", image, tag("span", words, class_="name"), line, href=task_path(board))
+
+
+def task_line(board: Board, known: TaskAbout) -> str:
+    """A task in one line: title, frames, what is predicted."""
+    given, _, asked = board.task.partition("@")[2].partition("-")
+    frames = f" · {given} → {asked} frames" if asked else ""
+    outputs = ", ".join(entry.name for entry in known.outputs)
+    units = sorted({unit(entry.unit) for entry in known.outputs})
+    shown = f" [{units[0]}]" if len(units) == 1 and units[0] != "no unit" else ""
+    return f"{known.title}{frames} · {outputs}{shown}"
+
+
+def task_picture(board: Board, around: Surroundings, home: str | None) -> Html:
+    """The picture of a task on its own page; part of the page where it stands alone."""
+    path = around.picture(board)
+    if path is None:
+        return Html("")
+    source = inlined(path) if home is None else f"{home}{around.address(path)}"
+    known = around.task(board)
+    alt = f"A sample of the task {board.task}" + (f": {known.title}" if known else "")
+    return tag("img", src=source, alt=alt, decoding="async")

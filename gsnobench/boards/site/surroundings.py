@@ -1,0 +1,61 @@
+"""What pages know beside the boards: facts of tasks and models, and the files around the site."""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gsnobench.boards.board import Board, safe_name
+from gsnobench.boards.site.about import About, ModelAbout, TaskAbout
+from gsnobench.boards.standings import dataset_of
+
+SITE = "site"  # folder of the pages, inside the folder of the boards
+PICTURES, CARDS, NOTES, TABLES = "pictures", "cards", "notes", "tables"
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Facts from `about.json`, and the folder of the boards that the site is a part of."""
+
+    about: About = field(default_factory=About)
+    out: Path | None = None  # None: no file beside the pages is known, so none is linked
+
+    def task(self, board: Board) -> TaskAbout | None:
+        return self.about.tasks.get(dataset_of(board))
+
+    def model(self, row: str) -> ModelAbout | None:
+        return self.about.models.get(row.partition("@")[0])
+
+    def address(self, path: Path | None) -> str | None:
+        """The way to a file from the root of the site; None if there is no such file."""
+        if self.out is None or path is None or not path.is_file():
+            return None
+        return Path(os.path.relpath(path, self.out / SITE)).as_posix()
+
+    def spelled(self, path: Path | None) -> str | None:
+        """The same from the folder above the boards, where commands are typed."""
+        if self.out is None or path is None:
+            return None
+        return Path(os.path.relpath(path, self.out.resolve().parent)).as_posix()
+
+    def picture(self, board: Board) -> Path | None:
+        """The picture of a task: of its own window, else of the dataset."""
+        names = (safe_name(board.task), safe_name(dataset_of(board)))
+        paths = [self.out / PICTURES / f"{name}.png" for name in names] if self.out else []
+        return next((path for path in paths if path.is_file()), None)
+
+    def card(self, row: str) -> Path | None:
+        name = safe_name(row.partition("@")[0])
+        return None if self.out is None else self.out / CARDS / f"{name}.md"
+
+    def notes(self, track: str) -> str:
+        """Remarks by a person on a track."""
+        path = None if self.out is None else self.out / NOTES / f"{safe_name(track)}.md"
+        return path.read_text(encoding="utf-8").strip() if path and path.is_file() else ""
+
+
+def inlined(picture: Path) -> str:
+    """A picture as part of a page, for pages that must need no other file."""
+    return f"data:image/png;base64,{b64encode(picture.read_bytes()).decode()}"
