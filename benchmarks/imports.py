@@ -118,7 +118,9 @@ def read_speed(path: Path) -> dict[str, float]:
                 np.frombuffer(value, dtype="<f4")
 
     masked(b"warm")
-    floor, ours = seconds(bare), seconds(whole)
+    floor = ours = float("inf")
+    for _ in range(3):  # in turn: a busy machine is busy for both
+        floor, ours = min(floor, seconds(bare, 1)), min(ours, seconds(whole, 1))
     return {"bare_s": floor, "features_s": ours, "ratio": ours / floor}
 
 

@@ -191,6 +191,7 @@ def add_columns(file: netCDF4.Dataset, layout: Layout, *, level: int) -> None:
         settings: dict[str, Any] = {}
         if column.dims:
             settings |= {"chunksizes": chunks(column, layout.dimensions)}
+            settings |= {"chunk_cache": 4 * CHUNK_BYTES}  # chunks are written once, in order
         if column.dims and level:
             settings |= {"compression": "zlib", "complevel": level, "shuffle": True}
         settings |= {"fill_value": False}  # with a fill value xarray makes floats of node numbers
