@@ -266,7 +266,8 @@ def short_table(track: BoardTrack, page: str) -> str:
     models = [row for row in track.standings if not row.is_floor and row.is_complete][
         :README_MODELS
     ]
-    header = ["task", *(plain(standing.row) for standing in models), "best floor"]
+    names = [plain(standing.row).replace("@", "<br>@") for standing in models]  # narrow columns
+    header = ["task", *names, "best floor"]
     lines = [
         [
             f"[{plain(board.slug)}]({page}#{anchor(board)})",

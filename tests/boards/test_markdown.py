@@ -141,7 +141,7 @@ def test_only_the_five_best_models_are_shown_and_rows_with_one_seed_prove_nothin
     header = next(
         line for line in markdown.readme_part(track, "").splitlines() if line.startswith("| task")
     )
-    shown = [f"{model}@compact" for model in models[:5]]
+    shown = [f"{model}<br>@compact" for model in models[:5]]
     assert [cell.strip() for cell in header.split("|")][2:7] == shown
     assert "every other model on none of 1 tasks" in markdown.verdict(track)
 
