@@ -71,6 +71,7 @@ class Registry:
     board_tasks: tuple[str, ...] = ()  # what a board is about
     floors: tuple[str, ...] = ()  # models that every run is compared with
     preset_help: Mapping[str, str] = field(default_factory=dict)  # what usual presets are
+    styled_models: tuple[str, ...] = ()  # the order in which models get a colour in plots
     reference_row: str = ""  # the row that run times on the boards are relative to
     checked_model: str = ""  # the model that `doctor --gpu` runs
     reference_step_s: float = 0.02  # CPU-seconds of the reference step on the calibrating machine
@@ -155,6 +156,7 @@ def _registry(
         board_tasks=tuple(body.get("board_tasks", ())),
         floors=tuple(body.get("floors", ())),
         preset_help=body.get("preset_help", {}),
+        styled_models=tuple(body.get("styled_models", ())),
         reference_row=body.get("reference_row", ""),
         checked_model=body.get("checked_model", ""),
         reference_step_s=float(body["reference_step_s"]),

@@ -10,12 +10,16 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from fake_results import made_result
 from toy_boards import FLOOR, HOSTILE, REFERENCE, toy_tracks
 
 from gsnobench.boards.board import Board, BoardTrack
+from gsnobench.boards.evidence import Entry
 from gsnobench.boards.plots.axes import spread
+from gsnobench.boards.plots.standing import all_figures, all_track_figures, mean_curve
 from gsnobench.boards.plots.style import (
     COLOURS,
+    GREY,
     INK,
     Figure,
     label,
@@ -25,6 +29,7 @@ from gsnobench.boards.plots.style import (
 )
 from gsnobench.boards.plots.task import band_norms, board_figures, frame_quantiles, pareto_front
 from gsnobench.boards.plots.track import overview_png, track_figures
+from gsnobench.registry import read_registry
 
 MODELS = ("gsno", "deeponet", FLOOR, "thin", "last")
 TASKS = ("swe@5-46", "darcy", "pipe")
@@ -102,7 +107,51 @@ def test_no_two_rows_of_bundled_models_look_alike() -> None:
     ]
     drawn = [named_style(model, row, is_floor=False) for model, row in rows]
     assert len(set(drawn)) == len(rows), "choose another salt"
-    assert {style.colour for style in drawn} == set(COLOURS)
+    assert len({style.colour for style in drawn}) == len(models), "a colour per model"
+    floors = [
+        named_style(name, f"{name}@default", is_floor=True) for name in read_registry().floors
+    ]
+    assert len({style.marker for style in floors}) == len(floors)
+
+
+def test_colours_are_seen_on_the_white_and_on_the_dark_page() -> None:
+    """WCAG asks for a contrast of 3 for graphics."""
+    white, dark = 1.0, _luminance("#14171c")
+    for colour in (*COLOURS, GREY):
+        shade = _luminance(colour)
+        assert (white + 0.05) / (shade + 0.05) >= 3 <= (shade + 0.05) / (dark + 0.05), colour
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[first : first + 2], 16) / 255 for first in (1, 3, 5)]
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_places_ranks_and_costs_of_toy_boards_are_drawn_with_their_captions() -> None:
+    (track,) = toy_tracks(MODELS, TASKS)
+    titles = [figure.title for figure in all_figures(track.boards[0])]
+    assert titles[0] == "Places and ties" and "Training curves" not in titles, "no curve on record"
+    figures = {figure.title: figure for figure in all_track_figures(track)}
+    assert {"Accuracy and cost over all tasks", "Ranks over tasks"} <= set(figures)
+    front = figures["Accuracy and cost over all tasks"].caption
+    assert "gsno@compact" in front, "the best row is on every front"
+
+
+def test_a_training_curve_is_the_geometric_mean_over_seeds() -> None:
+    def entry(errors: tuple[float, float]) -> Entry:
+        points = enumerate(errors, 1)
+        curve = [{"phase": "fit", "epoch": n, "step": 50 * n, "valid": v} for n, v in points]
+        return Entry.of(replace(made_result("gsno", errors=0.1, steps={"fit": 100}), curve=curve))
+
+    (track,) = toy_tracks(MODELS, TASKS)
+    row = replace(track.boards[0].compared[0], entries=(entry((4.0, 1.0)), entry((1.0, 0.25))))
+    curve = mean_curve(row)
+    assert curve is not None
+    assert curve[0].tolist() == pytest.approx([0.5, 2.0])
+    assert curve[-1].tolist() == pytest.approx([1.0, 0.5])
 
 
 def test_run_times_are_relative_to_the_reference_row_and_else_to_the_best() -> None:

@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape
 from typing import Any
 
@@ -19,15 +20,19 @@ from matplotlib.figure import Figure as Sheet
 from gsnobench.boards.board import Row
 from gsnobench.boards.evidence import printable
 from gsnobench.files import digest
+from gsnobench.registry import read_registry
 
 INK = "#010203"  # a placeholder that the colour of the page's text replaces
 PAPER_INK = "#222222"  # of a picture on white paper
 SMALL, NORMAL, LARGE = 7.5, 9.0, 11.5  # points
 GREY = "#808080"  # floors: readable on white and on black
-# Okabe and Ito without yellow, which white paper swallows, and with ink for their black
-COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK)
+# each has a contrast of at least 3 to the white and to the dark page, and is far from the others
+COLOURS = (
+    *("#D55E00", "#0072B2", "#00915F", "#C2409B", "#A87400"),
+    *("#8A63D2", "#E0304F", "#00869E", "#6B8E00", "#9C6B4E"),
+)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "h", "<", ">", "d")
-SALT = 166717  # gives the models of the first boards different styles; a change recolours all
+SALT = 78  # gives the usual presets different markers; a change gives all rows others
 LONGEST = 28  # letters of a label
 
 
@@ -55,9 +60,24 @@ def row_style(row: Row) -> RowStyle:
 
 
 def named_style(model: str, row: str, *, is_floor: bool) -> RowStyle:
-    """The style of a row by its names alone."""
-    colour = GREY if is_floor else COLOURS[_draw(model) % len(COLOURS)]
-    return RowStyle(colour, MARKERS[_draw(row) % len(MARKERS)])
+    """The style of a row by its names alone: models of the table have colours of their own."""
+    preset = row.partition("@")[2]
+    if is_floor:
+        return RowStyle(GREY, MARKERS[_position(model, _tables()[1]) % len(MARKERS)])
+    position = _position(model, _tables()[0])
+    marker = MARKERS[(position + _draw(preset)) % len(MARKERS)]
+    return RowStyle(COLOURS[position % len(COLOURS)], marker)
+
+
+@cache
+def _tables() -> tuple[Sequence[str], Sequence[str]]:
+    """Models and floors in the order of the registry."""
+    registry = read_registry()
+    return registry.styled_models, registry.floors
+
+
+def _position(name: str, table: Sequence[str]) -> int:
+    return table.index(name) if name in table else _draw(name)
 
 
 def _draw(name: str) -> int:

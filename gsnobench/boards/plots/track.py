@@ -31,6 +31,7 @@ from gsnobench.data import Array
 
 HEAT, HEAT_END = "YlGnBu", 30.0  # times the best error at which the colours end
 CELL, FOOT = (0.68, 0.22), 0.78  # inches: width and height of a cell, names of the tasks below
+ENOUGH_TASKS = 6  # with fewer, the critical difference is nearly as long as the axis
 HEAD_WIDTH = 6.4  # inches that the head of a picture needs
 TURNED: dict[str, Any] = {"ha": "right", "va": "top", "rotation": 30, "rotation_mode": "anchor"}
 
@@ -132,7 +133,7 @@ def _heat(drawing: Drawing, axes: Axes, ratios: Array) -> None:
 def _difference_figure(track: BoardTrack) -> Figure | None:
     """Demsar's critical-difference diagram: rows under one bar are not separated by their ranks."""
     comparison = track.comparison
-    if comparison is None:
+    if comparison is None or comparison.tasks < ENOUGH_TASKS:
         return None
     critical = comparison.critical_difference
     order = sorted(zip(comparison.mean_ranks, comparison.rows, strict=True))

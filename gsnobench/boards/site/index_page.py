@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row, Standing
-from gsnobench.boards.plots.track import track_figures
+from gsnobench.boards.plots.standing import all_track_figures
 from gsnobench.boards.site.elements import (
     SITE_TITLE,
     Podium,
@@ -96,7 +96,7 @@ def _track_section(
         ]
         summary = tag("summary", "Why a cell has no error")
         yield tag("details", summary, tag("ol", items, class_="notes"))
-    yield from (figure(drawn) for drawn in track_figures(track))
+    yield from (figure(drawn) for drawn in all_track_figures(track))
     yield _wins(track)
 
 

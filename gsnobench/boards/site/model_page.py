@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row
 from gsnobench.boards.columns import Column, cost_columns, error_columns
+from gsnobench.boards.plots.standing import row_curves_figure
 from gsnobench.boards.site.elements import (
     SITE_TITLE,
     cell,
     column_heads,
+    figure,
     heading,
     measured_cells,
     notes_cell,
@@ -43,6 +45,7 @@ def model_page(name: str, tracks: Sequence[BoardTrack], around: Surroundings | N
         if results := _results(name, track):
             main.append(tag("h2", f"Track {track.name}"))
             main += _tables(f"{name} on track {track.name}", results, f"track-{number}")
+            main += _curves(f"{name}-{track.name}", results)
             main += _reproduce(results, around)
     main.append(published_note())
     links = site_links("../", tag("span", name))
@@ -81,6 +84,12 @@ def _link(address: str) -> Html | str:
     if not address.startswith("https://"):
         return address
     return tag("a", address.removeprefix("https://"), href=address, rel="noreferrer")
+
+
+def _curves(name: str, results: Sequence[Result]) -> Iterator[Html]:
+    rows = {task_name(board): row for board, row in results if not row.is_variant}
+    if drawn := row_curves_figure(name, rows):
+        yield figure(drawn)
 
 
 def _reproduce(results: Sequence[Result], around: Surroundings) -> Iterator[Html]:

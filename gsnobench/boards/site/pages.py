@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gsnobench.boards.board import BoardTrack
-from gsnobench.boards.plots.task import board_figures
+from gsnobench.boards.plots.standing import all_figures
 from gsnobench.boards.site.elements import ADD_PATH, model_path, task_path
 from gsnobench.boards.site.glossary import add_page
 from gsnobench.boards.site.index_page import index_page
@@ -23,7 +23,7 @@ def site_files(
     yield ADD_PATH, add_page(tracks, around)
     for track in tracks:
         for board in track.boards:
-            figures = board_figures(board)
+            figures = all_figures(board)
             yield task_path(board), task_page(track, board, figures, around=around, home="../")
     for name in sorted({name for track in tracks for name in track.rows}):
         yield model_path(name), model_page(name, tracks, around)
