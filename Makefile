@@ -11,6 +11,7 @@ DEV_STAMP := $(VENV)/.installed-dev
 EXTRAS_STAMP := $(VENV)/.installed-extras
 DOCS_STAMP := $(VENV)/.installed-docs
 export NO_MKDOCS_2_WARNING := 1
+DATASETS := darcy swe nse burgers2d burgers3d elasticity pipe airfoil car
 TASKS := darcy darcy_threshold swe nse burgers2d burgers2d_lively burgers3d burgers3d_lively \
 	elasticity pipe airfoil airfoil_family car
 TILES := darcy_threshold,swe,nse,burgers2d_lively,burgers3d_lively,elasticity,pipe,airfoil_family,car
@@ -35,6 +36,9 @@ cards: $(STAMP)
 		$(BIN)/gsnobench show $$name --card --results leaderboards/results \
 			--tuning leaderboards/tuning \
 			> leaderboards/cards/$$name.md || exit 1; done
+	for dataset in $(DATASETS); do \
+		$(BIN)/gsnobench show $$dataset --card --results leaderboards/results \
+			--into docs/datasets/$$dataset.md || exit 1; done
 
 # one sample per task is made, so this takes minutes; the names are those of pages and site
 pictures: $(STAMP)

@@ -39,8 +39,8 @@ class Result(RunResult):
     def plot(self, name: str = "") -> Image.Image:
         """A picture of the run; a notebook shows it, `.save(path)` keeps it.
 
-        Without a name it is that of the test cases. `curve` is the training; a task with several
-        quantities has a picture of each (`pressure`, `velocity`).
+        Without a name it is that of the test cases, with all scored quantities. `curve` is the
+        training.
         """
         pictures = {_short(path): path for path in sorted(self.folder.figures.glob("*.png"))}
         if not pictures:

@@ -136,7 +136,9 @@ def run(
         plan = counted_plan(request, machine)
         result = run_plan(plan, machine, force=force)  # first: a mistake must not cost the floors
         floor_results = run_floors(request, machine) if floors else ()
-        extras = _write_extras(Run.at_home(plan, machine), result, bundle=bundle)
+        finished = Run.at_home(plan, machine)
+        finished.draw_curve(_validation_errors(floor_results))
+        extras = _write_extras(finished, result, bundle=bundle)
     document = {
         "folder": str(folders.run_folder(plan.spec.key).path),
         **{name: str(path) for name, path in extras.items()},
@@ -214,6 +216,16 @@ def _forecast(plan: Plan, home: Home) -> dict[str, Any]:
     }
 
 
+def _validation_errors(results: Sequence[RunResult]) -> dict[str, float]:
+    """Model -> headline on validation, of the results that have one."""
+    done = [result for result in results if result.status == "done"]
+    return {
+        result.spec.model: result.scores["valid"]["headline"]["rel_l2"]
+        for result in done
+        if "valid" in result.scores
+    }
+
+
 def _write_extras(run: Run, result: RunResult, *, bundle: bool) -> dict[str, Path]:
     """The bundle and the animation, if requested; also of a run that was finished before."""
     from gsnobench.runs.bundle import write_bundle
@@ -242,7 +254,8 @@ def _animate_finished(run: Run) -> None:
     trained = load_run(run.folder.path, home=machine.home.root, device=str(machine.device))
     with run.open_data() as data:
         test = data.split("test")
-        run.animate(trained.setup, trained.loader(test), trained.score(test))
+        loader, scores = trained.loader(test), trained.score(test)
+        run.animate(trained.setup, loader, scores, data.time_unit)
 
 
 def _picture(plan: Plan, home: Home) -> dict[str, Path]:

@@ -127,7 +127,7 @@ def show(
         typer.Argument(help="A model, a dataset, a NetCDF file, or a run (key prefix or folder)."),
     ],
     card: Annotated[
-        bool, typer.Option("--card", help="A model's whole card, as Markdown.")
+        bool, typer.Option("--card", help="The card of a model or a dataset, as Markdown.")
     ] = False,
     results: Annotated[
         Path | None, typer.Option(help="Folder of result files for the card's last table.")
@@ -135,14 +135,22 @@ def show(
     tuning: Annotated[
         Path | None, typer.Option(help="Folder of searches (`sweep --json`) for the card.")
     ] = None,
+    into: Annotated[
+        Path | None, typer.Option(help="Page that has the marks of a dataset's card.")
+    ] = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Show a plugin with its knobs, a data file, or a finished run."""
     if card:
         from gsnobench.cli.card import card as card_of
+        from gsnobench.cli.card import write_into
 
-        print(card_of(name, results, tuning), end="")
+        written = card_of(name, results, tuning)
+        if into is None:
+            print(written, end="")
+        else:
+            write_into(into, name, written)
         return 0
     description = describe(name, home)
     print_result(description.to_dict(), description.print, as_json=as_json)

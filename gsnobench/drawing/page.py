@@ -28,11 +28,11 @@ from gsnobench.drawing.scales import Scale
 from gsnobench.drawing.views import View
 from gsnobench.files import atomic
 
-RESOLUTION = 130  # dots per inch
+RESOLUTION = 110  # dots per inch
 FINE = 4000  # triangles per panel, at least
 # A file has 256 colours, a third of the bytes of full colour: so many greys, else the colour maps.
 GREYS = 24
-SHADES = 112  # of these 256, where surfaces are lit
+SHADES = 144  # of these 256, where surfaces are lit
 INSET = 0.34  # of a panel's width and height: the whole domain, where the panel shows a part
 
 
@@ -188,21 +188,53 @@ class Page:
         axes.xaxis.get_offset_text().set(fontsize=SMALL)
         bar.set_label(scale.label, fontsize=SMALL, color=INK, labelpad=2)
 
-    def picture(self) -> Image.Image:
-        """The sheet as pixels, in the colours of its maps."""
+    def pixels(self) -> Image.Image:
+        """The sheet in full colour."""
         canvas = FigureCanvasAgg(self.figure)
         canvas.draw()
-        picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
-        if not self.colours and not self.is_lit:
-            return picture
-        shades = _shades(picture) if self.is_lit else np.zeros((0, 3), dtype=np.uint8)
-        palette = _palette(sorted(self.colours), shades)
-        return picture.quantize(palette=palette, dither=Image.Dither.NONE)
+        return Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+
+    def picture(self) -> Image.Image:
+        """The sheet as pixels, in the colours of its maps."""
+        return _in_few_colours(self.pixels(), [self])
 
     def save(self, path: Path) -> None:
         """Write the PNG; a reader never sees half of it."""
-        with atomic(path) as part:
-            self.picture().save(part, format="png", optimize=True)
+        save_stack(path, [self])
+
+
+def stacked(pages: Sequence[Page]) -> Image.Image:
+    """Sheets one below the other as one picture."""
+    sheets = [page.pixels() for page in pages]
+    size = max(sheet.width for sheet in sheets), sum(sheet.height for sheet in sheets)
+    whole, top = Image.new("RGB", size, "white"), 0
+    for sheet in sheets:
+        whole.paste(sheet, (0, top))
+        top += sheet.height
+    return _in_few_colours(whole, pages)
+
+
+def save_stack(path: Path, pages: Sequence[Page]) -> None:
+    """Write sheets one below the other as one PNG."""
+    with atomic(path) as part:
+        stacked(pages).save(part, format="png", optimize=True)
+
+
+def _in_few_colours(picture: Image.Image, pages: Sequence[Page]) -> Image.Image:
+    """With the colours of the pages' maps; a sheet without maps keeps its own."""
+    colours = sorted({name for page in pages for name in page.colours})
+    is_lit = any(page.is_lit for page in pages)
+    if not colours and not is_lit:
+        return picture
+    shades = _shades(picture) if is_lit else np.zeros((0, 3), dtype=np.uint8)
+    return picture.quantize(palette=_palette(colours, shades), dither=Image.Dither.NONE)
+
+
+def panel_size(aspect: float, size: float) -> tuple[float, float]:
+    """Width and height of a panel: about size x size, a long domain wider but not higher."""
+    width = min(1.5 * size, size * aspect)
+    width = max(width, 0.45 * size)
+    return width, min(width / aspect, 1.3 * size)
 
 
 def ticks(scale: Scale, inches: float, *, is_upright: bool) -> list[float]:

@@ -34,6 +34,11 @@ def labelled(name: str, unit: str) -> str:
     return f"{name.replace('_', ' ')} [{spelled(unit)}]"
 
 
+def symbols(text: str) -> str:
+    """Knobs such as k_s as letters with an index, for matplotlib's formulas."""
+    return re.sub(r"\b([A-Za-z])_([A-Za-z])\b", r"$\1_\2$", text)
+
+
 def at_time(time: float, unit: str) -> str:
     """`t = 3 s`; a time without a unit stands alone."""
     text = f"t = {time:.3g}"

@@ -12,7 +12,7 @@ from PIL import Image
 
 from gsnobench.data import Array, Mesh, Samples, Task
 from gsnobench.drawing.moving import write_gif
-from gsnobench.drawing.page import Page
+from gsnobench.drawing.page import Page, panel_size
 from gsnobench.drawing.quantities import Quantity, quantities, support_of
 from gsnobench.drawing.rules import FAINT, INPUT_COLOURS, LARGE, NORMAL, SMALL, at_time, labelled
 from gsnobench.drawing.scales import Scale, is_uniform
@@ -24,7 +24,6 @@ MOST_PANELS = 3  # beside the geometry, of a steady task
 WIDTH, HIGHEST = 8.4, 2.1  # inches: of a page, and of a panel
 MARGIN, GAP, BAR, NUMBERS, HEAD = 0.18, 0.12, 0.09, 0.62, 0.92  # inches
 MOST_BYTES = 400_000  # of a GIF
-RESOLUTION = 110
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +68,6 @@ class Shown:
         return [quantity.of(self.frames[frame])[support] for frame in frames]
 
 
-def panel_size(aspect: float, size: float) -> tuple[float, float]:
-    """Width and height of a panel: about size x size, a long domain wider but not higher."""
-    width = min(1.5 * size, size * aspect)
-    width = max(width, 0.45 * size)
-    return width, min(width / aspect, 1.3 * size)
-
-
 # ---------------------------------------------------------------------------------------- one task
 
 
@@ -109,7 +101,7 @@ def _row(shown: Shown) -> Page:
     beside = GAP / 2 + BAR + NUMBERS  # a colour bar and its numbers
     fixed = 2 * MARGIN + 2 * GAP + beside * len(drawn)
     height = min(HIGHEST, (WIDTH - fixed) / sum(aspects))
-    page = Page(fixed + height * sum(aspects), HEAD + height + 0.3, RESOLUTION)
+    page = Page(fixed + height * sum(aspects), HEAD + height + 0.3)
     page.mesh((MARGIN, HEAD, height * aspects[0], height), geometry)
     page.text(MARGIN + height * aspects[0] / 2, HEAD - 0.16, "geometry", ha="center")
     left = MARGIN + height * aspects[0] + 2 * GAP
@@ -173,7 +165,7 @@ def _strips(shown: Shown) -> Page:
     rows = [_row_scales(shown, quantity, frames) for quantity in drawn]
     below = [0.36 if _differ(scales) else 0.0 for scales in rows]
     height = HEAD + sum(below) + (high + GAP) * len(drawn) + 0.15 * bool(views[0].note)
-    page = Page(right + BAR + NUMBERS, height, RESOLUTION)
+    page = Page(right + BAR + NUMBERS, height)
     page.mesh((MARGIN, HEAD, wide, high), geometry)
     page.text(MARGIN + wide / 2, HEAD - 0.16, "geometry", ha="center")
     top = HEAD
@@ -217,7 +209,7 @@ def draw_tiles(path: Path, tasks: Sequence[Shown], across: int = 3) -> None:
     """One tile per task: the field to predict on its mesh, its name, what it is."""
     wide, high, head = 2.75, 2.0, 0.52
     down = -(-len(tasks) // across)
-    page = Page(across * (wide + GAP) + GAP, down * (high + head) + GAP, RESOLUTION)
+    page = Page(across * (wide + GAP) + GAP, down * (high + head) + GAP)
     for number, shown in enumerate(tasks):
         left = GAP + (number % across) * (wide + GAP)
         top = (number // across) * (high + head) + 0.2
@@ -257,7 +249,7 @@ def draw_moving(path: Path, shown: Shown) -> None:
 
 def _moving_page(shown: Shown, view: View, values: Array, scale: Scale, frame: int) -> Image.Image:
     wide, high = panel_size(view.aspect, 3.0)
-    page = Page(2 * MARGIN + wide + GAP + BAR + NUMBERS, HEAD + high + MARGIN, RESOLUTION)
+    page = Page(2 * MARGIN + wide + GAP + BAR + NUMBERS, HEAD + high + MARGIN)
     page.text(MARGIN, 0.24, shown.title, fontsize=LARGE, fontweight="bold")
     moment = at_time(shown.task.times[frame], shown.time_unit)
     kind = "given" if frame <= shown.last_given and shown.task.t_in else "to predict"

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 from torch import nn
 
 from gsnobench.data import Array, Task
+from gsnobench.drawing.moving import write_gif
+from gsnobench.drawing.page import Page, panel_size
+from gsnobench.drawing.quantities import quantities, support_of
+from gsnobench.drawing.rules import FAINT, LARGE, SMALL
 from gsnobench.errors import ParamError
-from gsnobench.files import atomic
-from gsnobench.runs.drawing import FAINT, LARGE, SMALL, Page
-from gsnobench.runs.gallery import (
-    BAR,
-    GAP,
-    HEAD,
-    MARGIN,
-    NUMBERS,
-    Case,
-    Drawn,
-    case_of,
-    drawn_of,
-    panel_size,
-)
+from gsnobench.runs.gallery import BAR, GAP, HEAD, MARGIN, NUMBERS, Case, Drawn, case_of, drawn_of
 from gsnobench.training.loader import Loader
 
 MOST_BYTES = 2_000_000
 MOST_FRAMES = 51
-STRIDES = (1, 2, 3, 5, 8)  # tried in turn until the file is small enough
-SECONDS = 6.0  # one round
 PANEL = 1.7  # inches
 
 
@@ -44,41 +31,50 @@ def check_animable(task: Task) -> None:
 
 
 def animate_median(
-    path: Path, task: Task, module: nn.Module, loader: Loader, scores: Array, *, title: str
+    path: Path,
+    task: Task,
+    module: nn.Module,
+    loader: Loader,
+    scores: Array,
+    *,
+    title: str,
+    time_unit: str = "s",
 ) -> Path:
     """The median sample by its score (S,), as a GIF."""
     index = int(np.argsort(scores)[len(scores) // 2])
-    score, windows = float(scores[index]), len(task.starts)
-    case = case_of(task, module, loader, index, label="median", score=score, windows=windows)
+    case = case_of(
+        task,
+        module,
+        loader,
+        index,
+        label="median",
+        score=float(scores[index]),
+        windows=slice(0, len(task.starts)),
+        time_unit=time_unit,
+    )
     return animate(path, task, case, title=title)
 
 
 def animate(path: Path, task: Task, case: Case, *, title: str) -> Path:
     """Write the GIF of a case; where it would exceed two megabytes, frames are left out."""
     count = min(MOST_FRAMES, len(case.times))
-    rows = {name: drawn_of(case, task, name, group, count) for name, group in task.scored.items()}
-    pictures = [_page(rows, frame, title).picture() for frame in next(iter(rows.values())).frames]
-    for stride in STRIDES:
-        content = _encoded(pictures[::stride])
-        if len(content) < MOST_BYTES:
-            break
-    with atomic(path) as part:
-        part.write_bytes(content)
-    return path
+    rows = {}
+    for quantity in quantities(task):
+        inside = quantity.of(case.truth)[:, support_of(task, quantity, case.mesh)]
+        rows[quantity.name] = drawn_of(
+            case,
+            task,
+            quantity,
+            signed=quantity.is_signed(inside),
+            most_frames=count,
+            shares_scales=True,
+        )
+    shown = range(len(next(iter(rows.values())).frames))
+    pictures = [_page(rows, number, title).picture() for number in shown]
+    return write_gif(path, pictures, MOST_BYTES)
 
 
-def _encoded(pictures: Sequence[Image.Image]) -> bytes:
-    first, *rest = pictures
-    buffer = io.BytesIO()
-    pause = max(40, round(1000 * SECONDS / len(pictures)))  # milliseconds
-    # the last frame stays, so that the end is seen before it starts again
-    pauses = [pause] * len(rest) + [pause + 1000]
-    frames = {"save_all": True, "append_images": rest, "duration": pauses, "loop": 0}
-    first.save(buffer, format="gif", optimize=False, **frames)
-    return buffer.getvalue()
-
-
-def _page(rows: Mapping[str, Drawn], frame: int, title: str) -> Page:
+def _page(rows: Mapping[str, Drawn], shown: int, title: str) -> Page:
     """One row per quantity: truth and prediction on one scale, the error on its own."""
     first = next(iter(rows.values()))
     width, height = panel_size(first.view.aspect, PANEL)
@@ -87,18 +83,18 @@ def _page(rows: Mapping[str, Drawn], frame: int, title: str) -> Page:
     page.text(MARGIN, 0.25, title, fontsize=LARGE, fontweight="bold")
     below = f"{case.label} test sample, rel. L2 {case.score:.3g}"
     page.text(MARGIN, 0.48, below, fontsize=SMALL, color=FAINT)
-    page.text(page.width - MARGIN, 0.48, f"t = {case.times[frame]:.3g}", ha="right")
+    page.text(page.width - MARGIN, 0.48, first.truth[shown].heading, ha="right")
     for number, row in enumerate(rows.values()):
         top = HEAD + (height + 2 * GAP) * number
         columns = (
-            ("truth", MARGIN, row.truth, row.value_scale),
-            ("prediction", MARGIN + width + GAP, row.prediction, row.value_scale),
-            ("error", MARGIN + width + GAP + wide, row.error, row.error_scale),
+            ("truth", MARGIN, row.truth[shown]),
+            ("prediction", MARGIN + width + GAP, row.prediction[shown]),
+            ("error", MARGIN + width + GAP + wide, row.error[shown]),
         )
-        for name, left, values, scale in columns:
-            page.panel((left, top, width, height), row.view, values[frame], scale)
+        for name, left, panel in columns:
+            page.panel((left, top, width, height), row.view, panel.values, panel.scale)
             if number == 0:
                 page.text(left + width / 2, HEAD - 0.14, name, ha="center")
             if name != "truth":
-                page.bar((left + width + GAP, top, BAR, height), scale)
+                page.bar((left + width + GAP, top, BAR, height), panel.scale)
     return page

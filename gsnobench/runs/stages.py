@@ -16,13 +16,14 @@ from torch import nn
 from gsnobench.data import Mesh, Samples, Split, Task
 from gsnobench.datasets.store import Opened, open_file
 from gsnobench.declare import Geometry, Metric, Summary
+from gsnobench.drawing.curves import draw_curve
 from gsnobench.files import Cache, write_arrays, write_text
 from gsnobench.home import RunFolder
 from gsnobench.plugins import load_metrics
 from gsnobench.records import RunResult
 from gsnobench.runs.animation import animate_median
 from gsnobench.runs.costs import costs_of
-from gsnobench.runs.gallery import draw_cases, draw_curve
+from gsnobench.runs.gallery import draw_cases
 from gsnobench.runs.machine import Machine, OnEpoch
 from gsnobench.runs.plan import Plan
 from gsnobench.training.bands import band_table
@@ -241,17 +242,31 @@ class Run:
         title, task = self.plan.title, self.plan.task
         loader, scores = self.loader(setup, data, "test"), test.headline
         try:
-            draw_cases(self.folder.picture, task, setup.module, loader, scores, title=title)
+            named: dict[str, Any] = {"title": title, "time_unit": data.time_unit}
+            draw_cases(self.folder.picture, task, setup.module, loader, scores, **named)
             if self.machine.gif:
-                self.animate(setup, loader, test)
-            draw_curve(self.folder.curve_picture, outcome.progress.curve, title=title)
+                self.animate(setup, loader, test, data.time_unit)
+            self._draw_curve(outcome.progress.curve, {})
         except Exception as error:
             self._warn("no picture", error)
 
-    def animate(self, setup: Setup, loader: Loader, test: Evaluation) -> None:
+    def draw_curve(self, floors: Mapping[str, float]) -> None:
+        """Draw the curve of a finished run again, with the validation errors of floors."""
+        if floors and self.folder.curve_picture.exists():
+            lines = self.folder.curve.read_text(encoding="utf-8").splitlines()
+            self._draw_curve([json.loads(line) for line in lines], floors)
+
+    def _draw_curve(self, curve: Sequence[Mapping[str, Any]], floors: Mapping[str, float]) -> None:
+        spec, title = self.plan.spec, self.plan.title
+        levels = "; dashed: validation error of floors" if floors else ""
+        facts = f"track {spec.track}, seed {spec.seed}{levels}"
+        draw_curve(self.folder.curve_picture, curve, title=title, facts=facts, floors=floors)
+
+    def animate(self, setup: Setup, loader: Loader, test: Evaluation, time_unit: str) -> None:
         """The median test sample as a GIF."""
-        gif, task, title = self.folder.gif, self.plan.task, self.plan.title
-        animate_median(gif, task, setup.module, loader, test.headline, title=title)
+        gif, task = self.folder.gif, self.plan.task
+        named: dict[str, Any] = {"title": self.plan.title, "time_unit": time_unit}
+        animate_median(gif, task, setup.module, loader, test.headline, **named)
 
     def _warn(self, what: str, error: Exception) -> None:
         reason = f"{type(error).__name__}: {error}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
@@ -15,13 +14,15 @@ from torch import nn
 from gsnobench.data import Array, Mesh, Samples, Split, Task
 from gsnobench.datasets.task_json import task_from_json
 from gsnobench.declare import Capability
+from gsnobench.drawing.page import stacked
+from gsnobench.drawing.quantities import quantities
 from gsnobench.errors import DataError, ParamError, RunError, did_you_mean
 from gsnobench.files import read_arrays
 from gsnobench.home import open_home
 from gsnobench.meshes.interpolation import interpolation
 from gsnobench.reading import guarded, read_text
 from gsnobench.records import RunSpec
-from gsnobench.runs.gallery import case_of, gallery
+from gsnobench.runs.gallery import case_of, sheets
 from gsnobench.runs.machine import Machine, choose_device
 from gsnobench.runs.plan import Plan, plan_of_stored
 from gsnobench.runs.predictions import open_truth
@@ -164,7 +165,7 @@ class Trained:
         """Inputs, truth, prediction and error of one sample of the run's own data.
 
         A notebook shows the picture, `.save(path)` keeps it. `field` chooses among the quantities
-        of a task that scores several (`pressure`, `velocity`); the first without it.
+        of a task that scores several (`pressure`, `velocity`); all of them without it.
         """
         task, samples = self.plan.task, self.samples(split)
         if not -len(samples) <= sample < len(samples):
@@ -176,11 +177,8 @@ class Trained:
         label = f"{split} {sample % len(samples)}"
         loader = self.loader(chosen)
         case = case_of(task, self.setup.module, loader, 0, label=label, score=score)
-        with TemporaryDirectory() as folder:
-            files = gallery(Path(folder) / "case.png", task, [case], title=self.plan.title)
-            names = dict(zip(task.scored, files, strict=True))
-            with Image.open(names[field or next(iter(names))]) as picture:
-                return picture.copy()
+        drawn = [quantity for quantity in quantities(task) if field in ("", quantity.name)]
+        return stacked(sheets(task, [case], drawn, title=self.plan.title))
 
     def __repr__(self) -> str:
         return f"<Trained {self.plan.spec.short}: {self.plan.spec.title}>"

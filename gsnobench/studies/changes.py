@@ -18,10 +18,10 @@ from matplotlib.axes import Axes
 from gsnobench.boards.reproduction.paper import read_paper
 from gsnobench.boards.statistics import LEVEL, holm
 from gsnobench.declare import Change
+from gsnobench.drawing.rules import FAINT, NORMAL, SMALL
 from gsnobench.errors import ParamError, did_you_mean
 from gsnobench.params import Value
 from gsnobench.plugins import load
-from gsnobench.runs.drawing import FAINT, NORMAL, SMALL
 from gsnobench.runs.plan import Plan, Request, make_plan
 from gsnobench.studies.base import Arm, Findings, Row, Table
 from gsnobench.studies.figures import GRID, log_ratios, new_page

@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from gsnobench.runs.drawing import FAINT, LARGE, NORMAL, SMALL, Page
+from gsnobench.drawing.page import Page
+from gsnobench.drawing.rules import FAINT, GRID, LARGE, NORMAL, SMALL
 from gsnobench.studies.statistics import geometric_mean
 
-GRID = "#dddddd"
 NARROW = 4.0  # a range below this factor has too few plain numbers for a logarithmic axis
 MARKERS = "osD^vPX*<>"
 Curve = Mapping[float, Sequence[float]]  # x -> errors of the seeds

@@ -13,8 +13,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from gsnobench.drawing.rules import FAINT
 from gsnobench.plugins import dataset_named
-from gsnobench.runs.drawing import FAINT
 from gsnobench.runs.plan import Request
 from gsnobench.runs.trained import Trained
 from gsnobench.studies.base import Engine, Findings, Row, Study, Table

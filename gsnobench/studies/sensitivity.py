@@ -16,11 +16,10 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
+from gsnobench.drawing.rules import FIRST, SECOND, SMALL, symbols
 from gsnobench.errors import ParamError, RunError
 from gsnobench.plugins import load
 from gsnobench.registry import read_registry
-from gsnobench.runs.drawing import SMALL
-from gsnobench.runs.gallery import TRAIN, VALID
 from gsnobench.runs.plan import Request
 from gsnobench.studies.base import Arm, Engine, Findings, Row, Study, Table
 from gsnobench.studies.catalogue import Sensitivity
@@ -29,7 +28,7 @@ from gsnobench.studies.planning import Planner
 
 FIXED = 8  # the other knob in each table
 VALUES = ((4, 6, 8, 16, 32), (4, 6, 8, 12, 16))  # of the first and of the second central knob
-SPLITS = {"test": ("test", VALID), "valid": ("validation", TRAIN)}  # split -> name and colour
+SPLITS = {"test": ("test", SECOND), "valid": ("validation", FIRST)}  # split -> name and colour
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +160,7 @@ def _draw(title: str, by_knob: Mapping[str, Sequence[Row]], path: Path) -> None:
             curve = {float(row.point[name]): row.errors(split) for row in rows}
             draw_curve(axes, curve, label=label, colour=colour)
         y_label = "" if number else "relative L2 error"
-        style(axes, f"{name}, {_fixed(name, by_knob)}", y_label)
+        style(axes, symbols(f"{name}, {_fixed(name, by_knob)}"), y_label)
         log_x(axes, [float(row.point[name]) for row in rows])
         panels.append(axes)
     corner: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0)}

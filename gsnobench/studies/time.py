@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from gsnobench.drawing.rules import FAINT
 from gsnobench.errors import ParamError
 from gsnobench.plugins import dataset_named
-from gsnobench.runs.drawing import FAINT
 from gsnobench.runs.plan import Request
 from gsnobench.runs.trained import Trained
 from gsnobench.studies.base import Engine, Findings, Row, Study, Table

@@ -16,10 +16,10 @@ import numpy as np
 
 from gsnobench.data import Task
 from gsnobench.declare import Capability
+from gsnobench.drawing.rules import FAINT
 from gsnobench.meshes.modes import Kind
 from gsnobench.params import Value, above_zero
 from gsnobench.plugins import dataset_named
-from gsnobench.runs.drawing import FAINT
 from gsnobench.runs.plan import Request, make_plan
 from gsnobench.runs.trained import Trained
 from gsnobench.studies.base import Arm, Engine, Findings, Row, Study, Table

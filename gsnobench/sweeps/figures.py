@@ -15,15 +15,26 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from matplotlib.tri import Triangulation
 from optuna.trial import FrozenTrial, TrialState
 
+from gsnobench.drawing.page import Page
+from gsnobench.drawing.rules import (
+    FAINT,
+    FIELD_COLOURS,
+    FIRST,
+    GRID,
+    INK,
+    LARGE,
+    NORMAL,
+    SECOND,
+    SMALL,
+)
+from gsnobench.drawing.scales import Scale
 from gsnobench.files import write_csv
-from gsnobench.runs.drawing import FAINT, FIELD_COLOURS, INK, LARGE, NORMAL, SMALL, Page, Scale
-from gsnobench.runs.gallery import TRAIN, VALID
 from gsnobench.sweeps.search import Search
 from gsnobench.sweeps.space import Axis
 from gsnobench.sweeps.trials import Trials
 
 Numbers = Sequence[float] | np.ndarray[Any, Any]
-DOT, LINE, SEEDS, FRONT = "#9db4c8", TRAIN, VALID, "#009E73"
+DOT, LINE, SEEDS, FRONT = "#9db4c8", FIRST, SECOND, "#009E73"
 FEWEST = 4  # trials; with fewer there is nothing to see
 TITLES = {
     "error": "validation error",
@@ -274,7 +285,7 @@ def _finish(axes: Axes, below: str, beside: str, *, is_log: bool) -> None:
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low > 8 else finer))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.grid(True, which="major", color="#dddddd", linewidth=0.5)
+    axes.grid(True, which="major", color=GRID, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=SMALL, which="both")
     corner: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0)}

@@ -24,7 +24,6 @@ from gsnobench.boards.plots.style import (
     Figure,
     label,
     named_style,
-    readable_on,
     row_style,
 )
 from gsnobench.boards.plots.task import band_norms, board_figures, frame_quantiles, pareto_front
@@ -234,10 +233,6 @@ def test_plots_are_the_same_bytes_twice() -> None:
 def test_labels_are_short_and_on_one_line() -> None:
     assert label("a\nb\x00c") == "a b c"
     assert len(label("x" * 99)) == 28
-
-
-def test_black_or_white_is_readable_on_every_colour() -> None:
-    assert (readable_on((1.0, 1.0, 0.8)), readable_on((0.03, 0.1, 0.35))) == ("black", "white")
 
 
 def _board(track: BoardTrack, slug: str) -> Board:

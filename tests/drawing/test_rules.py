@@ -15,6 +15,7 @@ from gsnobench.drawing.rules import (
     labelled,
     readable_on,
     spelled,
+    symbols,
 )
 
 WHITE = (1.0, 1.0, 1.0)
@@ -35,6 +36,11 @@ def test_labels_and_times_carry_their_unit() -> None:
     assert labelled("velocity_x", "m s-1") == "velocity x [m s⁻¹]"
     assert at_time(3.0, "s") == "t = 3 s"
     assert at_time(0.25, "1") == "t = 0.25"
+
+
+def test_knobs_with_an_index_are_written_as_symbols() -> None:
+    assert symbols("k_s, k_t = 4") == "$k_s$, $k_t$ = 4"
+    assert symbols("weight_decay") == "weight_decay"
 
 
 def test_contrast_is_that_of_wcag() -> None:

@@ -12,20 +12,18 @@ from html import escape
 from typing import Any
 
 import matplotlib
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Sheet
 
 from gsnobench.boards.board import Row
 from gsnobench.boards.evidence import printable
+from gsnobench.drawing.rules import SMALL
 from gsnobench.files import digest
 from gsnobench.registry import read_registry
 
 INK = "#010203"  # a placeholder that the colour of the page's text replaces
-PAPER_INK = "#222222"  # of a picture on white paper
-SMALL, NORMAL, LARGE = 7.5, 9.0, 11.5  # points
-GREY = "#808080"  # floors: readable on white and on black
+GREY = "#767676"  # floors: 4.5 : 1 on white and on black
 # each has a contrast of at least 3 to the white and to the dark page, and is far from the others
 COLOURS = (
     *("#D55E00", "#0072B2", "#00915F", "#C2409B", "#A87400"),
@@ -173,12 +171,3 @@ def _lighter(tag: str) -> str:
     # the form of older matplotlib
     tag = re.sub(r"font: (?:\w+ )*?([\d.]+)px [^;\"]*", r"font-size: \1px", tag)
     return re.sub(r' transform="rotate\(-0 [^"]*"|font-family: [^;"]*; ', "", tag)
-
-
-def readable_on(colour: Sequence[float]) -> str:
-    """Black or white, whichever has more contrast to a colour: at least 4.5, as WCAG counts it."""
-    red, green, blue = (
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3]
-    )
-    luminance = np.dot((red, green, blue), (0.2126, 0.7152, 0.0722))
-    return "black" if luminance > 0.179 else "white"

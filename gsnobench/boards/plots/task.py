@@ -11,9 +11,10 @@ from matplotlib.axes import Axes
 
 from gsnobench.boards.board import Board, Row
 from gsnobench.boards.plots.axes import LINE, NAMES, WIDTH, end_labels, log_axis, name_rows
-from gsnobench.boards.plots.style import SMALL, Drawing, Figure, label, row_style
+from gsnobench.boards.plots.style import Drawing, Figure, label, row_style
 from gsnobench.boards.wording import number
 from gsnobench.data import Array
+from gsnobench.drawing.rules import SMALL
 
 SHADED = 3  # rows whose spread over samples is shaded: more of them hide one another
 QUANTILES = ("q10", "q50", "q90")

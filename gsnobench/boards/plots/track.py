@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm
 
 from gsnobench.boards.board import Board, BoardTrack
 from gsnobench.boards.plots.axes import LINE, NAMES, WIDTH, name_rows, tone
-from gsnobench.boards.plots.style import (
-    GREY,
-    INK,
-    LARGE,
-    NORMAL,
-    PAPER_INK,
-    SMALL,
-    Drawing,
-    Figure,
-    label,
-    readable_on,
-    row_style,
-)
+from gsnobench.boards.plots.style import GREY, INK, Drawing, Figure, label, row_style
 from gsnobench.boards.wording import number
 from gsnobench.data import Array
+from gsnobench.drawing.rules import INK as PAPER_INK
+from gsnobench.drawing.rules import LARGE, NORMAL, SMALL, readable_on
 
-HEAT, HEAT_END = "YlGnBu", 30.0  # times the best error at which the colours end
+HEAT, HEAT_END = "PRGn_r", 10.0  # green to purple; times the best floor at which the colours end
 CELL, FOOT = (0.68, 0.22), 0.78  # inches: width and height of a cell, names of the tasks below
 ENOUGH_TASKS = 6  # with fewer, the critical difference is nearly as long as the axis
-HEAD_WIDTH = 6.4  # inches that the head of a picture needs
+HEAD_WIDTH = 7.6  # inches that the head of a picture needs
 TURNED: dict[str, Any] = {"ha": "right", "va": "top", "rotation": 30, "rotation_mode": "anchor"}
 
 
@@ -52,8 +44,9 @@ def _overview_figure(track: BoardTrack) -> Figure | None:
     floors = f" Not shown, since only floors have an error: {', '.join(left_out)}."
     caption = (
         "Error of each row on each task as a multiple of the best error on that task, so 1 is the "
-        f"best; darker is worse, and the colours end at {HEAT_END:.0f}. A dash: no error "
-        f"(declined, failed or diverged); empty: not run.{floors if left_out else ''}"
+        "best. Green: less error than the best floor, purple: more, white: as much; the colours "
+        f"end at a factor of {HEAT_END:.0f}. A dash: no error (declined, failed or diverged); "
+        f"hatched: not run.{floors if left_out else ''}"
     )
     drawing = _overview(track)
     return drawing.figure(f"{track.name}-overview", "Error relative to the best", caption)
@@ -72,12 +65,13 @@ def overview_png(track: BoardTrack) -> bytes:
     drawing = _overview(track, ink=PAPER_INK, head=0.85)
     drawing.sheet.patch.set(facecolor="white", alpha=1.0)
     title = "How far is each model from the best?"
-    scale = "Test error on each task as a multiple of the lowest: 1 is the best, darker is worse."
-    marks = "Pale names: simple floors. Dash: declined or failed. Empty: not run."
+    scale = "Test error on each task as a multiple of the lowest: 1 is the best."
+    tints = "Green: better than the best floor, purple: worse. Pale names: floors."
+    marks = "Dash: declined or failed. Hatched: not run."
     lines: list[tuple[float, str, dict[str, Any]]] = [
         (0.2, title, {"fontsize": LARGE, "weight": "bold"}),
         (0.42, scale, {"fontsize": NORMAL}),
-        (0.6, f"Track {label(track.name)}. {marks}", {"fontsize": SMALL}),
+        (0.6, f"Track {label(track.name)}. {tints} {marks}", {"fontsize": SMALL}),
     ]
     for lower, text, style in lines:
         x, y = 0.15 / drawing.width, 1 - lower / drawing.height
@@ -101,6 +95,7 @@ def _overview(track: BoardTrack, ink: str = INK, head: float = 0.0) -> Drawing:
         spine.set_visible(False)
     axes.set(xlim=(0, len(boards)), ylim=(len(names), 0), xticks=[], yticks=[])
     ratios = np.full((len(names), len(boards)), np.nan)
+    missing = []
     for across, board in enumerate(boards):
         by_name = {row.name: row for row in board.rows}
         for down, name in enumerate(names):
@@ -109,21 +104,45 @@ def _overview(track: BoardTrack, ink: str = INK, head: float = 0.0) -> Drawing:
                 ratios[down, across] = row.error / board.compared[0].error
             elif row is not None:
                 drawing.text(axes, across + 0.5, down + 0.5, "–", ha="center")
+            else:
+                missing.append((across, down))
         drawing.text(axes, across + 0.6, len(names) + 0.2, label(board.slug), **TURNED)
-    _heat(drawing, axes, ratios)
+    floors = np.array([_best_floor(board) for board in boards])
+    _hatch(axes, missing)
+    _heat(drawing, axes, ratios, ratios / floors)
     for down, name in enumerate(names):
         tint = tone(rows[name].is_floor)
         drawing.text(axes, -0.12, down + 0.5, label(name), ha="right", **tint)
     return drawing
 
 
-def _heat(drawing: Drawing, axes: Axes, ratios: Array) -> None:
-    colours, scale = matplotlib.colormaps[HEAT], LogNorm(1.0, HEAT_END)
-    axes.pcolormesh(np.ma.masked_invalid(ratios), cmap=colours, norm=scale, edgecolors="none")
+def _best_floor(board: Board) -> float:
+    """The least error of a floor as a multiple of the best error; not a number without one."""
+    errors = [row.error for row in board.compared if row.is_floor]
+    return min(errors) / board.compared[0].error if errors else float("nan")
+
+
+def _hatch(axes: Axes, cells: Sequence[tuple[int, int]]) -> None:
+    """Three slanted lines in every cell that was not run."""
+    lines = [
+        [(across + at - 0.08, down + 0.8), (across + at + 0.08, down + 0.2)]
+        for across, down in cells
+        for at in (0.3, 0.5, 0.7)
+    ]
+    axes.add_collection(LineCollection(lines, colors=GREY, linewidths=0.5, alpha=0.7))
+
+
+def _heat(drawing: Drawing, axes: Axes, ratios: Array, against_floor: Array) -> None:
+    """Numbers are multiples of the best error, colours compare with the best floor."""
+    colours, scale = matplotlib.colormaps[HEAT], LogNorm(1 / HEAT_END, HEAT_END)
+    shown = np.where(np.isfinite(ratios), np.nan_to_num(against_floor, nan=1.0), np.nan)
+    shown = np.clip(shown, 1 / HEAT_END, HEAT_END)
+    lines: dict[str, Any] = {"edgecolors": "white", "linewidth": 0.8}
+    axes.pcolormesh(np.ma.masked_invalid(shown), cmap=colours, norm=scale, **lines)
     for down, across in zip(*np.nonzero(np.isfinite(ratios)), strict=True):
         value = ratios[down, across]
         text, weight = ("1", "bold") if value == 1 else (number(value, 2), "normal")
-        ink = readable_on(colours(scale(min(value, HEAT_END))))
+        ink = readable_on(colours(scale(shown[down, across])))
         drawing.text(axes, across + 0.5, down + 0.52, text, ha="center", color=ink, weight=weight)
 
 

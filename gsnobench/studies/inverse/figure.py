@@ -11,7 +11,9 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from gsnobench.data import Array, Mesh
-from gsnobench.runs.drawing import FAINT, INPUT_COLOURS, SMALL, Scale, view_of
+from gsnobench.drawing.rules import FAINT, INPUT_COLOURS, SMALL
+from gsnobench.drawing.scales import Scale
+from gsnobench.drawing.views import view_of
 from gsnobench.studies.figures import GRID, colours, new_page
 
 LEFT, TOP, LINE, WIDTH = 1.35, 0.95, 1.3, 1.35  # inches
