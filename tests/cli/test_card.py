@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gsnobench.cli.card import card
+from gsnobench.cli.card import card, write_into
 from gsnobench.errors import ParamError
 from gsnobench.records import RunResult
 
@@ -33,9 +33,30 @@ def test_card_escapes_what_would_break_a_table() -> None:
     assert rows[0].replace("\\|", "").count("|") == 5
 
 
-def test_a_dataset_has_no_card() -> None:
-    with pytest.raises(ParamError, match="darcy: is a dataset"):
-        card("darcy")
+def test_a_metric_has_no_card() -> None:
+    with pytest.raises(ParamError, match="mass: is a metric"):
+        card("mass")
+
+
+def test_the_card_of_a_dataset_replaces_what_is_between_its_marks(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- card of darcy -->\nold\n<!-- end of the card -->\nafter\n")
+    write_into(page, "darcy", card("darcy"))
+    text = page.read_text()
+    assert text.startswith("before\n<!-- card of darcy") and text.endswith("card -->\nafter\n")
+    assert "| given | `permeability` | m s⁻¹ |" in text and "\nold\n" not in text
+    write_into(page, "darcy", card("darcy"))
+    assert page.read_text() == text
+
+
+def test_a_page_without_marks_stays_as_it_is(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("by hand\n")
+    with pytest.raises(ParamError, match="the page has no marks"):
+        write_into(page, "darcy", card("darcy"))
+    with pytest.raises(ParamError, match="cannot be read"):
+        write_into(tmp_path / "none.md", "darcy", card("darcy"))
+    assert page.read_text() == "by hand\n"
 
 
 def test_card_shows_what_a_search_started_from_and_what_it_came_to(tmp_path: Path) -> None:
