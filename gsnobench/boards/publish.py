@@ -1,4 +1,4 @@
-"""Boards -> MLflow: one summary run per row and one run LEADERBOARD per board.
+"""Boards -> MLflow: one overview, one run LEADERBOARD per board, one summary run per row.
 
 MLflow's own pages then compare models. Every run has a tag with the digest of all it shows, written
 last: publishing again skips what is whole and current, replaces what has changed, and mends what a
@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 
 from gsnobench.boards import markdown, wording
 from gsnobench.boards.board import COSTS, Board, BoardTrack, Row, safe_name
-from gsnobench.boards.plots.task import board_figures
+from gsnobench.boards.plots.standing import all_figures
+from gsnobench.boards.site.index_page import index_page
+from gsnobench.boards.site.surroundings import Surroundings
 from gsnobench.boards.site.task_page import task_page
 from gsnobench.boards.tables import flat_rows, to_json
 from gsnobench.errors import RunError
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 KIND = "gsnobench.kind"
 DIGEST = "gsnobench.digest"
 NAME = "★ LEADERBOARD"
+OVERVIEW, OVERVIEW_NAME, OVERVIEW_PAGE = "gsnobench/overview", "★ OVERVIEW", "overview.html"
 NOTE = "mlflow.note.content"
 PAGE = "leaderboard.html"
 STORES = ("mlflow", "sqlalchemy")  # packages whose errors mean that the store is silent
@@ -74,19 +77,26 @@ def publish(
     tracks: Sequence[BoardTrack],
     address: Address,
     report: Callable[[StoredBoard], None] = lambda stored: None,
+    around: Surroundings | None = None,
 ) -> list[StoredBoard]:
-    """Bring all boards into a store; doing it twice changes nothing.
+    """Bring all boards into a store, the overview first; doing it twice changes nothing.
 
-    Raises RunError if the store is silent.
+    Returns the boards; `report` is also told of the overview. Raises RunError if the store is
+    silent.
     """
+    around = around or Surroundings()
     done: list[StoredBoard] = []
     with bounded_requests(), lock(address.home / f".publish-{address.id}.lock"):
         try:
             client = client_of(address)
+            if tracks:
+                report(_publish_overview(client, address, tracks, around))
             for track in tracks:
                 for board in track.boards:
-                    done.append(_publish(client, address, track, board))
+                    done.append(_publish(client, address, track, board, around))
                     report(done[-1])
+            if tracks:
+                _describe_overview(client, address, done)
         except Exception as error:
             package = type(error).__module__.partition(".")[0]
             if package not in STORES and not isinstance(error, OSError):
@@ -99,7 +109,11 @@ def publish(
 
 
 def _publish(
-    client: MlflowClient, address: Address, track: BoardTrack, board: Board
+    client: MlflowClient,
+    address: Address,
+    track: BoardTrack,
+    board: Board,
+    around: Surroundings,
 ) -> StoredBoard:
     # the name that training runs have for ordinary tasks; slugs keep boards apart that must not
     # share a table
@@ -120,10 +134,11 @@ def _publish(
         # MLflow lists the newest run first: one millisecond per row keeps the order of the board
         kept.append(known or _write_row(client, experiment, summary, now - 1 - line))
         written += known is None
-    content = digest([flat_rows([replace(track, boards=(board,))]), kept, _appearance()])
+    facts = around.about.to_json() if around.task(board) else ""
+    content = digest([flat_rows([replace(track, boards=(board,))]), kept, _appearance(), facts])
     leader = whole.get(content)
     if leader is None:
-        note, pages = _note(board, experiment, kept), _files(track, board)
+        note, pages = _note(board, experiment, kept), _files(track, board, around)
         run = _write_leader(client, experiment, board, note=note, files=pages, when=now)
         run.set_state("done", now, {DIGEST: content})
         leader = run.id
@@ -133,6 +148,45 @@ def _publish(
     for run_id in old:  # last: until then a reader finds the board as it was
         client.delete_run(run_id)
     return StoredBoard(name, experiment, leader, written, len(old))
+
+
+def _publish_overview(
+    client: MlflowClient, address: Address, tracks: Sequence[BoardTrack], around: Surroundings
+) -> StoredBoard:
+    """The index of the site as the artefact of one run, in an experiment of its own."""
+    experiment = experiment_id(client, address, OVERVIEW)
+    before = list(_runs(client, experiment))
+    page = index_page(tracks, around, is_alone=True)
+    content = digest(page)
+    whole = [run for run in before if run.data.tags.get(DIGEST) == content]
+    kept = next((str(run.info.run_id) for run in whole if run.info.status != "RUNNING"), None)
+    if kept is None:
+        now = int(time.time() * 1000)
+        run = _new_run(client, experiment, OVERVIEW_NAME, {KIND: "overview"}, now)
+        client.log_text(run.id, page, OVERVIEW_PAGE)
+        run.set_state("done", now, {DIGEST: content})
+        leader, written = run.id, 1
+    else:
+        leader, written = kept, 0
+    old = [run.info.run_id for run in before if run.info.run_id != leader]
+    for run_id in old:
+        client.delete_run(run_id)
+    return StoredBoard(OVERVIEW, experiment, leader, written, len(old))
+
+
+def _describe_overview(
+    client: MlflowClient, address: Address, boards: Sequence[StoredBoard]
+) -> None:
+    """Links to all boards, since links inside MLflow's frame do not work."""
+    experiment = experiment_id(client, address, OVERVIEW)
+    links = [
+        f"- [{markdown.plain(board.experiment.removeprefix('gsnobench/'))}]"
+        f"(#/experiments/{board.experiment_id}/runs/{board.run_id}/artifacts/{PAGE})"
+        for board in boards
+    ]
+    text = "\n".join(["All leaderboards, one per task:", "", *links])
+    if client.get_experiment(experiment).tags.get(NOTE) != text:
+        client.set_experiment_tag(experiment, NOTE, text)
 
 
 def _runs(client: MlflowClient, experiment: str) -> Iterator[Run]:
@@ -182,9 +236,8 @@ def _metrics(row: Row) -> dict[str, float]:
     values = {
         # the headline again: MLflow draws its sections by name, and this one comes first
         "board/error": row.error,
+        "board/error_percent": 100 * row.error,  # charts print two decimals
         "board/place": row.rank.place if row.rank else math.nan,
-        "board/seeds": row.seeds,
-        "board/published": math.nan if row.published is None else row.published,
         "test/headline/rel_l2": row.error,
         "test/headline/rel_l2_low": low,
         "test/headline/rel_l2_high": high,
@@ -243,9 +296,9 @@ def _write_leader(
     return run
 
 
-def _files(track: BoardTrack, board: Board) -> Files:
-    figures = board_figures(board)
-    yield PAGE, task_page(track, board, figures)
+def _files(track: BoardTrack, board: Board, around: Surroundings) -> Files:
+    figures = all_figures(board)
+    yield PAGE, task_page(track, board, figures, around=around)
     yield "leaderboard.json", to_json([replace(track, boards=(board,))])
     for figure in figures:
         yield f"figures/{safe_name(figure.name)}.svg", figure.svg
@@ -275,7 +328,7 @@ def _note(board: Board, experiment: str, runs: Sequence[str]) -> str:
 def _describe(client: MlflowClient, experiment: str, board: Board, leader: str) -> None:
     """The experiment's description leads to the board; written only if it changes."""
     link = f"#/experiments/{experiment}/runs/{leader}/artifacts/{PAGE}"
-    text = f"[Leaderboard]({link}) of {markdown.plain(board.title)}"
+    text = f"Results on {markdown.plain(board.title)}: [leaderboard]({link})"
     if client.get_experiment(experiment).tags.get(NOTE) != text:
         client.set_experiment_tag(experiment, NOTE, text)
 

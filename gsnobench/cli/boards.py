@@ -239,6 +239,7 @@ def publish_boards(
     """
     from gsnobench.boards.build import read_tracks
     from gsnobench.boards.publish import publish
+    from gsnobench.boards.site.surroundings import Surroundings
     from gsnobench.tracking.address import Address
 
     address = Address.of(open_home(home).root)
@@ -254,7 +255,7 @@ def publish_boards(
             counts = f"{shown.written} runs written, {shown.removed} removed"
             print(f"{shown.experiment}: {counts}", flush=True)
 
-    boards = publish(tracks, address, show_board)
+    boards = publish(tracks, address, show_board, Surroundings.of(_folders(results, home)))
     summary = f"{len(boards)} boards in {address.label}; `gsnobench ui` shows them"
     document = [asdict(board) for board in boards]
     print_result(document, lambda: print(summary), as_json=as_json)

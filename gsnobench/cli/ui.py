@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # statistics take seconds to import, and the server starts me
 app = typer.Typer()
 
 HEADLINE = "metrics.`test/headline/rel_l2`"
+OVERVIEW, OVERVIEW_KIND = "gsnobench/overview", "overview"  # experiment, and word of its line
 # without it, a first visit shows MLflow's pages for language models
 LAYOUT = "workflowType=machine_learning"
 PATIENCE = 180.0  # seconds: a server takes about 15 to start, ten times that on a loaded machine
@@ -44,7 +45,10 @@ log = logging.getLogger("gsnobench.cli.ui")
 def ui(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1.")] = 5000,
     opens_browser: Annotated[
-        bool, typer.Option("--open", help="Also open the first leaderboard in a browser.")
+        bool, typer.Option("--open", help="Also open the overview in a browser.")
+    ] = False,
+    shows_links: Annotated[
+        bool, typer.Option("--links", help="Print the address of every board and chart too.")
     ] = False,
     home: HomeOption = None,
 ) -> int:
@@ -57,7 +61,8 @@ def ui(
     def ready(line: str) -> None:
         print(line, flush=True)
 
-    return serve(folders.root, port, ready, evidence=evidence, opens_browser=opens_browser)
+    choices = {"opens_browser": opens_browser, "shows_links": shows_links}
+    return serve(folders.root, port, ready, evidence=evidence, **choices)
 
 
 def serve(
@@ -67,6 +72,7 @@ def serve(
     *,
     evidence: Sequence[Path] = (),
     opens_browser: bool = False,
+    shows_links: bool = True,
 ) -> int:
     """Serve the store of a home until Ctrl-C; `ready` gets the address, then one line per page.
 
@@ -95,7 +101,7 @@ def serve(
             publish = _publisher(evidence if address.is_default else [], address)
             _await_health(process, url, journal)
             ready(url)
-            _announce(url, ready, publish, opens_browser=opens_browser)
+            _announce(url, ready, publish, opens_browser=opens_browser, shows_links=shows_links)
             process.wait()
         except KeyboardInterrupt:
             return 0
@@ -122,6 +128,7 @@ def _publisher(evidence: Sequence[Path], address: Address) -> Publisher:
         return lambda report: None
     from gsnobench.boards.build import read_tracks
     from gsnobench.boards.publish import publish
+    from gsnobench.boards.site.surroundings import Surroundings
     from gsnobench.cli.boards import installation
 
     tracks, problems = read_tracks(evidence, installation(Home(address.home)))
@@ -130,7 +137,7 @@ def _publisher(evidence: Sequence[Path], address: Address) -> Publisher:
 
     def write(report: Callable[[StoredBoard], None]) -> None:
         try:
-            publish(tracks, address, report)
+            publish(tracks, address, report, Surroundings.of(evidence))
         except RunError as error:  # the runs can be browsed without the boards
             log.warning("%s", error)
 
@@ -138,9 +145,14 @@ def _publisher(evidence: Sequence[Path], address: Address) -> Publisher:
 
 
 def _announce(
-    url: str, ready: Callable[[str], None], publish: Publisher, *, opens_browser: bool
+    url: str,
+    ready: Callable[[str], None],
+    publish: Publisher,
+    *,
+    opens_browser: bool,
+    shows_links: bool,
 ) -> None:
-    """One line per page, new boards as soon as they are written; the browser opens the first."""
+    """The overview as soon as it is written, all pages if wanted; the browser opens the first."""
     import webbrowser
 
     printed: list[str] = []
@@ -154,28 +166,37 @@ def _announce(
             webbrowser.open(line.split()[-1])
 
     def announce_board(shown: StoredBoard) -> None:
-        announce(_board_line(url, shown.experiment, shown.experiment_id, shown.run_id))
+        line = _board_line(url, shown.experiment, shown.experiment_id, shown.run_id)
+        if shows_links or line.startswith(OVERVIEW_KIND):
+            announce(line)
 
     publish(announce_board)
-    for line in links(url):
+    lines = links(url)
+    first = [line for line in lines if line.startswith(OVERVIEW_KIND)]
+    for line in lines if shows_links or not first else first:
         announce(line)
+    if first and not shows_links:
+        ready(f"{len(lines) - len(first)} further pages: gsnobench ui --links prints them")
     if opens_browser and not printed:
         webbrowser.open(url)
 
 
 def links(url: str) -> list[str]:
-    """The pages of our experiments: leaderboards first, then charts with the best run first."""
+    """The pages of our experiments: overview, leaderboards, charts with the best run first."""
     names = {
         str(experiment["experiment_id"]): str(experiment["name"])
         for experiment in sorted(_experiments(url), key=lambda experiment: str(experiment["name"]))
     }
     boards = _board_runs(url, list(names)) if names else {}
+    overviews = [experiment for experiment in boards if names[experiment] == OVERVIEW]
+    order = [*overviews, *(experiment for experiment in boards if experiment not in overviews)]
     board_lines = [
-        _board_line(url, names[experiment], experiment, run) for experiment, run in boards.items()
+        _board_line(url, names[experiment], experiment, boards[experiment]) for experiment in order
     ]
     chart_lines = [
         f"charts       {name}  {url}/{_charts(experiment, experiment in boards)}"
         for experiment, name in names.items()
+        if experiment not in overviews
     ]
     return board_lines + chart_lines
 
@@ -187,16 +208,20 @@ def _experiments(url: str) -> list[dict[str, Any]]:
 
 def _board_runs(url: str, experiments: Sequence[str]) -> dict[str, str]:
     """Experiment -> the run that holds its leaderboard, in the order of the experiments."""
-    kind = "tags.`gsnobench.kind` = 'leaderboard'"
-    query = {"experiment_ids": experiments, "max_results": 1000, "filter": kind}
-    runs = [run["info"] for run in _search(url, "runs", query).get("runs", [])]
+    runs: list[dict[str, Any]] = []
+    for kind in ("leaderboard", "overview"):
+        chosen = f"tags.`gsnobench.kind` = '{kind}'"
+        query = {"experiment_ids": experiments, "max_results": 1000, "filter": chosen}
+        runs += [run["info"] for run in _search(url, "runs", query).get("runs", [])]
     boards = {str(run["experiment_id"]): str(run["run_id"]) for run in runs}
     return {experiment: boards[experiment] for experiment in experiments if experiment in boards}
 
 
 def _board_line(url: str, name: str, experiment: str, run: str) -> str:
-    page = f"#/experiments/{experiment}/runs/{run}/artifacts/leaderboard.html?{LAYOUT}"
-    return f"leaderboard  {name}  {url}/{page}"
+    is_overview = name == OVERVIEW
+    kind, file = (OVERVIEW_KIND, "overview") if is_overview else ("leaderboard", "leaderboard")
+    page = f"#/experiments/{experiment}/runs/{run}/artifacts/{file}.html?{LAYOUT}"
+    return f"{kind:11}  {name}  {url}/{page}"
 
 
 def _charts(experiment: str, has_board: bool) -> str:

@@ -168,6 +168,55 @@ def test_rows_are_filtered_by_text_and_by_kind(site: Path, page: Page) -> None:
     assert len(names(table)) == 12
 
 
+def test_what_a_reader_chose_is_in_the_address_and_survives_a_reload(
+    site: Path, page: Page
+) -> None:
+    page.goto((site / "index.html").as_uri())
+    table = page.locator("table.sortable").first
+    page.get_by_role("searchbox").fill("g")
+    page.get_by_role("checkbox", name="floors").uncheck()
+    header = table.locator("thead th").filter(has_text="row").first
+    header.locator("button").click()
+    header.locator("button").click()
+    chosen = names(table)
+    assert chosen == sorted(chosen, key=str.lower, reverse=True) and "ridge@default" not in chosen
+    assert all(part in page.url for part in ("q=g", "hide=floor", "sort=track-1-table.0.down"))
+    page.reload()
+    assert names(table) == chosen and header.get_attribute("aria-sort") == "descending"
+    page.get_by_role("searchbox").fill("nobody is called so")
+    expect(page.locator(".tools output")).to_contain_text("No row matches")
+
+
+def test_the_keyboard_reaches_links_filters_and_sorting(site: Path, page: Page) -> None:
+    page.goto((site / "index.html").as_uri())
+    reached = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.outerHTML.slice(0, 40)"))
+    text = " ".join(reached)
+    for part in (
+        "Skip",
+        'class="theme"',
+        'type="search"',
+        'type="checkbox"',
+        'class="scroll table"',
+    ):
+        assert part in text or part == "Skip" and 'class="skip"' in text, part
+
+
+def test_a_phone_shows_rows_as_cards_within_its_width(
+    site: Path, browser: Browser, tmp_path: Path
+) -> None:
+    phone = browser.new_page(viewport={"width": 390, "height": 800})
+    for path in ("index.html", "tasks/laptop--task03.html", "models/gsno@compact.html"):
+        phone.goto((site / path).as_uri())
+        assert phone.evaluate("document.documentElement.scrollWidth") <= 390, path
+        row = phone.locator("table.sortable tbody tr:visible").first
+        assert row.evaluate("row => getComputedStyle(row).display") == "flex"
+        phone.screenshot(path=tmp_path / f"{Path(path).stem}-phone.png")
+    phone.close()
+
+
 def test_links_lead_from_the_overview_to_a_board_to_a_model_and_back(
     site: Path, page: Page
 ) -> None:
@@ -234,7 +283,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     browser.chmod(0o755)
     environment = {name: value for name, value in os.environ.items() if name not in URI_VARIABLES}
     environment |= {"OMP_NUM_THREADS": "1", "BROWSER": str(browser)}
-    options = ["--open", "--port", str(port), "--home", str(home)]
+    options = ["--open", "--links", "--port", str(port), "--home", str(home)]
     command = [sys.executable, "-m", "gsnobench", "ui", *options]
     began = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
@@ -283,10 +332,24 @@ def test_a_fresh_clone_shows_a_leaderboard_that_sorts(
     tab.screenshot(path=tmp_path / "leaderboard-dark.png")
 
 
-def test_the_browser_is_given_the_first_leaderboard_and_nothing_else(served: Served) -> None:
+def test_one_click_leads_to_an_overview_with_errors(
+    served: Served, tab: Page, tmp_path: Path
+) -> None:
+    """The first printed address, in the pane that MLflow gives an artefact."""
+    tab.goto(served.page("overview", "gsnobench/overview"))
+    frame = tab.frame_locator("iframe")
+    expect(frame.get_by_role("heading", level=1)).to_be_visible(timeout=60_000)
+    expect(frame.locator(".card").first).to_contain_text("leads")
+    best = frame.locator("tr[data-name='gsno@plus'] td .best").first
+    best.scroll_into_view_if_needed()
+    expect(best).to_be_visible()
+    tab.screenshot(path=tmp_path / "overview.png")
+
+
+def test_the_browser_is_given_the_overview_and_nothing_else(served: Served) -> None:
     served.page("charts", "gsnobench/laptop/swe")  # printed last
-    first = next(line for line in served.lines if line.startswith("leaderboard"))
-    assert served.opened.read_text().split() == [first.split()[-1]]
+    assert served.lines[1].startswith("overview"), "first after the address of the server"
+    assert served.opened.read_text().split() == [served.lines[1].split()[-1]]
 
 
 def test_the_charts_compare_the_rows_best_first(served: Served, tab: Page, tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gsnobench.boards.board import Board, safe_name
-from gsnobench.boards.site.about import About, ModelAbout, TaskAbout
+from gsnobench.boards.site.about import ABOUT, About, ModelAbout, TaskAbout, read_about
 from gsnobench.boards.standings import dataset_of
 
 SITE = "site"  # folder of the pages, inside the folder of the boards
@@ -21,6 +22,12 @@ class Surroundings:
 
     about: About = field(default_factory=About)
     out: Path | None = None  # None: no file beside the pages is known, so none is linked
+
+    @classmethod
+    def of(cls, roots: Sequence[Path]) -> Surroundings:
+        """Of the first folder of results that lies in a folder of boards."""
+        folders = [root.parent for root in roots if (root.parent / ABOUT).is_file()]
+        return cls(read_about(folders[0]), folders[0]) if folders else cls()
 
     def task(self, board: Board) -> TaskAbout | None:
         return self.about.tasks.get(dataset_of(board))
