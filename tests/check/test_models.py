@@ -341,7 +341,7 @@ def test_every_code_is_in_the_tutorial() -> None:
 
 def test_every_hook_is_in_the_tutorial_with_its_arguments() -> None:
     hooks = [value for name, value in vars(hookspecs).items() if name.startswith("gsnobench_")]
-    assert len(hooks) == 8
+    assert len(hooks) == 9
     assert not [
         hook
         for hook in hooks

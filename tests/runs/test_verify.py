@@ -182,7 +182,7 @@ def fatten(body: Body) -> None:
         (edit_spec_and_key, "name"),
         (edit_status, "headline"),
         (edit_schema, "schema"),
-        (spoil_entry, "scores"),
+        (spoil_entry, "entries"),
         (fatten, "size"),
     ],
 )

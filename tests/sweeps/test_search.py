@@ -475,4 +475,4 @@ def test_a_search_goes_on_in_another_home_from_its_study_file(
         call_here(capsys, *other.split())
     )
     study.write_text(study.read_text()[:-300])
-    assert "not the trials of a search" in the_mistake(call_here(capsys, *other.split()))
+    assert "expected what `sweep --study` wrote" in the_mistake(call_here(capsys, *other.split()))
