@@ -1,6 +1,7 @@
 """Equal tuning of all rows: the same number of validation trials of the same CPU-seconds for each.
 
     python benchmarks/tuning.py [--rows gsno@plus,...] [--families steady,...] [--home HOME]
+    python benchmarks/tuning.py --settings     what the presets take from the finished searches
 
 One `gsnobench sweep` per row and family, on one task that stands for the family, with a training
 seed that no board uses. Rate, width, batch and one structural knob are searched; for the row
@@ -70,12 +71,35 @@ def tune(row: str, family: str, study: Path, home: Path | None) -> dict[str, obj
     return json.loads(ended.stdout)
 
 
+def settings_of(record: dict[str, object]) -> dict[str, object]:
+    """What a preset takes from a finished search; three digits of a rate are enough."""
+    point = record["best"]["point"]  # type: ignore[index]
+    return {
+        name: float(f"{value:.3g}") if isinstance(value, float) else value
+        for name, value in sorted(point.items())
+    }
+
+
+def print_settings() -> None:
+    """Row, family and settings of every finished search, as plugins declare them."""
+    for row in ROWS:
+        print(row)
+        for family, task in FAMILIES.items():
+            path = FOLDER / f"{task}--{row}.json"
+            if path.exists():
+                record = json.loads(path.read_text(encoding="utf-8"))
+                print(f'    "{family}": {json.dumps(settings_of(record))},')
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", default=",".join(ROWS))
     parser.add_argument("--families", default=",".join(FAMILIES))
     parser.add_argument("--home", type=Path)
+    parser.add_argument("--settings", action="store_true")
     args = parser.parse_args()
+    if args.settings:
+        return print_settings()
     for family in args.families.split(","):
         for row in args.rows.split(","):
             path = FOLDER / f"{FAMILIES[family]}--{row}.json"
