@@ -152,8 +152,14 @@ def _default_name(plan: Plan, search: Search) -> str:
 
 
 def identity(search: Search, plan: Plan) -> dict[str, Any]:
-    """Equal for equal searches: the spec without the searched knobs, the axes and the goals."""
+    """Equal for equal searches: the spec without the searched knobs, the axes and the goals.
+
+    Trials of equal CPU-seconds have steps of their own. Those of the row may have been counted by
+    this home, and a search goes on in another one.
+    """
     spec = plan.spec.identity()
+    if search.trial_cpu_s:
+        del spec["steps"]
     for axis in search.axes:
         section, searched = axis.name.split(".", 1)
         params = spec[f"{section}_params"]
@@ -248,7 +254,7 @@ def _run_trial(
     trial = opened.trial
     point = suggest(trial, search.axes, base)
     plan, started = search.plan(point), time.monotonic()
-    question, counted = plan.spec.key, trials.counted()
+    question, counted = _question_of(plan, search), trials.counted()
     same = next((other for other in counted if _question(other) == question), None)
     # no point is trained twice; what this home has from elsewhere is loaded by `validate_plan`
     if same is not None:
@@ -273,6 +279,11 @@ def _run_trial(
     trials.tell(opened, values, facts)
     shown = {"number": trial.number, "point": dict(point), "values": values}
     return {**shown, "seconds": time.monotonic() - started, **facts}
+
+
+def _question_of(plan: Plan, search: Search) -> str:
+    """What a trial asks, the same in every home: its key, without steps that are counted later."""
+    return (replace(plan.spec, steps={}) if search.trial_cpu_s else plan.spec).key
 
 
 def _question(trial: FrozenTrial) -> str:
