@@ -11,6 +11,8 @@ DEV_STAMP := $(VENV)/.installed-dev
 EXTRAS_STAMP := $(VENV)/.installed-extras
 DOCS_STAMP := $(VENV)/.installed-docs
 export NO_MKDOCS_2_WARNING := 1
+# tests start a hundred processes: each would compile all sources again
+unexport PYTHONDONTWRITEBYTECODE
 DATASETS := darcy swe nse burgers2d burgers3d elasticity pipe airfoil car
 TASKS := darcy darcy_threshold swe nse burgers2d burgers2d_lively burgers3d burgers3d_lively \
 	elasticity pipe airfoil airfoil_family car

@@ -1,4 +1,4 @@
-"""The shared problems as NetCDF files, and runs without MLflow."""
+"""The shared problems as NetCDF files, and runs without MLflow or pictures."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 # scores are compared bit by bit, and two workers share two cores
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# a picture takes longer than a short training: only tests that look at one draw (`drawn`)
+os.environ["GSNOBENCH_PICTURES"] = "none"
 
 import pytest
 from problems import steady, unsteady
@@ -37,6 +39,12 @@ def unsteady_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def untracked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs of this test are not mirrored to MLflow."""
     monkeypatch.setenv("GSNOBENCH_TRACKING_URI", "none")
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of this test draw their pictures, as they do for everybody else."""
+    monkeypatch.delenv("GSNOBENCH_PICTURES")
 
 
 @pytest.fixture

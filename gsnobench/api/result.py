@@ -46,7 +46,7 @@ class Result(RunResult):
         if not pictures:
             raise RunError(
                 f"run {self.spec.short}: has no picture in {self.folder.figures}; neither floors "
-                "nor runs that failed are drawn"
+                "nor runs that failed are drawn, and nothing is with GSNOBENCH_PICTURES=none"
             )
         cases = next((found for found in pictures if found != "curve"), "curve")
         if name and name not in pictures:

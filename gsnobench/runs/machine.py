@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -17,6 +17,7 @@ from gsnobench.errors import RunError
 from gsnobench.home import Home
 
 MOST_WORK = 16_384  # nodes x samples of a step that one thread computes faster than two
+PICTURES_VARIABLE = "GSNOBENCH_PICTURES"  # `none`: runs draw nothing
 OnEpoch = Callable[[str, int, Mapping[str, float]], None]  # phase, epoch, scores
 
 
@@ -30,6 +31,14 @@ class Report:
     warn: Callable[[str], None] = lambda text: None
 
 
+def wants_pictures() -> bool:
+    """Whether runs draw: a picture takes longer than a short training, and some have no reader."""
+    value = os.environ.get(PICTURES_VARIABLE, "")
+    if value not in ("", "none"):
+        raise RunError(f"{PICTURES_VARIABLE}: {value!r} is unknown; expected none, or unset it")
+    return not value
+
+
 @dataclass(frozen=True)
 class Machine:
     """What a run needs beside its plan; nothing here changes the key of the run."""
@@ -40,6 +49,7 @@ class Machine:
     threads: int = 0  # of the training; 0: by the size of the work
     tags: Mapping[str, str] | None = None  # for the observers
     report: Report = Report()
+    draws: bool = field(default_factory=wants_pictures)  # cases and curve of a trained model
     gif: bool = False  # also animate the median test sample
     watch: OnEpoch | None = None  # may raise `gb.Prune`: a search ends a run early with it
 

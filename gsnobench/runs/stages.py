@@ -238,15 +238,18 @@ class Run:
 
     def draw(self, setup: Setup, data: Opened, test: Evaluation, outcome: Outcome) -> None:
         """The pictures of the run; a picture that fails must not cost the run."""
+        if not (self.machine.draws or self.machine.gif):
+            return
         self.machine.report.stage("drawing")
         title, task = self.plan.title, self.plan.task
         loader, scores = self.loader(setup, data, "test"), test.headline
         try:
             named: dict[str, Any] = {"title": title, "time_unit": data.time_unit}
-            draw_cases(self.folder.picture, task, setup.module, loader, scores, **named)
             if self.machine.gif:
                 self.animate(setup, loader, test, data.time_unit)
-            self._draw_curve(outcome.progress.curve, {})
+            if self.machine.draws:
+                draw_cases(self.folder.picture, task, setup.module, loader, scores, **named)
+                self._draw_curve(outcome.progress.curve, {})
         except Exception as error:
             self._warn("no picture", error)
 

@@ -26,7 +26,9 @@ def test_a_missing_folder_of_results_is_one_line(tmp_path: Path) -> None:
         gb.bench("mean", "darcy", results=tmp_path / "nowhere", home=tmp_path)
 
 
-def test_a_sweep_returns_its_best_point_and_all_trials(steady_file: Path, tmp_path: Path) -> None:
+def test_a_sweep_returns_its_best_point_and_all_trials(
+    steady_file: Path, tmp_path: Path, drawn: None
+) -> None:
     options = {"trials": 2, "refit_top": 0, "sampler": "grid", "track": "smoke", "device": "cpu"}
     found = gb.sweep(
         "gsno",

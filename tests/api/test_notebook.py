@@ -23,7 +23,7 @@ def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, untracked: None
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, untracked: None, drawn: None
 ) -> None:
     monkeypatch.setenv("GSNOBENCH_HOME", str(tmp_path))
     notebook = nbformat.read(path, as_version=4)

@@ -63,8 +63,10 @@ def test_every_option_is_explained() -> None:
         assert not [name for name in names if [name] not in lines], function.__name__
 
 
-def test_a_result_is_short_and_finds_its_pictures(steady_file: Path, home: Path) -> None:
-    result = trained_run(steady_file, home, floors=True)
+def test_a_result_is_short_and_finds_its_pictures(
+    steady_file: Path, tmp_path: Path, drawn: None
+) -> None:
+    result = trained_run(steady_file, tmp_path, floors=True)
     assert len(repr(result)) < 160 and f"{result.headline:.4g}" in repr(result)
     floor = min(result.floors, key=lambda floor: floor.headline)
     assert result.best_floor is floor
@@ -84,7 +86,7 @@ def test_a_result_is_the_stored_one(steady_file: Path, home: Path) -> None:
     assert result.spec == stored.spec
 
 
-def test_a_floor_has_no_picture(steady_file: Path, home: Path) -> None:
+def test_a_floor_has_no_picture(steady_file: Path, home: Path, drawn: None) -> None:
     result = gb.run("mean", steady_file, track="smoke", home=home, device="cpu")
     with pytest.raises(gb.RunError, match="has no picture"):
         result.plot()

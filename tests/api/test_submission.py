@@ -25,8 +25,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(steady_file: Path, home: Path) -> Path:
-    """The folder of a finished run."""
-    return run_folder("gsno", steady_file, home, "--train.steps", "5")
+    """The folder of a finished run with its picture."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("GSNOBENCH_PICTURES")
+        return run_folder("gsno", steady_file, home, "--train.steps", "5")
 
 
 def test_a_result_gets_its_place_and_the_commands_work(

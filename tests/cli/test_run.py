@@ -31,27 +31,31 @@ def test_help_of_an_unknown_model_ends_with_one_line(capsys: pytest.CaptureFixtu
 
 
 def test_more_modes_than_nodes_is_one_line_and_leaves_no_run(
-    steady_file: Path, tmp_path: Path
+    steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ended = call(*run_words("gsno", steady_file, "--model.k_s", "200"), home=tmp_path)
+    words = run_words("gsno", steady_file, "--model.k_s", "200")
+    ended = call_here(capsys, *words, home=tmp_path)
     assert "200" in the_mistake(ended)
     assert not list(tmp_path.glob("runs/*/spec.json"))
 
 
-def test_json_is_one_document_and_nothing_else(steady_file: Path, tmp_path: Path) -> None:
+def test_json_is_one_document_and_nothing_else(
+    steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     ended = call(*run_words("mean", steady_file, "--json"), home=tmp_path)
     body = json.loads(ended.stdout)
     assert ended.returncode == 0
     assert ended.stderr == ""
     assert body["result"]["status"] == "done"
-    shown = json.loads(call("show", body["result"]["key"][:10], "--json", home=tmp_path).stdout)
-    assert shown["status"] == "done"
+    shown = call_here(capsys, "show", body["result"]["key"][:10], "--json", home=tmp_path)
+    assert json.loads(shown.stdout)["status"] == "done"
 
 
-def test_a_dry_run_shows_what_would_happen_and_writes_nothing(tmp_path: Path) -> None:
-    ended = call(
-        "run", "--model", "gsno", "--dataset", "darcy", "--dry-run", "--json", home=tmp_path
-    )
+def test_a_dry_run_shows_what_would_happen_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", "--model", "gsno", "--dataset", "darcy", "--dry-run", "--json"]
+    ended = call_here(capsys, *words, home=tmp_path)
     body = json.loads(ended.stdout)
     assert body["state"] == "new"
     assert body["disk_mb"] > 0
@@ -59,8 +63,10 @@ def test_a_dry_run_shows_what_would_happen_and_writes_nothing(tmp_path: Path) ->
     assert not list(tmp_path.rglob("*.nc"))
 
 
-def test_output_that_is_not_a_terminal_is_plain(steady_file: Path, tmp_path: Path) -> None:
-    ended = call(*run_words("mean", steady_file), home=tmp_path)
+def test_output_that_is_not_a_terminal_is_plain(
+    steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = call_here(capsys, *run_words("mean", steady_file), home=tmp_path)
     assert ended.stdout.isascii()
     assert "\x1b" not in ended.stdout + ended.stderr
     assert "mean@default  " in ended.stdout

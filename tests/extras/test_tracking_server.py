@@ -84,7 +84,7 @@ def post(url: str, path: str, **body: object) -> dict[str, list[dict[str, dict[s
 
 
 def test_runs_of_two_homes_are_all_in_the_database_with_their_curves_and_artifacts(
-    url: str, database: str, tmp_path: Path
+    url: str, database: str, tmp_path: Path, drawn: None
 ) -> None:
     file = tmp_path / "poisson.nc"
     provenance = {"title": "Poisson on a square", "source": "P1 finite elements"}

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from functools import cache
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
 import gsnobench
-from gsnobench.cli.app import GROUPS
+from gsnobench.cli.app import GROUPS, main
 from gsnobench.plugins import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -169,10 +169,15 @@ def commands(page: Path) -> list[list[str]]:
 
 @cache
 def help_of(*words: str) -> str:
-    """What `gsnobench WORDS --help` prints."""
-    line = [sys.executable, "-m", "gsnobench", *words, "--help"]
-    wide = {**os.environ, "COLUMNS": "200"}
-    return subprocess.run(line, capture_output=True, text=True, check=True, env=wide).stdout
+    """What `gsnobench WORDS --help` prints, in this process."""
+    printed = StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed):
+        patch.setenv("COLUMNS", "200")
+        patch.setattr(sys, "argv", ["gsnobench", *words, "--help"])
+        with pytest.raises(SystemExit) as stop:
+            main()
+    assert not stop.value.code
+    return printed.getvalue()
 
 
 def commands_of(text: str) -> list[str]:

@@ -35,9 +35,19 @@ CORE = sorted((ROOT / "gsnobench").rglob("*.py"))
 PLUGINS = sorted((ROOT / "plugins").rglob("*.py"))
 
 
-def imports(path: Path, *, with_types: bool = True) -> Iterator[str]:
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
+def imports(path: Path, *, with_types: bool = True) -> tuple[str, ...]:
     """Dotted names of everything a file imports, at any depth; `from a import b` counts as a.b."""
-    tree = ast.parse(path.read_text())
+    return tuple(_imports(path, with_types=with_types))
+
+
+def _imports(path: Path, *, with_types: bool) -> Iterator[str]:
+    tree = parsed(path)
     types = {id(node) for block in ast.walk(tree) if is_for_types(block) for node in block.body}
     for node in ast.walk(tree):
         if id(node) in types and not with_types:
@@ -119,7 +129,7 @@ def test_no_room_is_overfull(room: str) -> None:
 @pytest.mark.parametrize("room", sorted(LAYER))
 def test_a_room_says_what_it_holds_and_names_its_files(room: str) -> None:
     folder = ROOT / "gsnobench" / room
-    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    text = ast.get_docstring(parsed(folder / "__init__.py")) or ""
     names = {path.stem for path in entries(folder) if path.suffix in ("", ".py")} - {"__init__"}
     named = {name for name in names if re.search(rf"`{name}(\.py)?`", text)}
     assert named == names, f"does not name {sorted(names - named)}"
@@ -127,8 +137,7 @@ def test_a_room_says_what_it_holds_and_names_its_files(room: str) -> None:
 
 @pytest.mark.parametrize("path", CORE + PLUGINS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_file_says_what_it_holds(path: Path) -> None:
-    source = path.read_text()
-    assert not source.strip() or ast.get_docstring(ast.parse(source)), "it has no docstring"
+    assert not path.read_text().strip() or ast.get_docstring(parsed(path)), "it has no docstring"
 
 
 # ----------------------------------------------------------------------------------------- imports
@@ -181,18 +190,24 @@ def test_a_plugin_imports_the_public_surface_of_the_core(path: Path) -> None:
     assert not inside, f"{path.name} imports {inside}; export it from gsnobench or do without"
 
 
+@cache
+def offered_plugins() -> frozenset[str]:
+    """Modules of all plugins; each look at the entry points reads those of every package."""
+    kinds = ("datasets", "importers", "models", "metrics", "executors", "observers")
+    points = metadata.entry_points()
+    return frozenset(
+        point.value for kind in kinds for point in points.select(group=f"gsnobench.{kind}")
+    )
+
+
 @pytest.mark.parametrize("path", PLUGINS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_plugin_imports_no_other_plugin(path: Path) -> None:
-    kinds = ("datasets", "importers", "models", "metrics", "executors", "observers")
-    offered = {
-        point.value for kind in kinds for point in metadata.entry_points(group=f"gsnobench.{kind}")
-    }
     own = ".".join(("gsnobench_plugins", *path.relative_to(ROOT / "plugins").with_suffix("").parts))
     own_package = own.rpartition(".")[0]
     foreign = [
         name
         for name in imports(path)
-        for other in offered - {own}
+        for other in offered_plugins() - {own}
         if f"{name}.".startswith(f"{other}.") and other.rpartition(".")[0] != own_package
     ]
     assert not foreign, f"{own} imports {foreign}"

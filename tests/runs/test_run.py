@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from command_line import call_here
 from problems import steady
 
 import gsnobench as gb
@@ -47,7 +48,9 @@ def gsno(dataset: Path, home: Path, **request: Any) -> RunResult:
     return gb.run("gsno", str(dataset), home=home, device="cpu", track="smoke", **request)
 
 
-def test_a_run_is_scored_recorded_and_drawn(unsteady_file: Path, tmp_path: Path) -> None:
+def test_a_run_is_scored_recorded_and_drawn(
+    unsteady_file: Path, tmp_path: Path, drawn: None
+) -> None:
     result = gsno(unsteady_file, tmp_path, knobs={"train.steps": "20"})
     folder = tmp_path / "runs" / result.spec.short
     assert result.status == "done"
@@ -236,14 +239,11 @@ def test_a_result_that_no_observer_heard_of_is_told_by_the_next_process_once(
     assert listener.heard == [results[0].headline]
 
 
-def test_resuming_what_was_never_begun_is_refused(steady_file: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "GSNOBENCH_HOME": str(tmp_path)}
-    ended = subprocess.run(
-        [*COMMAND, "--dataset", str(steady_file), "--resume"],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+def test_resuming_what_was_never_begun_is_refused(
+    steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*OPTIONS, "--json", "--dataset", str(steady_file), "--resume"]
+    ended = call_here(capsys, *words, home=tmp_path)
     assert ended.returncode == 2
     assert "nothing to resume" in ended.stderr
     assert ended.stderr.count("\n") == 1

@@ -12,8 +12,9 @@ from safetensors.torch import load_file
 
 from gsnobench.data import Samples, Split
 from gsnobench.datasets.store import Opened
+from gsnobench.errors import RunError
 from gsnobench.home import Home
-from gsnobench.runs.machine import Machine, Report
+from gsnobench.runs.machine import PICTURES_VARIABLE, Machine, Report
 from gsnobench.runs.plan import Request, make_plan
 from gsnobench.runs.stages import MOST_CURVE_POINTS, Run, thinned
 from gsnobench.training.loader import Loader
@@ -53,7 +54,7 @@ def opened_splits(monkeypatch: pytest.MonkeyPatch) -> list[Split]:
 
 
 def test_a_whole_run_makes_one_loader_per_split(
-    steady_file: Path, tmp_path: Path, loaders: list[int]
+    steady_file: Path, tmp_path: Path, loaders: list[int], drawn: None
 ) -> None:
     run = make_run(steady_file, tmp_path)
     with run.open_data() as data:
@@ -81,7 +82,7 @@ def test_a_kept_loader_gives_the_batches_of_a_new_one(steady_file: Path, tmp_pat
 
 
 def test_scores_on_validation_open_no_other_split_and_draw_nothing(
-    steady_file: Path, tmp_path: Path, opened_splits: list[Split]
+    steady_file: Path, tmp_path: Path, opened_splits: list[Split], drawn: None
 ) -> None:
     run = make_run(steady_file, tmp_path)
     with run.open_data() as data:
@@ -110,7 +111,7 @@ def test_stages_leave_their_files_in_the_folder_of_the_run(
 
 
 def test_a_picture_that_fails_costs_a_warning_and_not_the_run(
-    steady_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    steady_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drawn: None
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise ValueError("no colours left")
@@ -125,6 +126,22 @@ def test_a_picture_that_fails_costs_a_warning_and_not_the_run(
     assert warnings == [
         "gsno@plus: no picture (ValueError: no colours left); the scores are not affected"
     ]
+
+
+def test_a_run_draws_nothing_where_the_environment_says_so(
+    steady_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PICTURES_VARIABLE, "none")
+    stages: list[str] = []
+    run = make_run(steady_file, tmp_path, report=Report(stage=stages.append))
+    with run.open_data() as data:
+        setup = run.set_up(data.split("train"))
+        result = run.score(setup, data, run.train(setup, data), may_test=True)
+    assert result.status == "done" and "drawing" not in stages
+    assert not run.folder.figures.exists()
+    monkeypatch.setenv(PICTURES_VARIABLE, "no")
+    with pytest.raises(RunError, match="GSNOBENCH_PICTURES: 'no' is unknown; expected none"):
+        make_run(steady_file, tmp_path)
 
 
 def test_a_long_curve_is_thinned_and_keeps_its_ends() -> None:

@@ -73,10 +73,13 @@ def call(
 
 
 def call_here(
-    capsys: pytest.CaptureFixture[str], *arguments: str
+    capsys: pytest.CaptureFixture[str], *arguments: str, home: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run the command in this process: it saves the import of torch for each mistake."""
-    code = _exit_code(*arguments)
+    with pytest.MonkeyPatch.context() as patch:
+        if home is not None:
+            patch.setenv("GSNOBENCH_HOME", str(home))
+        code = _exit_code(*arguments)
     printed = capsys.readouterr()
     return subprocess.CompletedProcess(list(arguments), code, printed.out, printed.err)
 

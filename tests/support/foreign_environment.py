@@ -39,6 +39,7 @@ class Environment:
         }
         variables |= {
             "GSNOBENCH_HOME": str(self.folder / "home"),
+            "GSNOBENCH_TRACKING_URI": "none",  # a mirror would compute on after the test
             "OMP_NUM_THREADS": "1",
             "COLUMNS": "200",
         }

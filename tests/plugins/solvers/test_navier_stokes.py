@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from importlib.util import find_spec
 
 import numpy as np
@@ -120,6 +121,7 @@ def test_velocity_is_third_and_pressure_second_order_on_a_curved_channel():
 # ------------------------------------------------------------------------------------- conservation
 
 
+@cache
 def solved_bend(along: int, across: int, tolerance: float = TOLERANCE) -> tuple[ChannelFlow, Array]:
     space = space_of(along, across, 4.0)
     flow = ChannelFlow.of(space, centre_slope, 0.02)
