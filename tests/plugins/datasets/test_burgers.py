@@ -93,6 +93,27 @@ def test_energy_of_lively_flows_falls_at_every_frame(make, name):
             assert (np.diff([energy(flow, state) for state in states]) < 0).all()
 
 
+def start_known_everywhere(shared: Any, field: Any) -> Array:
+    """An initial field where it is drawn (2D) or as finely as the solver has it, walls included."""
+    return field if isinstance(shared, burgers2d.Flower) else fields_on(shared, field)[1]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_component_of_lively_data_exceeds_its_start(make, name):
+    """The start of the field itself: published nodes miss its peaks."""
+    shared, module = make(name, variant="lively"), MODULES[name]
+    for split in ("train", "test_ood"):
+        frames = frames_of(name, shared, split, 0)
+        start = start_known_everywhere(shared, module.draw_field(shared, 0, split, 0))
+        assert (np.abs(frames).max(axis=(0, 1)) <= np.abs(start).max(axis=0)).all()
+
+
+def test_a_peak_of_lively_data_reaches_a_node_after_the_start(make):
+    """Why data are not measured against their first frame."""
+    largest = np.abs(frames_of("burgers3d", make("burgers3d", variant="lively"), "train", 0)).max(1)
+    assert (largest / largest[0]).max() > 1.05
+
+
 @pytest.mark.parametrize(
     ("name", "nodes", "bar"),
     [

@@ -85,15 +85,45 @@ def test_vorticity_from_a_wall_is_measured() -> None:
     assert measured("total_vorticity", flow, mesh, frames) == pytest.approx(0.25 / 2)
 
 
+def burgers(mesh: gb.Mesh, crest: float) -> tuple[gb.Task, gb.Array]:
+    """Ridges that start with their crest at x = `crest` and later have it on the nodes x = 1/2."""
+    fields = tuple(gb.Field(name, boundary={"wall": "dirichlet"}) for name in ("u", "v"))
+    flow = replace(task("u", "v", times=(0.0, 1.0)), dataset="burgers2d", fields=fields)
+    ridges = [np.exp(-(((mesh.points[:, 0] - x) / 0.3) ** 2)) for x in (crest, 0.5)]
+    frames = np.repeat(np.stack(ridges)[..., None], 2, axis=2)
+    frames[:, mesh.tags["wall"]] = 0.0
+    return flow, frames
+
+
 def test_growth_of_a_component_is_measured() -> None:
-    mesh = square(3)
-    burgers = replace(task("u", "v", times=(0.0, 1.0)), dataset="burgers2d")
-    frames = np.ones((2, mesh.size, 2))
-    frames[0, :, 1] = -2.0
-    assert measured("maximum_principle", burgers, mesh, frames) == 0.0
-    frames[1, 4, 0] = -1.5
-    assert measured("maximum_principle", burgers, mesh, frames) == pytest.approx(0.5)
+    mesh = square(9)
+    flow, frames = burgers(mesh, 0.5)
+    frames[:, :, 1] *= -2.0
+    assert measured("maximum_principle", flow, mesh, frames) == pytest.approx(0.0, abs=1e-12)
+    frames[1, :, 0] *= -1.5
+    assert measured("maximum_principle", flow, mesh, frames) == pytest.approx(0.5, abs=0.01)
     assert not load("invariant", "maximum_principle").applies(task("u", "v"), mesh)
+
+
+@pytest.mark.parametrize(
+    ("crest", "height", "fault"),
+    [
+        pytest.param(0.5625, 1.0, 1.05, id="between nodes"),
+        pytest.param(1.0, 0.95, 1.3, id="at a wall"),  # where the spline goes on with the slope
+    ],
+)
+def test_a_crest_that_no_node_saw_at_the_start_is_no_growth(
+    crest: float, height: float, fault: float
+) -> None:
+    mesh = square(9)
+    flow, frames = burgers(mesh, crest)
+    frames[1] *= height
+    seen = np.abs(frames).max(axis=(1, 2))
+    limit = load("invariant", "maximum_principle").limit
+    assert seen[1] / seen[0] - 1 > limit
+    assert measured("maximum_principle", flow, mesh, frames) < limit / 2
+    frames[1] *= fault / height
+    assert measured("maximum_principle", flow, mesh, frames) > limit
 
 
 def test_pressure_off_bernoullis_law_is_measured() -> None:
