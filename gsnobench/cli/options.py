@@ -91,7 +91,14 @@ def check_names(
         read_registry().track(track)
     for model in models:
         find("model", model)
-    imported = {entry.name for entry in listed("importer")}
     for task in datasets:
-        if not task.endswith(".nc") and task.partition("@")[0] not in imported:
+        if not is_file(task):
             find("dataset", dataset_name(task, [entry.name for entry in listed("dataset")]))
+
+
+def is_file(task: str) -> bool:
+    """Whether the data of a task are a file: a person's own, or an imported public one."""
+    from gsnobench.plugins import listed
+
+    imported = {entry.name for entry in listed("importer")}
+    return task.endswith(".nc") or task.partition("@")[0] in imported

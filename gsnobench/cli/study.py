@@ -19,6 +19,7 @@ from gsnobench.cli.options import (
     HomeOption,
     JsonOption,
     check_names,
+    is_file,
     knobs_of,
 )
 from gsnobench.cli.table import print_table
@@ -148,6 +149,11 @@ def _check(name: str, options: Options) -> None:
     ]
     models = [row.partition("@")[0] for row in rows]
     check_names(models=models, datasets=tasks, track=options.track)
+    if options.needs_solver and (files := [task for task in tasks if is_file(task)]):
+        raise ParamError(
+            f"study {name}: {files[0]} is a file; the study {options.needs_solver}; name a task of "
+            "`gsnobench list datasets`"
+        )
 
 
 def _engine(

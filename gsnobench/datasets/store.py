@@ -97,7 +97,7 @@ class Opened:
     def split(self, name: Split) -> Samples:
         """The samples of one split."""
         codes = self.handle.read("split")
-        rows = np.flatnonzero(codes == SPLITS.index(name))
+        rows = np.flatnonzero(codes == SPLITS.index(name))[: self.task.sizes.get(name)]
         if not len(rows):
             sizes = ", ".join(f"{split} {size}" for split, size in self.task.sizes.items())
             raise DataError(
@@ -130,8 +130,9 @@ class Opened:
 def open_file(path: Path, task: Task | None = None) -> Opened:
     """Open a file of ours or a user's own; `task` may be another one of the same data.
 
-    Tasks of the same data differ in their window. A file that was not written by `write` is read
-    once, to hash it and to refuse what cannot be trained on.
+    Tasks of the same data differ in their window, and in how many samples of a split they take: the
+    first ones. A file that was not written by `write` is read once, to hash it and to refuse what
+    cannot be trained on.
     """
     handle = Handle(Path(path))
     try:
@@ -164,7 +165,9 @@ def _opened(handle: Handle, requested: Task | None) -> Opened:
                 f"{handle.path}: its {kind} are {names}; the task asks for {expected}; make the "
                 "file again"
             )
-    task = replace(task, sizes=stored.sizes, split_hashes=hashes, fixed_mesh=stored.fixed_mesh)
+    sizes = {split: min(size, task.sizes.get(split, size)) for split, size in stored.sizes.items()}
+    whole = {split: text for split, text in hashes.items() if sizes[split] == stored.sizes[split]}
+    task = replace(task, sizes=sizes, split_hashes=whole, fixed_mesh=stored.fixed_mesh)
     return Opened(handle.path, task, attributes, content, fingerprint, handle)
 
 

@@ -30,6 +30,8 @@ from gsnobench.files import atomic
 
 RESOLUTION = 110  # dots per inch
 FINE = 4000  # triangles per panel, at least
+SLIVER = 4.0  # length over height of a triangle that is cut before it is filled
+MANY = 32000  # triangles per panel: no sliver is cut beyond
 # A file has 256 colours, a third of the bytes of full colour: so many greys, else the colour maps.
 GREYS = 24
 SHADES = 144  # of these 256, where surfaces are lit
@@ -267,11 +269,10 @@ def _line_width(box: Sequence[float], view: View) -> float:
     """Points: a quarter, less where the cells are so small that lines would fill them."""
     if view.triangles is None:
         return 0.25
-    corners = view.points[view.triangles]
-    edges = np.linalg.norm(corners - corners[:, [1, 2, 0]], axis=2)
     x0, x1, y0, y1 = view.box
-    inches = np.median(edges) * min(box[2] / (x1 - x0), box[3] / (y1 - y0))
-    return float(np.clip(3.5 * inches, 0.06, 0.3))
+    height = np.median(_heights(view.points[view.triangles]))  # lines of slivers are this close
+    inches = height * min(box[2] / (x1 - x0), box[3] / (y1 - y0))
+    return float(np.clip(4.0 * inches, 0.06, 0.3))
 
 
 def _gouraud(axes: Axes, view: View, shown: Array, colours: dict[str, Any]) -> None:
@@ -294,9 +295,49 @@ def _subdivided(corners: Array, values: Array) -> tuple[Array, Array]:
 
     Gouraud shading mixes colours, not values: in small triangles it hardly leaves the colour map.
     """
+    corners, values = _without_slivers(corners, values)
     while len(corners) < FINE:
         corners, values = (np.concatenate(_quarters(whole)) for whole in (corners, values))
     return corners, values
+
+
+def _without_slivers(corners: Array, values: Array) -> tuple[Array, Array]:
+    """Long triangles cut in pieces: one that is thinner than a pixel gets a single colour."""
+    is_long = np.ones(len(corners), dtype=bool)
+    while is_long.any() and len(corners) < MANY:
+        is_long = _lengths(corners).max(1) > SLIVER * _heights(corners)
+        long, kept = (corners[is_long], values[is_long]), (corners[~is_long], values[~is_long])
+        corners, values = (np.concatenate(pair) for pair in zip(kept, _halved(*long), strict=True))
+    return corners, values
+
+
+def _halved(corners: Array, values: Array) -> tuple[Array, Array]:
+    """Triangles cut in two from the middle of their longest side."""
+    order = (_lengths(corners).argmax(1)[:, None] + np.arange(3)) % 3  # the longest side first
+    rows = np.arange(len(corners))[:, None]
+
+    def halves(whole: Array) -> Array:
+        a, b, c = np.moveaxis(whole[rows, order], 1, 0)
+        middle = 0.5 * (a + b)
+        return np.concatenate(
+            [np.stack(three, axis=1) for three in ((a, middle, c), (middle, b, c))]
+        )
+
+    return halves(corners), halves(values)
+
+
+def _lengths(corners: Array) -> Array:
+    """Of the sides 01, 12, 20 of triangles (m, 3, 2): (m, 3)."""
+    sides: Array = np.linalg.norm(corners - corners[:, [1, 2, 0]], axis=2)
+    return sides
+
+
+def _heights(corners: Array) -> Array:
+    """Of triangles (m, 3, 2) above their longest side, (m,)."""
+    (ux, uy), (vx, vy) = (corners[:, 1] - corners[:, 0]).T, (corners[:, 2] - corners[:, 0]).T
+    longest = np.maximum(_lengths(corners).max(1), 1e-300)
+    height: Array = np.abs(ux * vy - uy * vx) / longest
+    return height
 
 
 def _quarters(whole: Array) -> list[Array]:

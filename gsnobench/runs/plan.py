@@ -7,7 +7,7 @@ requests, `plan_of_spec` what another process requests, `plan_of_stored` what a 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -137,7 +137,7 @@ def make_plan(request: Request, registry: Registry | None = None) -> Plan:
         and steps_from == "track"
         and not budget
         and any(row.steps.values()),
-        studied=_studied(request, data) if request.origin else {},
+        studied=_studied(data) if request.origin else {},
     )
 
 
@@ -276,6 +276,8 @@ class Data:
     dataset: Dataset | None = None
     file: Path | None = None
     content_hash: str = ""  # of the file
+    # nodes and training samples where nobody chooses others, as settings
+    usual: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def family(self) -> Family:
@@ -302,7 +304,8 @@ def _data(request: Request, knobs: Mapping[str, Any], registry: Registry) -> Dat
         knobs=knobs,
         data_seed=request.data_seed,
     )
-    return Data(task, dataset=dataset)
+    declared = dataset.sizes.get(request.track, dataset.tiny)
+    return Data(task, dataset=dataset, usual=_sizes(declared.resolution, declared.train))
 
 
 def _known_inputs(
@@ -314,26 +317,51 @@ def _known_inputs(
     return {name: InputFile(knobs[name], Path(path)) for name, path in known.items() if path}
 
 
-def _studied(request: Request, data: Data) -> dict[str, int]:
-    """Nodes and training samples, where they are not those of the track."""
-    if data.dataset is None:
-        return {}
-    declared, task = data.dataset.sizes.get(request.track, data.dataset.tiny), data.task
-    sizes = {
-        "data.resolution": (task.resolution, declared.resolution),
-        "data.samples": (task.sizes["train"], declared.train),
-    }
-    return {name: chosen for name, (chosen, own) in sizes.items() if chosen != own}
+def _sizes(nodes: int, samples: int) -> dict[str, int]:
+    return {"data.resolution": nodes, "data.samples": samples}
+
+
+def _studied(data: Data) -> dict[str, int]:
+    """Nodes and training samples, where they are not those of the track or of the file."""
+    chosen = _sizes(data.task.resolution, data.task.sizes["train"])
+    return {name: value for name, value in chosen.items() if value != data.usual[name]}
 
 
 def _data_of_file(path: Path, request: Request, knobs: Mapping[str, Any]) -> Data:
-    if not path.exists():
-        raise RunError(f"{path}: no such file; expected a NetCDF file or a task such as 'swe'")
+    task, content_hash = task_of_file(path)
     if knobs:
         raise ParamError(f"data.{next(iter(knobs))}: a file has no data knobs; drop the option")
+    if request.resolution not in (None, task.resolution):
+        raise ParamError(
+            f"data.resolution: {path.name} has one mesh size, {task.resolution} nodes; drop the "
+            "option"
+        )
+    return Data(
+        _rewindowed(_with_samples(task, request.samples), request),
+        file=path,
+        content_hash=content_hash,
+        usual=_sizes(task.resolution, task.sizes.get("train", 0)),
+    )
+
+
+def _with_samples(task: Task, samples: int | None) -> Task:
+    """The task with the first training samples of its file alone."""
+    own = task.sizes.get("train", 0)
+    if samples is None or samples == own:
+        return task
+    if not 1 <= samples < own:
+        raise ParamError(
+            f"samples: {samples} of the {own} training samples of {task.id}; choose fewer"
+        )
+    return replace(task, sizes={**task.sizes, "train": samples})
+
+
+def task_of_file(path: Path) -> tuple[Task, str]:
+    """Task and content hash of a data file; a mistake in it is one line."""
+    if not path.exists():
+        raise RunError(f"{path}: no such file; expected a NetCDF file or a task such as 'swe'")
     state = path.stat()
-    task, content_hash = _verified(path, state.st_size, state.st_mtime_ns)
-    return Data(_rewindowed(task, request), file=path, content_hash=content_hash)
+    return _verified(path, state.st_size, state.st_mtime_ns)
 
 
 @lru_cache(maxsize=16)  # a matrix plans many runs on one file; a changed one has another time

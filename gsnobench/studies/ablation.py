@@ -13,7 +13,6 @@ from typing import Any
 
 from gsnobench.declare import Change, Ladder
 from gsnobench.errors import ParamError
-from gsnobench.params import words_of
 from gsnobench.plugins import load
 from gsnobench.registry import read_registry
 from gsnobench.runs.plan import Plan, Request
@@ -24,6 +23,7 @@ from gsnobench.studies.changes import (
     changed_arms,
     conclude,
     declared,
+    point_of,
     printed_names,
     printed_ratios,
 )
@@ -34,7 +34,8 @@ def study(options: Ablation, template: Request, engine: Engine) -> Study:
     """All changes on all tasks."""
     planner = Planner("ablation", options, template, engine)
     model = options.model or read_registry().checked_model
-    datasets = words_of(options.datasets)
+    datasets = planner.datasets(options.datasets)
+    names = [planner.task_name(dataset) for dataset in datasets]
     ladder = _ladder(model) if options.ladder else None
     base = _base(options, model) if ladder is None else ladder.first
     arms: list[Arm] = []
@@ -51,7 +52,10 @@ def study(options: Ablation, template: Request, engine: Engine) -> Study:
     heading = "What every rung brings" if ladder else "What every part brings"
     return Study(
         name="ablation",
-        subject=planner.subject(f"{model}@{base}", *datasets, *(["ladder"] if ladder else [])),
+        subject=planner.subject(
+            *(f"{model}@{base}", *names, *(["ladder"] if ladder else [])),
+            source=planner.source(datasets),
+        ),
         title=title,
         budget=planner.budget,
         arms=tuple(arms),
@@ -59,7 +63,7 @@ def study(options: Ablation, template: Request, engine: Engine) -> Study:
             conclude,
             title,
             heading,
-            printed=printed_ratios(model, datasets, changes),
+            printed=printed_ratios(model, names, changes),
             printed_as=printed_names(changes),
             is_ladder=ladder is not None,
         ),
@@ -84,7 +88,7 @@ def _ladder(model: str) -> Ladder:
 
 def ladder_arms(planner: Planner, base: Request, ladder: Ladder) -> list[Arm]:
     """The first preset, then rung by rung; what the rungs leave over comes last."""
-    first = planner.arm({"task": base.dataset, "change": UNCHANGED}, base)
+    first = planner.arm(point_of(planner, base, UNCHANGED), base)
     here = first.plans[0]
     goal = planner.plan(replace(base, preset=ladder.last), base)
     arms, knobs = [first], dict(base.knobs or {})
@@ -96,7 +100,7 @@ def ladder_arms(planner: Planner, base: Request, ladder: Ladder) -> list[Arm]:
         knobs |= {name: str(value) for name, value in rung.knobs.items()}
         knobs |= {name: str(_value(goal, name)) for name in rung.takes}
         arm = planner.arm(
-            {"task": base.dataset, "change": rung.label}, replace(base, knobs=knobs), base=base
+            point_of(planner, base, rung.label), replace(base, knobs=knobs), base=base
         )
         if arm.plans[0].spec.key == arms[-1].plans[0].spec.key:
             knobs = before

@@ -44,11 +44,11 @@ def study(options: Budget, template: Request, engine: Engine) -> Study:
                 arms.append(Arm({"row": row}, arm.plans))
                 break
             arms.append(arm)
-    task = arms[0].plans[0].task
+    task, source = arms[0].plans[0].task, arms[0].plans[0].spec.source
     title = f"{task.id}, {task.resolution} nodes, track {options.track}"
     return Study(
         name="budget",
-        subject=planner.subject(task.id),
+        subject=planner.subject(task.id, source=source),
         title=title,
         budget=BUDGET,
         arms=tuple(arms),

@@ -18,6 +18,7 @@ class Options(Params):
 
     example: ClassVar[str] = ""  # a command line that works
     needed: ClassVar[tuple[str, ...]] = ("dataset",)  # options that have no default
+    needs_solver: ClassVar[str] = ""  # why a data file is not enough; empty: it takes one
 
     track: str = knob("laptop", help="Budget: smoke, laptop, workstation or paper.")
 
@@ -46,7 +47,7 @@ class Sensitivity(Held):
 
     example: ClassVar[str] = "--dataset nse"
 
-    dataset: str = knob("", help="Task, for example nse.")
+    dataset: str = knob("", help="Task, for example nse, or a NetCDF file.")
     model: str = knob("", help="Model with two central knobs (default: the registry's).")
     preset: str = knob("", help="Preset to vary (default: the paper's).")
 
@@ -56,7 +57,7 @@ class RowOptions(Seeded):
 
     needed: ClassVar[tuple[str, ...]] = ("dataset", "models")
 
-    dataset: str = knob("", help="Task, for example darcy.")
+    dataset: str = knob("", help="Task, for example darcy, or a NetCDF file.")
     models: str = knob(
         "",
         help="Models (gsno, gsno@compact), separated by commas; the others are compared with the "
@@ -69,7 +70,7 @@ class ChangeOptions(Held):
 
     needed: ClassVar[tuple[str, ...]] = ("datasets",)
 
-    datasets: str = knob("", help="Tasks, separated by commas.")
+    datasets: str = knob("", help="Tasks or NetCDF files, separated by commas.")
     model: str = knob("", help="Model that declares the changes (default: the registry's).")
     base: str = knob("", help="Preset that is changed (default: the first that declares any).")
 
@@ -114,6 +115,7 @@ class Resolution(RowOptions, Held):
 
     example: ClassVar[str] = "--dataset darcy --meshes 298,600,1184 --models gsno@compact,geofno"
     needed: ClassVar[tuple[str, ...]] = ("dataset", "models", "meshes")
+    needs_solver: ClassVar[str] = "compares meshes of one problem, and a file has one"
 
     meshes: str = knob("", help="Nodes of the meshes, separated by commas.")
 
@@ -135,6 +137,7 @@ class Transfer(RowOptions, Held):
 
     example: ClassVar[str] = "--dataset nse --test 972,1244 --models gsno@compact,gsno@plus"
     needed: ClassVar[tuple[str, ...]] = ("dataset", "models", "test")
+    needs_solver: ClassVar[str] = "solves the problem on other meshes, and a file has one"
 
     train: int = knob(0, low=0, help="Nodes of the training mesh; 0: those of the track.")
     test: str = knob("", help="Nodes of the other meshes, separated by commas.")
@@ -151,6 +154,7 @@ class Cost(Options):
 
     example: ClassVar[str] = "--datasets darcy --models gsno@paper,geofno@paper --meshes 298,600"
     needed: ClassVar[tuple[str, ...]] = ("datasets",)
+    needs_solver: ClassVar[str] = "times meshes and batches that it makes itself"
 
     datasets: str = knob("", help="Tasks, separated by commas.")
     models: str = knob(
@@ -173,6 +177,7 @@ class Inverse(RowOptions):
     """
 
     example: ClassVar[str] = "--dataset darcy --models gsno@plus,ridge --problems 2"
+    needs_solver: ClassVar[str] = "needs the prior and the solver of a dataset"
 
     seeds: str = knob("0", help="Training seeds, separated by commas.")
     samplers: str = knob(

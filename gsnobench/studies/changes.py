@@ -52,7 +52,7 @@ def declared(model: str, kind: str, preset: str) -> tuple[Change, ...]:
 
 def changed_arms(planner: Planner, base: Request, changes: Sequence[Change]) -> list[Arm]:
     """The preset itself, then each change that means something on this task, with its control."""
-    first = planner.arm(_point(base, UNCHANGED), base)
+    first = planner.arm(point_of(planner, base, UNCHANGED), base)
     full = first.plans[0]
     arms = [first]
     for change in changes:
@@ -60,7 +60,10 @@ def changed_arms(planner: Planner, base: Request, changes: Sequence[Change]) -> 
             continue
         request = replace(base, knobs={**(base.knobs or {}), **_texts(change.knobs)})
         arm = planner.arm(
-            _point(base, change.label), request, base=base, seed_knob=change.seed_knob
+            point_of(planner, base, change.label),
+            request,
+            base=base,
+            seed_knob=change.seed_knob,
         )
         if arm.plans[0].spec.key == full.spec.key:
             continue  # the preset has this setting already
@@ -70,8 +73,9 @@ def changed_arms(planner: Planner, base: Request, changes: Sequence[Change]) -> 
     return arms
 
 
-def _point(base: Request, label: str) -> dict[str, Value]:
-    return {"task": base.dataset, "change": label}
+def point_of(planner: Planner, base: Request, label: str) -> dict[str, Value]:
+    """What sets a change apart in the tables."""
+    return {"task": planner.task_name(base.dataset), "change": label}
 
 
 def _texts(knobs: Mapping[str, Value]) -> dict[str, str]:
@@ -104,8 +108,8 @@ def matched(
         middle = (low + high) // 2
         low, high = (middle, high) if size(middle) <= goal else (low, middle)
     nearest = min((low, high), key=lambda value: abs(size(value) - goal))
-    label = f"{change.label}{MATCHED}"
-    return planner.arm(_point(base, label), at(nearest), base=base, seed_knob=change.seed_knob)
+    point = point_of(planner, base, f"{change.label}{MATCHED}")
+    return planner.arm(point, at(nearest), base=base, seed_knob=change.seed_knob)
 
 
 def parameters(plan: Plan) -> int:

@@ -31,11 +31,11 @@ def study(options: Data, template: Request, engine: Engine) -> Study:
         for samples in at_least_two(options.samples, "samples"):
             request = planner.request(row, options.dataset, samples=samples)
             arms.append(planner.arm({"row": row, "samples": samples}, request, base=base))
-    task = arms[0].plans[0].task
+    task, source = arms[0].plans[0].task, arms[0].plans[0].spec.source
     title = f"{task.id}, {task.resolution} nodes, track {options.track}"
     return Study(
         name="data",
-        subject=planner.subject(task.id),
+        subject=planner.subject(task.id, source=source),
         title=title,
         budget=planner.budget,
         arms=tuple(arms),

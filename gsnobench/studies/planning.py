@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from gsnobench.reading import read_json
 from gsnobench.records import FEATURES
 from gsnobench.registry import Registry, Track, read_registry
 from gsnobench.runs.calibrate import Count, count_steps, counted_plan
-from gsnobench.runs.plan import BUDGETS, Plan, Request, make_plan, with_seed
+from gsnobench.runs.plan import BUDGETS, Plan, Request, make_plan, task_of_file, with_seed
 from gsnobench.studies.base import Arm, Engine
 from gsnobench.studies.catalogue import Held, Seeded
 
@@ -71,24 +71,23 @@ class Planner:
             "own data; their CPU-seconds differ"
         )
 
-    def subject(self, *words: str) -> str:
-        """The name of the study's folder: what was studied, and a digest of knobs if there are."""
+    def subject(self, *words: str, source: str = "") -> str:
+        """The name of the study's folder: what was studied, and a digest of knobs if there are.
+
+        `source` is the content of data files: two of them may hold tasks of one name.
+        """
         parts = [*words, self.options.track]
         parts += ["cpu"] if self.holds_cpu else []
         template = self.template
         choice = [dict(template.knobs or {}), template.data_seed, template.resolution]
+        choice += [source] if source else []  # a name without a file stays as it was
         parts += [digest(choice)[:6]] if any(choice) else []
         return "-".join(parts)
 
     # ------------------------------------------------------------------------------------ requests
 
     def request(self, row: str, dataset: str, **changes: Any) -> Request:
-        """A row `model@preset`, or a model's default preset, on a task."""
-        if dataset.endswith(".nc"):
-            raise ParamError(
-                f"study: {dataset} is a file; a study runs tasks in several processes, name one "
-                "of `gsnobench list datasets`"
-            )
+        """A row `model@preset`, or a model's default preset, on a task or a data file."""
         model, _, preset = row.partition("@")
         own = replace(self.template, model=model, dataset=dataset, preset=preset or None)
         return replace(own, **changes)
@@ -102,6 +101,32 @@ class Planner:
         if not rows:
             raise ParamError("models: none given; expected MODEL or MODEL@PRESET, with commas")
         return list(dict.fromkeys(rows))
+
+    def datasets(self, text: str) -> list[str]:
+        """Tasks and files of an option; two of one name are refused, tables could not tell them."""
+        datasets = list(dict.fromkeys(words_of(text)))
+        for name in (names := [self.task_name(dataset) for dataset in datasets]):
+            if names.count(name) > 1:
+                raise ParamError(
+                    f"datasets: two of them hold the task {name!r}; study one after the other"
+                )
+        return datasets
+
+    def task_name(self, dataset: str) -> str:
+        """What tables call a task: as it was typed, or as its file calls it."""
+        return self._stored(dataset)[0]
+
+    def source(self, datasets: Iterable[str]) -> str:
+        """The content of the files among some datasets; empty where none is a file."""
+        return " ".join(filter(None, (self._stored(dataset)[1] for dataset in datasets)))
+
+    def _stored(self, dataset: str) -> tuple[str, str]:
+        """Name of a task, and the content of its file if it has one."""
+        path = self.registry.file(dataset)
+        if path is None:
+            return dataset, ""
+        task, content_hash = task_of_file(path)
+        return task.id, content_hash
 
     # ---------------------------------------------------------------------------------------- arms
 

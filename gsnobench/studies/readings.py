@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from gsnobench.params import words_of
 from gsnobench.plugins import load
 from gsnobench.registry import read_registry
 from gsnobench.runs.plan import Request
@@ -20,14 +19,15 @@ def study(options: Readings, template: Request, engine: Engine) -> Study:
     model = options.model or read_registry().checked_model
     base = options.base or next(iter(load("model", model).studies.readings), "")
     changes = declared(model, "readings", base)
-    datasets = words_of(options.datasets)
+    datasets = planner.datasets(options.datasets)
+    names = [planner.task_name(dataset) for dataset in datasets]
     arms: list[Arm] = []
     for dataset in datasets:
         arms += changed_arms(planner, planner.request(f"{model}@{base}", dataset), changes)
     title = f"{model}@{base}, track {options.track}"
     return Study(
         name="readings",
-        subject=planner.subject(f"{model}@{base}", *datasets),
+        subject=planner.subject(f"{model}@{base}", *names, source=planner.source(datasets)),
         title=title,
         budget=planner.budget,
         arms=tuple(arms),

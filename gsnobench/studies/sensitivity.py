@@ -64,7 +64,7 @@ def study(options: Sensitivity, template: Request, engine: Engine) -> Study:
     title = f"{spec.row} on {spec.task}, {spec.track}"
     return Study(
         name="sensitivity",
-        subject=planner.subject(spec.row, spec.task),
+        subject=planner.subject(spec.row, spec.task, source=spec.source),
         title=title,
         budget=planner.budget,
         arms=tuple(arms),

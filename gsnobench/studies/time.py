@@ -17,8 +17,7 @@ from matplotlib.axes import Axes
 
 from gsnobench.drawing.rules import FAINT
 from gsnobench.errors import ParamError
-from gsnobench.plugins import dataset_named
-from gsnobench.runs.plan import Request
+from gsnobench.runs.plan import Request, make_plan
 from gsnobench.runs.trained import Trained
 from gsnobench.studies.base import Engine, Findings, Row, Study, Table
 from gsnobench.studies.catalogue import Time
@@ -51,13 +50,15 @@ def study(options: Time, template: Request, engine: Engine) -> Study:
     """Every row with every window of a task that leaves its window open."""
     planner = Planner("time", options, template, engine)
     windows = at_least_two(options.t_in, "t-in")
-    dataset = dataset_named(options.dataset)
-    if dataset.t_in == 0 or len(dataset.starts) > 1 or "@" in options.dataset:
+    rows = planner.rows(options.models)
+    own = make_plan(planner.request(rows[0], options.dataset), planner.registry)
+    has_window = own.file is None and "@" in options.dataset
+    if own.task.t_in == 0 or len(own.task.starts) > 1 or has_window:
         raise ParamError(
             f"{options.dataset}: has no open window; choose an unsteady task without @ in its id"
         )
     arms = []
-    for row in planner.rows(options.models):
+    for row in rows:
         base = planner.request(row, options.dataset)
         for t_in in windows:
             request = planner.request(row, options.dataset, t_in=t_in)
@@ -65,16 +66,17 @@ def study(options: Time, template: Request, engine: Engine) -> Study:
     task = arms[0].plans[0].task
     check_meshes(task)
     tasks = {arm.plans[0].task.t_in: arm.plans[0].task for arm in arms}
+    truth = Truth(engine.machine, own.dataset, tasks, own.file)
     first = max(windows)  # index of the first frame that all windows predict
     title = f"{task.base}, {task.resolution} nodes, track {options.track}"
     return Study(
         name="time",
-        subject=planner.subject(task.base),
+        subject=planner.subject(task.base, source=own.spec.source),
         title=title,
         budget=planner.budget,
         arms=tuple(arms),
         conclude=partial(conclude, title, first, len(task.times)),
-        examine=partial(examine, Truth(engine.machine, dataset, tasks), first),
+        examine=partial(examine, truth, first),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -23,18 +24,24 @@ class Truth:
     """The test samples of several tasks; each is solved on its mesh, none is interpolated."""
 
     machine: Machine
-    dataset: Dataset
+    dataset: Dataset | None  # None: the samples are in `file`
     tasks: Mapping[int, Task]  # by nodes, or by given frames
+    file: Path | None = None
     _samples: dict[int, Samples] = field(default_factory=dict, init=False)
 
     def of(self, number: int) -> Samples:
         """The samples of one task, read once."""
         if number not in self._samples:
             task = self.tasks[number]
-            path = self.machine.ensure_data(self.dataset, task)
-            with open_file(path, task) as opened:
+            with open_file(self._path(task), task) as opened:
                 self._samples[number] = opened.read("test")
         return self._samples[number]
+
+    def _path(self, task: Task) -> Path:
+        if self.dataset is not None:
+            return self.machine.ensure_data(self.dataset, task)
+        assert self.file is not None
+        return self.file
 
 
 def check_meshes(task: Task) -> None:

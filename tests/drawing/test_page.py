@@ -1,0 +1,45 @@
+"""A page fills what it is given: also triangles that are thinner than a pixel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gsnobench.data import Array, Mesh
+from gsnobench.drawing.page import Page
+from gsnobench.drawing.scales import Scale
+from gsnobench.drawing.views import view_of
+
+
+def duct(columns: int = 17, rows: int = 33) -> Mesh:
+    """A sloping duct of length 10 and height 1 whose cells are long and flat, as those of pipe."""
+    x, y = np.meshgrid(np.linspace(0, 10, columns), np.linspace(0, 1, rows), indexing="ij")
+    points = np.column_stack([x.ravel(), (y + 0.05 * x).ravel()])
+    here = (np.arange(columns - 1)[:, None] * rows + np.arange(rows - 1)).ravel()
+    over = here + rows
+    cells = np.concatenate(
+        [np.column_stack([here, over, over + 1]), np.column_stack([here, over + 1, here + 1])]
+    )
+    return Mesh(points, cells, {})
+
+
+def drawn(mesh: Mesh, values: Array, *, with_lines: bool = False) -> Array:
+    view, page = view_of(mesh, np.ones(mesh.size, dtype=bool)), Page(4.0, 1.0)
+    page.panel((0.0, 0.0, 4.0, 1.0), view, values, Scale.spanning(values, "u", "viridis"))
+    if with_lines:
+        page.lines((0.0, 0.0, 4.0, 1.0), view)
+    return np.asarray(page.pixels()).astype(int)
+
+
+def test_a_field_has_no_steps_in_cells_that_are_flatter_than_a_pixel() -> None:
+    mesh = duct()
+    image = drawn(mesh, mesh.points[:, 0])
+    height, width, _ = image.shape
+    middle = image[height // 2, width // 10 : -width // 10]
+    changes = np.abs(np.diff(middle, axis=0)).max(1)  # per pixel along a linear field
+    assert changes.max() < 10  # whole flat cells of one colour differ by 18
+
+
+def test_lines_that_would_hide_the_values_are_left_out() -> None:
+    mesh = duct()
+    plain, lined = (drawn(mesh, mesh.points[:, 0], with_lines=flag) for flag in (False, True))
+    assert (plain == lined).all()
