@@ -10,7 +10,7 @@ from gsnobench.boards.board import BoardTrack, Row
 from gsnobench.boards.statistics import LEVEL, holm, pair_p_value
 from gsnobench.records import plain
 
-ChangeVerdict = Literal["better", "worse", "same", "not separated", "new", "gone"]
+ChangeVerdict = Literal["better", "worse", "same", "not significant", "new", "gone"]
 RowKey = tuple[str, str, str]  # track, board, row
 
 
@@ -31,7 +31,7 @@ class Change:
 
 
 def diff(before: Iterable[BoardTrack], after: Iterable[BoardTrack]) -> list[Change]:
-    """All rows of both; `worse` and `better` are separated differences."""
+    """All rows of both; `worse` and `better` are significant differences."""
     old, new = _rows(before), _rows(after)
     shared = sorted(old.keys() & new.keys())
     moved = [key for key in shared if _results(old[key]) != _results(new[key])]
@@ -59,7 +59,7 @@ def _results(row: Row) -> list[tuple[str, float]]:
 def _change(key: RowKey, old: Row, new: Row, p_value: float | None) -> Change:
     if p_value is None:
         return Change(*key, old.error, new.error, None, "same")
-    verdict: ChangeVerdict = "not separated"
+    verdict: ChangeVerdict = "not significant"
     if p_value < LEVEL:
         verdict = "better" if new.error < old.error else "worse"
     return Change(*key, old.error, new.error, float(p_value), verdict)

@@ -17,8 +17,7 @@ RANKED = ("place", "ties", "range", "row")
 README_MODELS = 5  # columns of the table of a README
 README_LEGEND = (
     "Relative L2 error on the test set, mean over seeds; lower is better. **Bold**: no row of the "
-    "board is significantly better. A floor is a predictor without a training loop. "
-    "° fewer than three seeds, † not converged."
+    f"board is significantly better. {wording.SIGNS}"
 )
 REMARKS = ("notes", "settings and notes")  # columns of words behind the numbers
 
@@ -84,7 +83,7 @@ def _overview_cell(row: Row | None, best: float, second: float) -> str:
 
 def _across(track: BoardTrack) -> str:
     """What the columns of the overview are about, and mean ranks over tasks."""
-    parts = [wording.overview_legend(track), *wording.comparisons(track)]
+    parts = [wording.overview_legend(track), wording.SIGNS, *wording.comparisons(track)]
     return " ".join(plain(part) for part in parts)
 
 
@@ -193,7 +192,19 @@ def readme_part(track: BoardTrack, page: str) -> str:
     leaders = [standing.row for standing in track.standings if not standing.is_floor]
     if not boards or not leaders:
         return "No model has been run yet."
-    return "\n\n".join([verdict(track), short_table(track, page), README_LEGEND])
+    return "\n\n".join([verdict(track), short_table(track, page), _shown_rows(track)])
+
+
+def _shown_rows(track: BoardTrack) -> str:
+    """How to read the table, and which rows of the board it holds."""
+    complete = [standing for standing in track.standings if standing.is_complete]
+    models = [standing for standing in complete if not standing.is_floor]
+    columns = min(README_MODELS, len(models))
+    return (
+        f"{README_LEGEND} Columns: the {columns} best of {len(models)} rows (a model with a "
+        "preset) that have all these tasks. Mean rank: among these rows and "
+        f"{len(complete) - len(models)} floors, predictors without a training loop."
+    )
 
 
 def verdict(track: BoardTrack) -> str:

@@ -134,7 +134,7 @@ def latex(track: BoardTrack) -> str:
         f"% gsnobench, track {_escaped(track.name)}: relative L2 on the test split, mean over "
         "seeds",
         "% Promotion: the best model below the next best one, floors left out; in parentheses "
-        "where the two are not separated",
+        "where the difference is not significant",
         rf"\begin{{tabular}}{{l{'r' * len(boards)}}}",
         r"\toprule",
         _line(header),

@@ -45,6 +45,7 @@ def overview_remarks(track: BoardTrack, *, wide: bool = False) -> Iterator[str]:
         where = "" if wide else ", shown with --wide"
         yield printable(f"Floors only{where}: {', '.join(floors)}.")
     yield printable(wording.overview_legend(track))
+    yield wording.SIGNS
     yield from map(printable, wording.comparisons(track))
 
 
@@ -93,10 +94,11 @@ def _shown(column: Column, row: Row) -> str:
     return column.show(row) if row.seeds else wording.NOTHING
 
 
-def remarks(shown: Board, rows: Sequence[Row]) -> Iterator[str]:
-    """What the tables cannot hold."""
-    if sentence := wording.promotion(shown):
-        yield printable(sentence)
+def remarks(shown: Board, rows: Sequence[Row], *, wide: bool = False) -> Iterator[str]:
+    """What the tables cannot hold; who is ahead comes last, how to read it if it may be wide."""
+    if wide:
+        yield wording.HOW_TO_READ
+        yield wording.HOW_TO_READ_MARKS
     for row in rows:
         if words := wording.settings_and_notes(row):
             yield printable(f"{row.name}: {words}")
@@ -106,8 +108,10 @@ def remarks(shown: Board, rows: Sequence[Row]) -> Iterator[str]:
         yield wording.VARIANTS
     elif shown.variants:
         yield f"Variants, not ranked: {len(shown.variants)}; --variants shows them."
-    yield wording.HOW_TO_READ
-    yield wording.HOW_TO_READ_MARKS
+    if not wide:
+        yield "--wide shows all columns and how to read them."
+    if sentence := wording.promotion(shown):
+        yield printable(sentence)
 
 
 def change(line: Change) -> list[str]:

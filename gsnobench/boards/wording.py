@@ -9,14 +9,14 @@ from gsnobench.boards.statistics import Comparison
 
 NOTHING = "–"
 HOW_TO_READ = (
-    "Error: mean over seeds of the headline (relative L2 of field - reference on the test split), "
-    "with a 95 % t-interval over seeds of its logarithm. Two rows are separated only if a paired "
-    "bootstrap over test samples and a Welch test over seeds of the log error both say so "
-    "(Holm-corrected over the board). Places follow the error; rows that share a letter under ties "
-    "are not separated, and the range holds the places that a row may have. Rows with one seed "
-    "are not ranked. Closed-form floors are deterministic, so one run is enough. OOD: samples out "
-    "of distribution. Percentile and worst sample are of the test split. All columns are means "
-    "over seeds."
+    "Error: relative L2 error on the test set, after a reference is subtracted where the field has "
+    "one, mean over seeds. Its interval is a 95 % t-interval over seeds of the logarithm. "
+    "Two rows differ significantly only if a paired bootstrap over test samples and a Welch test "
+    "over seeds of the log error both say so, after Holm's correction over the board. Places "
+    "follow the error. Rows that share a letter under ties do not differ significantly, and the "
+    "range holds the places that a row may have. Rows with one seed are not ranked. Closed-form "
+    "floors are deterministic, so one run is enough. OOD: samples out of distribution. Percentile "
+    "and worst sample are of the test set. All columns are means over seeds."
 )
 HOW_TO_READ_MARKS = (
     "Not converged (†): fewer than 50 epochs, or validation still fell by more than 5 % over the "
@@ -29,6 +29,7 @@ VARIANTS = (
     "Variants are not ranked: their settings or steps are not those of the preset at the track's "
     "committed steps."
 )
+SIGNS = "° fewer than three seeds, † not converged."
 INCOMPLETE = "rows that lack a compared task"
 COMPUTED_INPUTS = (
     "Features are inputs that are computed and not learned: distances to the boundaries, contrasts "
@@ -75,7 +76,7 @@ def place(row: Row) -> str:
 
 
 def ties(row: Row) -> str:
-    """Letters: rows that share one are not separated."""
+    """Letters: rows that share one do not differ significantly."""
     return row.rank.letters if row.rank else NOTHING
 
 
@@ -107,8 +108,8 @@ def signs(row: Row) -> str:
 
 
 def notes(row: Row) -> str:
-    """Marks, what would separate a row from the one above, and what became of lost seeds."""
-    needs = f"needs {row.needs}" if row.needs else ""
+    """Marks, what would tell a row from the one above, and what became of lost seeds."""
+    needs = f"needs {row.needs} to differ from the row above" if row.needs else ""
     lost = row.reason if row.seeds else f"{row.state}, {row.reason}"
     return "; ".join(filter(None, (*map(str, row.marks), needs, lost)))
 
@@ -132,32 +133,32 @@ def overview_legend(track: BoardTrack) -> str:
     """What the numbers across tasks are about."""
     compared = ", ".join(track.compared) or "none yet"
     return (
-        f"Tasks: of the {track.tasks} board tasks, those with an error. Mean rank and times the "
-        "best (geometric mean of error / best error) are about the compared tasks, on which "
-        f"models have an error: {compared}. Rows that lack one of them are below and have "
-        "no mean rank. ° fewer than three seeds, † not converged."
+        f"Tasks: on how many of the {track.tasks} tasks of the benchmark a row has an error. Mean "
+        "rank and times the best (geometric mean of error / best error) cover the compared tasks, "
+        f"those with the errors of at least two models: {compared}. Rows that lack one of them "
+        "come last and have no mean rank."
     )
 
 
 def comparisons(track: BoardTrack) -> list[str]:
-    """Mean ranks with and without rows that are not converged, in sentences."""
+    """What chance explains of mean ranks, and these without rows that are not converged."""
     if track.comparison is None:
         return []
-    sentences = [f"Mean rank over {_mean_ranks(track.comparison)}"]
+    sentences = [_chance(track.comparison)]
     if track.converged is not None and track.converged != track.comparison:
+        order = sorted(zip(track.converged.mean_ranks, track.converged.rows, strict=True))
+        listed = ", ".join(f"{name} {mean:.2f}" for mean, name in order)
         sentences.append(
-            f"Without rows that are not converged, over {_mean_ranks(track.converged)}"
+            f"Mean ranks among converged rows only: {listed}. {_chance(track.converged)}"
         )
     elif track.converged is None:
         sentences.append("Fewer than three of these rows are converged.")
     return sentences
 
 
-def _mean_ranks(comparison: Comparison) -> str:
-    order = sorted(zip(comparison.mean_ranks, comparison.rows, strict=True))
-    listed = ", ".join(f"{name} {mean:.2f}" for mean, name in order)
+def _chance(comparison: Comparison) -> str:
     return (
-        f"{comparison.tasks} tasks: {listed}. Differences below "
+        f"Over {comparison.tasks} tasks, mean ranks that differ by less than "
         f"{comparison.critical_difference:.2f} may be chance (Nemenyi, 5 %; Friedman p = "
         f"{comparison.p_value:.2g})."
     )
@@ -178,9 +179,9 @@ def promotion(board: Board) -> str:
     best = board.promotion
     if best is None:
         return ""
-    separated = "separated" if best.is_separated else "not separated"
-    model = f"{best.percent:.0f} % below {best.second}, the next best model ({separated})"
-    return f"{best.first} is {model}{_against_floor(board)}."
+    tested = "significant" if best.is_separated else "not significant"
+    model = f"{best.percent:.0f} % less error than {best.second}, the next best model ({tested})"
+    return f"{best.first} has {model}{_against_floor(board)}."
 
 
 def _against_floor(board: Board) -> str:
@@ -191,7 +192,7 @@ def _against_floor(board: Board) -> str:
         return ""
     if model.error < floor.error:
         percent = 100 * (1 - model.error / floor.error)
-        return f", and {percent:.0f} % below {floor.name}, the best floor"
+        return f", and {percent:.0f} % less than {floor.name}, the best floor"
     return f", but {number(model.error / floor.error)} times the error of the floor {floor.name}"
 
 

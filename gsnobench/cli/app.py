@@ -7,9 +7,9 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 import gsnobench
+from gsnobench.cli.help import WIDEST, WholeSentences
 from gsnobench.errors import GsnobenchError, Interrupted
 
 FILES = {  # file of this room -> its commands
@@ -36,7 +36,6 @@ EXAMPLES = (
     "gsnobench leaderboard show --task swe",
     "gsnobench run --model gsno --help",
 )
-WIDEST = 100  # letters of a line of help
 RESUMED = ("run", "bench", "sweep", "study", "data")  # commands that go on where they stopped
 MISTAKE = 2
 INTERRUPTED = 130
@@ -108,8 +107,8 @@ def _options(
     """The benchmark for neural operators on irregular domains."""
 
 
-class GroupedHelp(TyperGroup):
-    """The list of commands under headings, with whole sentences and examples."""
+class GroupedHelp(WholeSentences):
+    """The list of commands under headings, with examples."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -119,14 +118,7 @@ class GroupedHelp(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for heading, names in GROUPS.items():
-            commands = [(name, self.get_command(ctx, name)) for name in names]
-            rows = [
-                (name, command.get_short_help_str(limit=4 * WIDEST))
-                for name, command in commands
-                if command is not None
-            ]
-            with formatter.section(heading):
-                formatter.write_dl(rows)
+            self.write_section(ctx, formatter, heading, names)
         with formatter.section("Examples"):
             for example in EXAMPLES:
                 formatter.write_text(example)

@@ -12,8 +12,9 @@ import typer
 
 from gsnobench.api.boards import board_folders, board_named, installation, open_track
 from gsnobench.cli.console import print_result
+from gsnobench.cli.help import WholeSentences
 from gsnobench.cli.options import HomeOption, JsonOption, TrackOption
-from gsnobench.cli.table import print_table
+from gsnobench.cli.table import print_table, print_text
 from gsnobench.errors import DataError, ParamError, RunError
 from gsnobench.home import open_home
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 board_app = typer.Typer(
+    cls=WholeSentences,
     help="Boards from result files: build, show, compare, publish.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -38,6 +40,7 @@ ResultsOption = Annotated[
         help="Folder of result files, may be repeated (default: your own and the benchmark's).",
     ),
 ]
+RANKED = 5  # the column before those that a narrow terminal may leave out: / best floor
 Format = Literal["text", "markdown", "csv", "json", "latex", "parquet"]
 
 
@@ -132,7 +135,7 @@ def show_boards(
     ] = False,
     wide: Annotated[
         bool,
-        typer.Option("--wide", help="All columns and tasks, also raw errors, costs, floors only."),
+        typer.Option("--wide", help="All columns, all tasks, and how to read them."),
     ] = False,
     form: Annotated[Format, typer.Option("--format", help="What to print.")] = "text",
     out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
@@ -180,7 +183,7 @@ def _print_track(track: BoardTrack, *, wide: bool) -> None:
     title = f"Track {track.name}: mean test error over seeds"
     print_table(terminal.printable(title), *terminal.overview(track, wide=wide))
     for line in terminal.overview_remarks(track, wide=wide):
-        print(line)
+        print_text(line)
     print("one board: gsnobench leaderboard show --task NAME")
 
 
@@ -189,13 +192,15 @@ def _print_board(track: BoardTrack, task: str, *, variants: bool, wide: bool) ->
 
     board = board_named(task, track)
     title = terminal.printable(board.title)
-    print_table(title, *terminal.board(board, wide=wide), fixed=2)
+    header, lines = terminal.board(board, wide=wide)
+    spare = header[:RANKED:-1]  # from the right, where costs are
+    print_table(title, header, lines, fixed=2, spare=spare, wide=wide)
     rows = [*board.compared, *board.blank]
     if variants and board.variants:
         print_table(f"Variants of {title}", *terminal.variants(board, wide=wide))
         rows += board.variants
-    for line in terminal.remarks(board, rows):
-        print(line)
+    for line in terminal.remarks(board, rows, wide=wide):
+        print_text(line)
 
 
 # --------------------------------------------------------------------------------- compare, publish

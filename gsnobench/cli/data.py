@@ -10,6 +10,7 @@ import typer
 
 from gsnobench.api.progress import progress
 from gsnobench.cli.console import print_facts, print_result
+from gsnobench.cli.help import WholeSentences
 from gsnobench.cli.options import (
     KNOBS,
     HomeOption,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 data_app = typer.Typer(
+    cls=WholeSentences,
     help="Generate, draw, verify, download, import and export data.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -167,7 +169,7 @@ def download_data(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Fetch public data from their authors' address, or say where a person must click.
+    """Download public data from their authors, or say where to click if no program may.
 
     An interrupted download goes on where it stopped. Nothing is imported yet.
     """

@@ -85,7 +85,7 @@ def _print_report(facts: Mapping[str, Any]) -> None:
         "system": f"Python {facts['python']}, {facts['system']}, {facts['cores']} cores, {cards}",
         "packages": ", ".join(f"{name} {version}" for name, version in facts["packages"].items()),
         "home": f"{facts['home']}, {facts['disk_free_gb']:.0f} GB free",
-        "plugins": ", ".join(f"{count} {kind}s" for kind, count in kinds.items()),
+        "plugins": ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in kinds.items()),
         "tracking": f"{facts['tracking']['address']}, {facts['tracking']['state']}",
     }
     print(f"gsnobench {facts['gsnobench']}")

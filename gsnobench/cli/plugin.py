@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gsnobench.cli.console import print_result
+from gsnobench.cli.help import WholeSentences
 from gsnobench.cli.options import JsonOption
 from gsnobench.cli.scaffold import Offer
 from gsnobench.cli.table import print_table
@@ -17,7 +18,12 @@ if TYPE_CHECKING:
     from gsnobench.check import Finding
 
 app = typer.Typer()
-plugin_app = typer.Typer(help="Write your own plugin.", no_args_is_help=True, rich_markup_mode=None)
+plugin_app = typer.Typer(
+    cls=WholeSentences,
+    help="Write your own plugin.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 app.add_typer(plugin_app, name="plugin")
 
 

@@ -64,7 +64,7 @@ def score(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Score predictions of any framework, in physical units, by the metrics of every run.
+    """Score predictions of any framework with the metrics that every run uses.
 
     Data knobs are options too: --data.seed 1 --data.resolution 1830.
     """
@@ -222,7 +222,7 @@ def submit(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Put results in place for a pull request, checked, and print the git commands that send them.
+    """Check results, put them in place for a pull request, and print the git commands to send them.
 
     Nothing is sent, and nothing is written if a result fails the checks of `verify`.
     """

@@ -13,6 +13,7 @@ import typer
 
 from gsnobench.api.progress import progress
 from gsnobench.cli.console import print_result
+from gsnobench.cli.help import WholeSentences
 from gsnobench.cli.options import (
     KNOBS,
     DeviceOption,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 study_app = typer.Typer(
+    cls=WholeSentences,
     help="Fixed sets of runs that end in a table, a figure and one sentence.",
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -68,7 +68,16 @@ def print_table(
             cells = [column.cells[number] for column in block]
             _print(_line(block, cells), "bold green" if is_terminal and number == mark else "")
     if hidden:
-        _print(f"{', '.join(hidden)}: hidden here, --wide shows all", "dim" if is_terminal else "")
+        print_text(f"{', '.join(hidden)}: hidden here, --wide shows all")
+
+
+def print_text(paragraph: str) -> None:
+    """Print a paragraph; a terminal breaks it between words, a file holds it in one line."""
+    if not sys.stdout.isatty():
+        print(paragraph)
+        return
+    width = shutil.get_terminal_size().columns
+    print(textwrap.fill(paragraph, width, break_on_hyphens=False, break_long_words=False))
 
 
 def is_in_one_block(header: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:

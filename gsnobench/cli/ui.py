@@ -52,7 +52,7 @@ def ui(
     ] = False,
     home: HomeOption = None,
 ) -> int:
-    """Serve the MLflow UI: leaderboards of all results at hand, and this machine's runs."""
+    """Serve the leaderboards and your runs as pages of MLflow."""
     from gsnobench.boards.evidence import evidence_folders
 
     folders = open_home(home)

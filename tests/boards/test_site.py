@@ -196,7 +196,7 @@ def test_headings_and_names_break_between_words_only() -> None:
 def test_a_task_page_tells_what_was_asked_and_who_is_ahead() -> None:
     page = benign()["tasks/laptop--swe@5-46.html"]
     facts = ("128 train, 32 valid, 64 test", "0123456789ab", "generated, seed 0", "version 1")
-    for words in (*facts, "% below deeponet@compact, the next best model"):
+    for words in (*facts, "% less error than deeponet@compact, the next best model"):
         assert words in page
     for words in ("declined: no mesh", "Rows with one seed are not ranked", "▲"):
         assert words in page

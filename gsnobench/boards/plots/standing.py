@@ -22,10 +22,10 @@ from gsnobench.boards.plots.axes import (
 )
 from gsnobench.boards.plots.style import GREY, Drawing, Figure, label, row_style
 from gsnobench.boards.plots.task import board_figures, pareto_front
-from gsnobench.boards.plots.track import track_figures
+from gsnobench.boards.plots.track import ENOUGH_TASKS, track_figures
 from gsnobench.data import Array
 
-BEST_TIE = 2.6  # line width of rows that are not separated from the best; others are thinner
+BEST_TIE = 2.6  # line width of rows that are not significantly worse than the best
 POINTS = 60  # of a curve
 
 
@@ -69,7 +69,8 @@ def place_figure(board: Board) -> Figure | None:
     tied = [row.name for row in rows[1:] if row.rank and best & set(row.rank.letters)]
     caption = (
         "The mark is the place by the error, the line holds the places that a row may have, and "
-        "rows that share a letter are not separated. Thick: not separated from the best row "
+        "rows that share a letter do not differ significantly. Thick: not significantly worse than "
+        "the best row "
         f"{label(rows[0].name)} ({', '.join(map(label, tied)) or 'no other row'})."
     )
     return drawing.figure(f"{board.slug}-places", "Places and ties", caption)
@@ -95,10 +96,15 @@ def rank_figure(track: BoardTrack) -> Figure | None:
     drawing.name_axis(axes, f"rank over {len(track.compared)} tasks (1 is the best)")
     caption = (
         "The mark is the mean rank over the compared tasks, the line goes from the best to the "
-        f"worst of them. {len(track.compared)} tasks are few: the order of neighbours can change "
-        "with the next task."
+        f"worst rank.{_warning(len(track.compared))}"
     )
     return drawing.figure(f"{track.name}-ranks", "Ranks over tasks", caption)
+
+
+def _warning(tasks: int) -> str:
+    if tasks >= ENOUGH_TASKS:
+        return ""
+    return f" {tasks} tasks are few: the order of neighbours can change with the next task."
 
 
 def _ranks(track: BoardTrack) -> dict[str, list[int]]:
@@ -166,11 +172,19 @@ def _points(track: BoardTrack, boards: Sequence[Board]) -> dict[str, tuple[float
 def _direct_labels(
     drawing: Drawing, axes: Axes, rows: Sequence[Row], costs: Sequence[float], ys: Sequence[float]
 ) -> None:
-    """Names right of their points, moved apart within a column of close points."""
+    """Names right of their points, moved apart within a column of close points.
+
+    A lone point has its name above the line of the front, which begins at the point.
+    """
     low, high = np.log10(axes.get_ylim())
     inches = float(axes.get_position().height * drawing.height)
     heights = [(math.log10(y) - low) / (high - low) * inches for y in ys]
     for group in _columns(costs):
+        if len(group) == 1:
+            words, x = label(rows[group[0]].name), costs[group[0]] * 1.2
+            above = ys[group[0]] * 10 ** (0.6 * LINE / inches * (high - low))
+            drawing.text(axes, x, above, words, **tone(rows[group[0]].is_floor))
+            continue
         order = sorted(group, key=lambda index: heights[index])
         moved = spread([heights[index] for index in order], LINE * 0.95, 0.0, inches)
         right = max(costs[index] for index in group)

@@ -55,7 +55,9 @@ def site_footer(tracks: Sequence[BoardTrack], around: Surroundings, home: str) -
     """Version, evidence, licence, downloads and citation: nothing that a clock would change."""
     entries = [e for t in tracks for b in t.boards for row in b.rows for e in row.entries]
     edition = digest(sorted(entry.key for entry in entries))[:12]
-    made = f"gsnobench {__version__}, from {len(entries)} result files (edition {edition})."
+    where = f"track {tracks[0].name}" if len(tracks) == 1 else f"{len(tracks)} tracks"
+    files = f"{len(entries)} result files of {where}"
+    made = f"gsnobench {__version__}, from {files} (edition {edition})."
     known = {"CSV": "boards.csv", "JSON": "boards.json"}
     folder = "../" + TABLES if around.out is not None else None
     links = [
@@ -74,7 +76,8 @@ def site_footer(tracks: Sequence[BoardTrack], around: Surroundings, home: str) -
 
 def figure(drawn: Figure) -> Html:
     """A plot under its title; screen readers read its caption."""
-    drawing = scrolling(Html(drawn.svg), drawn.title, class_="scroll")
+    name = f"{drawn.title}, {drawn.name}"  # two tracks on a page have plots of one title
+    drawing = scrolling(Html(drawn.svg), name, class_="scroll")
     return Html(tag("h3", drawn.title) + tag("figure", drawing, tag("figcaption", drawn.caption)))
 
 
@@ -163,7 +166,7 @@ def column_class(column: Column) -> str | None:
 
 PLACE_HELP = {
     "place": "by the error alone",
-    "ties": "rows that share a letter are not separated",
+    "ties": "rows that share a letter do not differ significantly",
     "range": "the places that a row may have",
 }
 
@@ -184,7 +187,7 @@ def _with_unit(name: str) -> Html:
     return Html(shown.replace("CPU-s", "CPU&#8209;s"))
 
 
-def words_heading(name: str, title: str = "marks, and what would separate the row") -> Html:
+def words_heading(name: str, title: str = "marks, and what a significant difference lacks") -> Html:
     """A column of words, which cannot be sorted."""
     return tag("th", name, scope="col", class_="words", title=title)
 
@@ -255,7 +258,7 @@ def measured_cells(row: Row, columns: Sequence[Column], podium: Podium) -> Itera
 
 
 def notes_cell(row: Row) -> Html:
-    """Marks, what a row needs to be separated, and what became of lost seeds."""
+    """Marks, what a difference needs to be significant, and what became of lost seeds."""
     words = wording.notes(row)
     return tag("td", words, class_="words", title=words or None)
 

@@ -14,19 +14,21 @@ from gsnobench.boards.site.surroundings import Surroundings
 from gsnobench.registry import read_registry
 
 STANDING = {
-    "tasks": "board tasks on which the row has an error",
+    "tasks": "tasks of the benchmark on which the row has an error",
     "mean rank": "over the compared tasks, of rows that have all of them; 1 is the best",
     "times the best": "geometric mean of error / best error over the row's compared tasks",
 }
 WORDS = {
-    "track": "an equal budget for every model, in CPU-seconds or epochs",
+    "track": "a named budget, equal for every model, in CPU-seconds or epochs",
     "task": "a question about a dataset; NAME@5-46 gives 5 frames and asks for the next 46",
     "row": "a model with a preset, model@preset, at the step count of the track",
     "+features": "the same preset, offered computed inputs such as distances to the boundary",
     "floor": "a predictor in closed form without a training loop, which every model should beat",
     "variant": "a row whose settings or steps differ from the preset; it is not ranked",
+    "extra task": "a task that is not one of the benchmark's, such as an easier form of one; no "
+    "mean and no count includes it",
     "compared tasks": "tasks on which at least two models have an error",
-    "separated": "a paired bootstrap over test samples and a test over seeds both say that two "
+    "significant": "a paired bootstrap over test samples and a test over seeds both say that two "
     "rows differ, after Holm's correction",
     "OOD": "out of distribution: test samples drawn from another distribution than the training",
     "° and †": "fewer than three seeds; training was not converged",
@@ -72,15 +74,15 @@ STEPS = (
         ("gsnobench leaderboard show", "gsnobench leaderboard show --task {task}"),
     ),
     (
-        "To submit, copy the result files from results/ of your home folder to the same place "
-        "below leaderboards/results, check each one, render the pages, and open a pull request "
-        "with the files, the pages and a link to your plugin.",
-        ("gsnobench verify RESULT.json", "make boards"),
+        "Submit each run by its name, which run and status print. In a clone of the repository "
+        "this checks the result files, puts them in place and prints the git commands to send "
+        "them. Open a pull request with a link to your plugin.",
+        ("gsnobench submit RUN", "make boards"),
     ),
 )
 CHECKS = (
-    "Every file is checked for schema, key, place and size, its table is recomputed, and a page "
-    "that is out of date is an error. A bundle (gsnobench run --bundle) lets others check "
+    "The form, name, place and size of every file are checked, its tables are recomputed, and a "
+    "page that is out of date is an error. A bundle (gsnobench run --bundle) lets others check "
     "predictions and weights too. A row with fewer than three seeds is shown and marked, and one "
     "seed gets no place."
 )

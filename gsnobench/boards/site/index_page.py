@@ -41,7 +41,7 @@ ABOUT = (
 MARKS = (
     "Bold: best of the task. Underlined: second. Small letters: rows of a task that share one are "
     "not significantly different. °: fewer than three seeds, not to be trusted yet. †: training "
-    "was not converged. Pale: a floor, which every model should beat; n/a: it does not apply."
+    "had not converged. Pale: a floor, which every model should beat; n/a: it does not apply."
 )
 FLOORS_ONLY = "floors-only"  # class of the columns of tasks that no model has tried
 
@@ -88,7 +88,7 @@ def _track_section(
     yield from (tag("p", sentence, class_="notes") for sentence in legend)
     if remarks := around.notes(track.name):
         yield tag("h3", "Remarks")
-        yield from (tag("p", _with_code(text)) for text in remarks.split("\n\n"))
+        yield from (tag("p", _remark(text, around)) for text in remarks.split("\n\n"))
     if reasons:
         items = [
             tag("li", f"{state}: {reason}", id=f"{anchor}-note-{number}")
@@ -100,10 +100,16 @@ def _track_section(
     yield _wins(track)
 
 
-def _with_code(text: str) -> Iterator[Html | str]:
-    """A remark, in which backticks are code."""
-    for number, part in enumerate(re.split("`", text)):
-        yield tag("code", part) if number % 2 else part
+def _remark(text: str, around: Surroundings) -> Iterator[Html | str]:
+    """A remark in Markdown: backticks are code, and a link to a file that is there is a link."""
+    for part in re.split(r"(`[^`]*`|\[[^\]]*\]\([^)]*\))", text):
+        if part.startswith("`") and part.endswith("`"):
+            yield tag("code", part.strip("`"))
+        elif link := re.fullmatch(r"\[([^\]]*)\]\(([^)]*)\)", part):
+            address = around.linked_note(link[2])
+            yield tag("a", link[1], href=address) if address else link[1]
+        else:
+            yield part
 
 
 def _reasons(rows: Sequence[Row]) -> dict[Reason, int]:

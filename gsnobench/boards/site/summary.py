@@ -11,6 +11,10 @@ from gsnobench.boards.site.elements import ADD_PATH, task_name, task_path
 from gsnobench.boards.site.formula import formula, unit
 from gsnobench.boards.site.html import Html, tag
 from gsnobench.boards.site.surroundings import TABLES, Surroundings, inlined
+from gsnobench.boards.standings import task_boards
+from gsnobench.registry import read_registry
+
+EXTRA = "extra task"  # not among the tasks of the benchmark, so not counted
 
 # ------------------------------------------------------------------------------------- summary card
 
@@ -57,13 +61,14 @@ def _board_tasks(track: BoardTrack) -> Sequence[Board]:
 def _leader(track: BoardTrack, leader: Standing) -> str:
     boards = _compared(track)
     ahead = [board for board in boards if board.compared[0].name == leader.row]
-    separated = [board for board in ahead if _is_alone_ahead(board)]
+    alone = [board for board in ahead if _is_alone_ahead(board)]
     kind = "The floor " if leader.is_floor else ""
     tasks = f"{len(boards)} compared task{'s' if len(boards) != 1 else ''}"
     rank = wording.number(leader.mean_rank)
     return (
         f"{kind}{leader.row} leads: it has the best mean rank ({rank}) and the lowest error "
-        f"on {len(ahead)} of {tasks}, separated from all other ranked rows on {len(separated)}."
+        f"on {len(ahead)} of {tasks}. It is significantly better than all other ranked rows on "
+        f"{len(alone)} of them."
     )
 
 
@@ -93,10 +98,12 @@ def gallery(track: BoardTrack, around: Surroundings, *, is_alone: bool) -> Html:
     """One tile per task: picture, what it is in a line, how many models have been run."""
     if is_alone or not any(around.task(board) for board in track.boards):
         return Html("")
-    return tag("ul", [tag("li", _tile(board, around)) for board in track.boards], class_="gallery")
+    counted = task_boards(track.boards, read_registry().board_tasks)
+    tiles = [_tile(board, around, is_counted=board in counted) for board in track.boards]
+    return tag("ul", [tag("li", tile) for tile in tiles], class_="gallery")
 
 
-def _tile(board: Board, around: Surroundings) -> Html:
+def _tile(board: Board, around: Surroundings, *, is_counted: bool) -> Html:
     known, picture = around.task(board), around.address(around.picture(board))
     image: Iterator[Html] | Html = tag("span", class_="blank")
     if picture:
@@ -105,7 +112,8 @@ def _tile(board: Board, around: Surroundings) -> Html:
         image = tag("span", map(formula, known.equations[:1]), class_="blank")
     models = len({row.model for row in board.compared if not row.is_floor})
     chip = f"{models} model{'s' if models != 1 else ''}" if models else "floors only"
-    words = [tag("strong", task_name(board)), tag("span", chip, class_="badge")]
+    chips = [chip, *([] if is_counted else [EXTRA])]
+    words = [tag("strong", task_name(board)), *(tag("span", c, class_="badge") for c in chips)]
     line = tag("span", task_line(board, known), class_="line") if known else ""
     return tag("a", image, tag("span", words, class_="name"), line, href=task_path(board))
 

@@ -41,6 +41,10 @@ class Surroundings:
             return None
         return Path(os.path.relpath(path, self.out / SITE)).as_posix()
 
+    def linked_note(self, target: str) -> str | None:
+        """The way to a file that a note of this folder links to; None if there is no such file."""
+        return None if self.out is None else self.address(self.out / NOTES / target)
+
     def spelled(self, path: Path | None) -> str | None:
         """The same from the folder above the boards, where commands are typed."""
         if self.out is None or path is None:
