@@ -9,10 +9,11 @@ that a slow or busy machine counts the same steps.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 from gsnobench.declare import Phase
 from gsnobench.errors import RunError
@@ -23,7 +24,9 @@ from gsnobench.registry import Registry, read_registry, write_steps
 from gsnobench.runs.machine import Machine, with_threads
 from gsnobench.runs.plan import Plan, Request, home_name, make_plan
 from gsnobench.runs.stages import Run
-from gsnobench.training.fit import Job, fit
+from gsnobench.training.checkpoint import Clock
+from gsnobench.training.fit import Job, prepare, steps_of
+from gsnobench.training.reference_step import Metronome
 
 MEASUREMENTS = 5  # of each phase; their median counts
 MEASURED_S = 3.0  # CPU-seconds of one measurement, about
@@ -38,12 +41,12 @@ class Count:
 
     steps: dict[str, int]  # phase -> optimiser steps; none for a closed form
     step_s: dict[str, float]  # phase -> normalised CPU-seconds per step
-    closed_form_s: float = 0.0  # normalised CPU-seconds of the phases without steps
+    once_s: float = 0.0  # normalised CPU-seconds of closed forms and preparations
 
     def within(self, budget_s: float, phases: Sequence[Phase]) -> dict[str, int]:
         """Steps per phase that use up a budget in CPU-seconds."""
         descents = [phase for phase in phases if phase.solve is None]
-        left, shares = budget_s - self.closed_form_s, sum(phase.share for phase in descents)
+        left, shares = budget_s - self.once_s, sum(phase.share for phase in descents)
         steps = {phase.name: 0 for phase in phases}
         for phase in descents:
             steps[phase.name] = max(1, round(left * phase.share / shares / self.step_s[phase.name]))
@@ -102,55 +105,58 @@ def count_steps(
         return Count({}, {})  # closed form: no steps to count
     machine.report.stage(f"counting the steps of {plan.title}")
     with with_threads(1):
-        closed_form_s, step_s = _measure(plan, machine, registry.reference_step_s, measurements)
-    count = Count({}, step_s, closed_form_s)
+        once_s, step_s = _measure(plan, machine, registry.reference_step_s, measurements)
+    count = Count({}, step_s, once_s)
     return replace(count, steps=count.within(budget_s, plan.phases))
 
 
 def _measure(
     plan: Plan, machine: Machine, nominal_s: float, measurements: int
 ) -> tuple[float, dict[str, float]]:
-    """Normalised CPU-seconds of the closed-form phases, and of one step of each other phase."""
+    """Normalised CPU-seconds of what is computed once, and of one step of each phase."""
+    once_s, step_s = 0.0, {}
     with tempfile.TemporaryDirectory() as name:
         run = Run(plan, machine, RunFolder(Path(name)))
         with run.open_data() as data:
-            probe = _Probe(run.job(run.set_up(data.split("train")), data), Path(name), nominal_s)
-            few = {phase.name: 0 if phase.solve else WARM_STEPS for phase in plan.phases}
-            probe.spent(few)  # the first steps are slow
-            base = median(probe.spent(few) for _ in range(min(3, measurements)))
-            step_s = {
-                phase.name: probe.step_s(phase.name, few, base, measurements)
-                for phase in plan.phases
-                if phase.solve is None
-            }
-    return max(0.0, base - WARM_STEPS * sum(step_s.values())), step_s
+            job = run.job(run.set_up(data.split("train")), data)
+            for phase in plan.phases:  # in their order: a phase builds on those before it
+                once_s += _once_s(job, phase, nominal_s)
+                if phase.solve is None:
+                    step_s[phase.name] = _step_s(job, phase, nominal_s, measurements)
+    return once_s, step_s
 
 
-@dataclass
-class _Probe:
-    """Short trainings of one job, each timed beside the reference step."""
+def _once_s(job: Job, phase: Phase, nominal_s: float) -> float:
+    """Normalised CPU-seconds of a closed form, or of what a phase prepares for its steps."""
+    clock = Clock()
+    metronome = Metronome(clock, REFERENCE_EVERY_S)
+    prepare(job, phase, clock)
+    metronome.read()
+    return _normalised(clock.train_cpu_s, clock, nominal_s)
 
-    job: Job
-    folder: Path
-    nominal_s: float  # CPU-seconds of the reference step where the benchmark was calibrated
-    trainings: int = 0
 
-    def spent(self, steps: Mapping[str, int]) -> float:
-        """Normalised CPU-seconds of a training with these steps."""
-        self.trainings += 1
-        folder = self.folder / str(self.trainings)
-        job = replace(
-            self.job, steps=steps, seed=0, folder=folder, reference_every_s=REFERENCE_EVERY_S
-        )
-        clock = fit(job).progress.clock
-        return clock.train_cpu_s * self.nominal_s / clock.reference_step_s
+def _step_s(job: Job, phase: Phase, nominal_s: float, measurements: int) -> float:
+    """Normalised CPU-seconds per step of a prepared phase, the median of several measurements.
 
-    def step_s(self, phase: str, few: Mapping[str, int], base: float, measurements: int) -> float:
-        """Normalised CPU-seconds per step of a phase, the median of several measurements."""
+    They take turns, a step each, so that all of them see the whole curriculum of a phase.
+    """
+    rough = max(median(_timed_steps(job, phase, nominal_s, 0, 2 * WARM_STEPS)), 1e-5)
+    count = min(MOST, max(FEWEST, round(MEASURED_S / rough)))
+    seconds = _timed_steps(job, phase, nominal_s, WARM_STEPS, measurements * count)
+    return max(median(mean(seconds[turn::measurements]) for turn in range(measurements)), 1e-6)
 
-        def measured(count: int) -> float:
-            return (self.spent({**few, phase: WARM_STEPS + count}) - base) / count
 
-        rough = max(measured(WARM_STEPS), 1e-5)
-        count = min(MOST, max(FEWEST, round(MEASURED_S / rough)))
-        return max(median(measured(count) for _ in range(measurements)), 1e-6)
+def _timed_steps(job: Job, phase: Phase, nominal_s: float, warm: int, count: int) -> list[float]:
+    """Normalised CPU-seconds of each step after the first ones, which are slow."""
+    clock, seconds = Clock(), [0.0]
+    metronome = Metronome(clock, REFERENCE_EVERY_S)
+    for _ in steps_of(replace(job, steps={phase.name: warm + count}), phase, clock):
+        seconds.append(clock.train_cpu_s)
+        metronome.tick(is_last=False)
+    steps = [later - earlier for earlier, later in pairwise(seconds)]
+    return [_normalised(step, clock, nominal_s) for step in steps[warm:]]
+
+
+def _normalised(seconds: float, clock: Clock, nominal_s: float) -> float:
+    """Seconds of the machine that counted the benchmark's steps."""
+    return seconds * nominal_s / clock.reference_step_s

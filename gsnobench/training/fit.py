@@ -24,7 +24,7 @@ from gsnobench.batch import Batch
 from gsnobench.data import Split
 from gsnobench.declare import Fit, Horizon, Phase
 from gsnobench.errors import Interrupted
-from gsnobench.training.checkpoint import Checkpoint, Progress, read_checkpoint
+from gsnobench.training.checkpoint import Checkpoint, Clock, Progress, read_checkpoint
 from gsnobench.training.ctrl_c import CtrlC
 from gsnobench.training.loader import Loader
 from gsnobench.training.metrics import relative_l2
@@ -95,11 +95,19 @@ def fit(job: Job) -> Outcome:
 # ---------------------------------------------------------------------------- two kinds of phases
 
 
+def prepare(job: Job, phase: Phase, clock: Clock) -> None:
+    """What a phase computes once: its closed form, or what its steps need; a part of training."""
+    with clock.training():
+        if phase.solve is not None:
+            with torch.no_grad():
+                phase.solve(job.module, fit_view(job))
+        elif phase.prepare is not None:
+            phase.prepare(job.module, fit_view(job))
+
+
 def _solve(job: Job, phase: Phase, progress: Progress) -> str:
     """A closed-form phase; returns why it failed, or nothing."""
-    assert phase.solve is not None
-    with progress.clock.training(), torch.no_grad():
-        phase.solve(job.module, fit_view(job))
+    prepare(job, phase, progress.clock)
     score = _validation_score(job, phase, progress)
     progress.curve.append({"phase": phase.name, "epoch": 1, "step": 0, "valid": score})
     job.on_epoch(phase.name, 1, {"valid": score})
@@ -140,6 +148,8 @@ class Descent:
 
 def _descend(job: Job, phase: Phase, state: Checkpoint) -> str:
     """A phase of gradient descent; returns why it diverged, or nothing."""
+    if state.progress.step == 0:
+        prepare(job, phase, state.progress.clock)
     descent = _begin(job, phase, state)
     descent.module.train()
     with CtrlC() as ctrl_c:
@@ -185,9 +195,7 @@ def _make_steps(descent: Descent, ctrl_c: CtrlC) -> str:
 
 
 def _begin(job: Job, phase: Phase, state: Checkpoint) -> Descent:
-    """Prepare the module and its optimiser, in the state of the checkpoint."""
-    if phase.prepare is not None and state.progress.step == 0:
-        phase.prepare(job.module, fit_view(job))
+    """The module and its optimiser, in the state of the checkpoint."""
     module: nn.Module = job.module
     if job.params.compile:
         module = torch.compile(job.module)  # type: ignore[assignment]
@@ -199,14 +207,15 @@ def _begin(job: Job, phase: Phase, state: Checkpoint) -> Descent:
     return Descent(job, phase, state, module, trained, optimiser)
 
 
-def steps_of(job: Job, phase: Phase) -> Iterator[None]:
-    """Make the steps of one phase, one per item, without validation: for whoever times them."""
-    descent = _begin(job, phase, Checkpoint())
+def steps_of(job: Job, phase: Phase, clock: Clock | None = None) -> Iterator[None]:
+    """Make the steps of a prepared phase, one per item, without validation: to be timed."""
+    descent = _begin(job, phase, Checkpoint(Progress(clock=clock or Clock())))
     descent.module.train()
     while descent.progress.step < descent.total:
-        _step(descent)
-        descent.progress.step += 1
-        _synchronise(job.train.device)
+        with descent.progress.clock.training():
+            _step(descent)
+            descent.progress.step += 1
+            _synchronise(job.train.device)
         yield
 
 

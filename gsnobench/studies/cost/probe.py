@@ -22,7 +22,8 @@ from gsnobench.runs.costs import count_parameters, describe_environment
 from gsnobench.runs.machine import Machine, choose_device
 from gsnobench.runs.plan import Plan, plan_of_spec
 from gsnobench.runs.stages import Run, Setup
-from gsnobench.training.fit import Job, fit_view, steps_of
+from gsnobench.training.checkpoint import Clock
+from gsnobench.training.fit import Job, prepare, steps_of
 from gsnobench.training.loader import Loader
 from gsnobench.training.rollout import rollout
 
@@ -114,9 +115,8 @@ def _train(
     seconds: dict[str, list[float]] = {}
     mb = flops = 0.0
     for phase in plan.phases:
+        prepare(job, phase, Clock())
         if phase.solve is not None:
-            with torch.no_grad():
-                phase.solve(setup.module, fit_view(job))
             continue
         step = steps_of(job, phase)
         with _memory(loader.device) as grown:

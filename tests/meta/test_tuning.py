@@ -1,0 +1,54 @@
+"""The searches on record: all rows have the same allowance, and presets take what was found."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gsnobench.registry import read_registry
+from gsnobench.runs.plan import Request, make_plan
+
+ROOT = Path(__file__).parent.parent.parent
+TUNING = runpy.run_path(str(ROOT / "benchmarks" / "tuning.py"))
+RECORDS: dict[tuple[str, str], dict[str, Any]] = TUNING["records"]()
+TASKS: dict[str, str] = TUNING["FAMILIES"]
+BOARD_SEEDS = range(10)
+
+
+def settings_of_preset(row: str, task: str) -> dict[str, Any]:
+    """Every knob of the unmodified preset on a task, dotted."""
+    model, _, preset = row.partition("@")
+    spec = make_plan(Request(model, task, preset=preset), read_registry()).spec
+    knobs = {f"model.{name}": value for name, value in spec.model_params.items()}
+    return knobs | {f"train.{name}": value for name, value in spec.train_params.items()}
+
+
+@pytest.mark.parametrize(("row", "family"), RECORDS)
+def test_a_preset_takes_what_its_search_found(row: str, family: str) -> None:
+    found = TUNING["settings_of"](RECORDS[row, family]["best"]["point"])
+    held = settings_of_preset(row, TASKS[family])
+    assert {name: held[name] for name in found} == found
+
+
+@pytest.mark.parametrize(("row", "family"), RECORDS)
+def test_a_search_is_what_all_were_allowed(row: str, family: str) -> None:
+    """Twelve answers of the same budget, chosen on validation, with a seed of their own."""
+    record = RECORDS[row, family]
+    assert record["trials"]["answered"] == TUNING["TRIALS"] == len(record["tried"])
+    assert record["seed"] not in BOARD_SEEDS
+    scored = [trial for trial in record["tried"] if trial["valid"] is not None]
+    best = min(scored, key=lambda trial: trial["valid"])
+    assert record["best"] == {"point": best["point"], "valid": best["valid"]}
+    assert set(record["over"]) == set(TUNING["axes_of"](row))
+
+
+def test_every_row_was_searched_on_every_family() -> None:
+    assert set(RECORDS) == {(row, family) for row in TUNING["ROWS"] for family in TASKS}
+
+
+def test_the_page_of_the_searches_is_up_to_date() -> None:
+    """`python benchmarks/tuning.py --page` writes it again."""
+    assert TUNING["PAGE"].read_text() == TUNING["page"]()
