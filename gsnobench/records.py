@@ -17,6 +17,7 @@ from gsnobench.shown import facts_html
 
 SCHEMA = 2
 FEATURES = "+features"  # end of a preset's name where the model is offered computed inputs
+FEATURES_REVISION = 1  # to be raised when those change: results with them are then outdated
 Status = Literal["done", "diverged", "declined", "failed", "pruned"]
 # registry.toml, the plugin, a calibration of this home, or the track's own rule
 StepsFrom = Literal["registry", "plugin", "home", "track"]

@@ -163,14 +163,17 @@ def place_of(result: RunResult, home: Home) -> tuple[int, int] | None:
 
 
 def installation(home: Home) -> Installation:
-    """What this machine adds to result files: its own results, and the code that it has now."""
+    """What this machine adds to result files: its own results, and the plugins that it has now."""
     from gsnobench.boards.evidence import Installation
-    from gsnobench.runs.source import source_digest
+    from gsnobench.runs.source import declared_revision, source_digest
 
     kinds: tuple[Kind, ...] = ("model", "dataset")
     usable = [entry for kind in kinds for entry in listed(kind) if entry.problem is None]
     code: dict[tuple[str, str], str] = {}
+    revisions: dict[str, int] = {}
     for entry in usable:
         with suppress(SyntaxError, OSError, ValueError):  # a broken plugin has no digest
             code[entry.kind, entry.name] = source_digest(entry.kind, entry.name)
-    return Installation(home.results, code)
+            if entry.kind == "model":
+                revisions[entry.name] = declared_revision(entry.name)
+    return Installation(home.results, code, revisions)

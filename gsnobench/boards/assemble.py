@@ -35,7 +35,7 @@ from gsnobench.data import Array
 from gsnobench.errors import PluginError
 from gsnobench.files import digest
 from gsnobench.plugins import dataset_name
-from gsnobench.records import FEATURES, RunSpec, Status
+from gsnobench.records import FEATURES, FEATURES_REVISION, RunSpec, Status
 from gsnobench.registry import Registry, Track
 
 SLACK = 0.15  # share of a track's CPU-seconds by which a row may miss them without a mark
@@ -63,7 +63,8 @@ def make_tracks(
     for entry in evidence.entries:
         if entry.status != "pruned":
             by_track[entry.spec.track].append(entry)
-    return [_track(name, entries, declared) for name, entries in sorted(by_track.items())]
+    tracks = [_track(name, entries, declared) for name, entries in sorted(by_track.items())]
+    return [track for track in tracks if track.boards]
 
 
 # ------------------------------------------------------------------------------------------- boards
@@ -74,7 +75,11 @@ def _track(name: str, entries: Sequence[Entry], declared: Declared) -> BoardTrac
     for entry in entries:
         groups[_board_key(entry)].append(entry)
     slugs = _slugs(groups)
-    boards = [_board(slugs[key], group, declared) for key, group in groups.items()]
+    boards = [
+        _board(slugs[key], group, current, declared)
+        for key, group in groups.items()
+        if (current := _of_newest_revision(group, declared.here.revisions))
+    ]
     names = declared.registry.board_tasks
     order = {task: number for number, task in enumerate(names)}
     boards.sort(key=lambda board: (order.get(dataset_of(board), len(order)), board.slug))
@@ -120,9 +125,10 @@ def _slugs(groups: Mapping[str, Sequence[Entry]]) -> dict[str, str]:
     return slugs
 
 
-def _board(slug: str, entries: Sequence[Entry], declared: Declared) -> Board:
+def _board(
+    slug: str, entries: Sequence[Entry], current: Sequence[Entry], declared: Declared
+) -> Board:
     spec = entries[0].spec
-    current = _of_newest_revision(entries)
     rows = _board_rows(current, declared)
     ranked, p_values = _ranked([row for row in rows if row.seeds and not row.is_variant])
     blank = [row for row in rows if not row.seeds and not row.is_variant]
@@ -148,9 +154,14 @@ def _board(slug: str, entries: Sequence[Entry], declared: Declared) -> Board:
     )
 
 
-def _of_newest_revision(entries: Sequence[Entry]) -> list[Entry]:
-    """Without results of older code; rows with computed inputs count changes of those too."""
+def _of_newest_revision(entries: Sequence[Entry], installed: Mapping[str, int]) -> list[Entry]:
+    """Without results of older revisions than the installed one or the newest result.
+
+    Rows with computed inputs count changes of those too.
+    """
     newest: dict[tuple[str, bool], int] = {}
+    for model, revision in installed.items():
+        newest |= {(model, False): revision, (model, True): revision + FEATURES_REVISION}
     for entry in entries:
         code = entry.spec.model, entry.spec.has_features
         newest[code] = max(entry.spec.revision, newest.get(code, 0))

@@ -66,6 +66,7 @@ def build(roots: Sequence[Path], target: Target, here: Installation = NOWHERE) -
     # looked at before it is read: a late file is not missed
     out, last = target.out, _last_build(target.out)
     sources = [evidence_stamp(roots), str(here.results), sorted(here.code.items())]
+    sources.append(str(sorted(here.revisions.items())))
     if last.get("stamp") == _stamp(sources, roots, target):
         return Built(problems=tuple(last["problems"]), was_fresh=True)
     files, problems = _rendered_files(roots, target, here)

@@ -29,11 +29,13 @@ LARGEST_PICTURE = 4_000_000  # bytes
 
 @dataclass(frozen=True)
 class Installation:
-    """What this machine adds to result files: its own results, and the code that it has now."""
+    """What this machine adds to result files: its own results, and the plugins that it has now."""
 
     results: Path | None = None  # the home's folder: only step counts of this home are ranked
     # kind and name of an installed plugin -> digest of its source
     code: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    # installed model -> its revision, where the source tells: older results are outdated
+    revisions: Mapping[str, int] = field(default_factory=dict)
 
 
 NOWHERE = Installation()

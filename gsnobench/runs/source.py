@@ -26,6 +26,29 @@ def source_digest(kind: Kind, name: str) -> str:
     return hashed.hexdigest()[:DIGITS]
 
 
+def declared_revision(model: str) -> int:
+    """The revision that a model's source declares; 0 where it is not spelt out as a number.
+
+    Read from the source, since importing every plugin takes seconds that boards do not have.
+    """
+    path = _source_file(find("model", model).module.partition(":")[0])
+    if path is None:
+        return 0
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_model(node.func)]
+    given = [entry for call in calls for entry in call.keywords if entry.arg == "revision"]
+    if calls and not given:
+        return 1  # the default
+    values = [entry.value.value for entry in given if isinstance(entry.value, ast.Constant)]
+    return max((value for value in values if isinstance(value, int)), default=0)
+
+
+def _is_model(function: ast.expr) -> bool:
+    """Whether a call is `Model(...)` or `gb.Model(...)`."""
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return name == "Model"
+
+
 def _own_modules(module: str) -> dict[str, ast.Module]:
     """The syntax tree of a module, and of all modules of its package that it leads to."""
     trees: dict[str, ast.Module] = {}

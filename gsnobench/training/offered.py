@@ -26,7 +26,7 @@ from gsnobench.declare import Fit, Geometry, Model, Part, Phase, Preset, Summary
 from gsnobench.errors import ParamError
 from gsnobench.meshes.modes import eigenbasis
 from gsnobench.params import Params
-from gsnobench.records import FEATURES
+from gsnobench.records import FEATURES, FEATURES_REVISION
 from gsnobench.training.computed_inputs import (
     ComputedInputs,
     computed_geometry,
@@ -37,7 +37,6 @@ from gsnobench.training.computed_inputs import (
 
 MODES = 128  # of the propagator
 FRAMES = 23  # of its trajectory that are shown, at most
-REVISION = 1  # to be raised when computed inputs change: results with them are then outdated
 OWN = "hints."  # how names of ours begin in a geometry, its axes and a summary; part of cache keys
 
 
@@ -56,7 +55,7 @@ def with_features(model: Model) -> Model:
         summary=lambda train, params: _summary(model, train, params),
         geometry=lambda mesh, task, params, summary: _geometry(model, mesh, task, params, summary),
         phases=phases,
-        revision=model.revision + REVISION,  # grows with either
+        revision=model.revision + FEATURES_REVISION,  # grows with either
     )
 
 

@@ -74,10 +74,18 @@ def test_another_setting_of_the_knobs_is_a_variant_of_its_own(evidence: Path) ->
 
 
 def test_results_of_an_older_revision_are_left_out_and_counted(evidence: Path) -> None:
-    save(evidence, made_result("gsno", errors=0.3, revision=2))
+    save(evidence, made_result("gsno", errors=0.3, revision=51))
     board = board_of(evidence)
     assert board.outdated == 3
     assert next(row for row in board.rows if row.model == "gsno").error == pytest.approx(0.3)
+
+
+def test_results_of_an_older_revision_than_the_installed_one_are_left_out(evidence: Path) -> None:
+    """Else a row that was changed would be ranked by what it was until somebody runs it again."""
+    models = {row.model for row in board_of(evidence).rows}
+    board = board_of(evidence, here=Installation(revisions={"gsno": 51}))
+    assert {row.model for row in board.rows} == models - {"gsno"} and board.outdated == 3
+    assert not tracks_of(evidence, Installation(revisions=dict.fromkeys(models, 51)))
 
 
 def test_rows_without_an_error_stay_with_their_reason(evidence: Path) -> None:

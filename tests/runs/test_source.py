@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gsnobench.plugins import Listed
+from gsnobench.plugins import Listed, listed, load
 from gsnobench.runs import source
 
 MODEL = '''"""A model."""
@@ -64,6 +64,28 @@ def test_code_of_the_plugin_and_of_its_helpers_counts(package: Path) -> None:
 def test_no_helper_is_imported_for_its_digest(package: Path) -> None:
     (package / "layers.py").write_text("raise RuntimeError('imported')\n")
     assert source.source_digest("model", "own") and "own_plugin.layers" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("call", "revision"),
+    [
+        ('gb.Model("own", revision=7)', 7),
+        ('Model("own")', 1),
+        ('gb.Model("own", revision=number())', 0),
+        ("make()", 0),
+    ],
+)
+def test_the_revision_is_read_where_it_is_spelt_out(
+    package: Path, call: str, revision: int
+) -> None:
+    (package / "model.py").write_text(f"raise RuntimeError('imported')\n{call}\n")
+    assert source.declared_revision("own") == revision
+
+
+def test_bundled_models_declare_the_revision_that_is_read() -> None:
+    names = [entry.name for entry in listed("model") if entry.package == "gsnobench"]
+    declared = {name: load("model", name).revision for name in names}
+    assert {name: source.declared_revision(name) for name in names} == declared
 
 
 def test_bundled_plugins_have_digests_of_their_own() -> None:

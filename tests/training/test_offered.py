@@ -293,8 +293,8 @@ def test_steps_and_settings_are_those_without_features(tmp_path: Path) -> None:
 def test_a_revision_counts_changes_of_the_model_and_of_the_features(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert with_features(silent(revision=4)).revision == 4 + offered.REVISION
-    monkeypatch.setattr(offered, "REVISION", 2)
+    assert with_features(silent(revision=4)).revision == 4 + offered.FEATURES_REVISION
+    monkeypatch.setattr(offered, "FEATURES_REVISION", 2)
     assert with_features(silent(revision=4)).revision == 6
 
 
