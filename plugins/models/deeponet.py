@@ -19,7 +19,7 @@ in the training split, inputs are interpolated to the training sensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal
 
@@ -273,6 +273,14 @@ DIFFERS = (
 )
 
 
+# What the equal tuning found for the other families, where it is not what `compact` holds: that is
+# what it found for steady tasks (leaderboards/tuning).
+TUNED: Mapping[str, Mapping[str, gb.Value]] = {
+    "unsteady": {"train.lr": 1.09e-2},
+    "varying": {"model.basis": 128, "train.batch": 8, "train.lr": 7.45e-3},
+}
+
+
 @gb.hookimpl
 def gsnobench_model() -> gb.Model:
     return gb.Model(
@@ -309,26 +317,27 @@ def gsnobench_model() -> gb.Model:
             ),
             "compact": gb.Preset(
                 model={
-                    "width": 128,
-                    "basis": 128,
+                    "width": 64,
+                    "basis": 64,
                     "branch_layers": 3,
                     "trunk_layers": 4,
                     "activation": "gelu",
                 },
                 train={
                     "optimiser": "muon",
-                    "lr": 5e-3,
-                    "batch": 16,
+                    "lr": 1.49e-2,
+                    "batch": 12,
                     "schedule": "cosine",
                     "weight_decay": 0.1,
                 },
                 is_default=True,
             ),
         },
+        settings={family: {"compact": knobs} for family, knobs in TUNED.items()},
         geometry=geometry,
         summary=summary,
         capabilities=frozenset(gb.Capability) - {gb.Capability.PERMUTATION_EQUIVARIANT},
-        revision=2,  # `paper` scales to [0, 1], as the paper does
+        revision=3,  # `compact` takes what the equal tuning found
         title="DeepONet",
         cites="Lu, Jin, Pang, Zhang and Karniadakis, Learning nonlinear operators via DeepONet "
         "based on the universal approximation theorem of operators, Nature Machine Intelligence 3, "

@@ -21,6 +21,7 @@ Code      https://github.com/HaoZhongkai/GNOT
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
@@ -277,6 +278,14 @@ def horizon(task: gb.Task, params: Params) -> gb.Horizon:
     return gb.Horizon(task.t_in, min(params.frames or task.t_out, task.t_out))
 
 
+# What the equal tuning found for the other families, where it is not what `compact` holds: that is
+# what it found for steady tasks (leaderboards/tuning).
+TUNED: Mapping[str, Mapping[str, gb.Value]] = {
+    "unsteady": {"model.width": 32, "train.batch": 8, "train.lr": 2.78e-2},
+    "varying": {"model.width": 32, "train.batch": 8, "train.lr": 2.78e-2},
+}
+
+
 @gb.hookimpl
 def gsnobench_model() -> gb.Model:
     return gb.Model(
@@ -317,8 +326,8 @@ def gsnobench_model() -> gb.Model:
             ),
             "compact": gb.Preset(
                 model={
-                    "width": 32,
-                    "layers": 2,
+                    "width": 16,
+                    "layers": 1,
                     "heads": 4,
                     "experts": 3,
                     "ratio": 1.0,
@@ -327,8 +336,8 @@ def gsnobench_model() -> gb.Model:
                 },
                 train={
                     "optimiser": "muon",
-                    "lr": 5e-3,
-                    "batch": 8,
+                    "lr": 1.16e-2,
+                    "batch": 12,
                     "schedule": "cosine",
                     "warmup": 0.1,
                     "clip": 1.0,
@@ -336,9 +345,10 @@ def gsnobench_model() -> gb.Model:
                 is_default=True,
             ),
         },
+        settings={family: {"compact": knobs} for family, knobs in TUNED.items()},
         horizon=horizon,
         capabilities=frozenset(gb.Capability),
-        revision=2,  # `official` cycles beta1, as the authors' schedule does
+        revision=3,  # `compact` takes what the equal tuning found
         title="General Neural Operator Transformer",
         cites="Hao, Wang, Su, Ying, Dong, Liu, Cheng, Song and Zhu, GNOT: A General Neural "
         "Operator Transformer for Operator Learning, ICML 2023",

@@ -411,6 +411,14 @@ DIFFERS = (
 )
 
 
+# What the equal tuning found for the other families, where it is not what `compact` holds: that is
+# what it found for steady tasks (leaderboards/tuning).
+TUNED: Mapping[str, Mapping[str, gb.Value]] = {
+    "unsteady": {"model.layers": 2, "model.width": 64, "train.batch": 8, "train.lr": 1.95e-2},
+    "varying": {"model.layers": 2, "model.width": 64, "train.batch": 8, "train.lr": 1.13e-2},
+}
+
+
 @gb.hookimpl
 def gsnobench_model() -> gb.Model:
     return gb.Model(
@@ -444,15 +452,15 @@ def gsnobench_model() -> gb.Model:
             "compact": gb.Preset(
                 model={
                     "width": 32,
-                    "layers": 2,
+                    "layers": 1,
                     "heads": 2,
                     "local_nodes": 128,
                     "global_ratio": 0.25,
                 },
                 train={
                     "optimiser": "muon",
-                    "lr": 1e-2,
-                    "batch": 8,
+                    "lr": 4.95e-3,
+                    "batch": 12,
                     "schedule": "cosine",
                     "warmup": 0.1,
                     "clip": 1.0,
@@ -460,11 +468,12 @@ def gsnobench_model() -> gb.Model:
                 is_default=True,
             ),
         },
-        settings={task: {"official": knobs} for task, knobs in OFFICIAL.items()},
+        settings={task: {"official": knobs} for task, knobs in OFFICIAL.items()}
+        | {family: {"compact": knobs} for family, knobs in TUNED.items()},
         geometry=geometry,
         horizon=horizon,
         capabilities=frozenset(gb.Capability),
-        revision=2,  # variants of a dataset have its sizes in `official`
+        revision=3,  # `compact` takes what the equal tuning found
         title="AMG",
         cites="Li, Song, Xiao, Lai and Wang, Harnessing Scale and Physics: A Multi-Graph Neural "
         "Operator Framework for PDEs on Arbitrary Geometries, KDD 2025",

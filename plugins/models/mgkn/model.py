@@ -21,6 +21,7 @@ Code      https://github.com/neuraloperator/graph-pde
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Literal, cast
 
@@ -338,6 +339,14 @@ DIFFERS = (
 )
 
 
+# What the equal tuning found for the other families, where it is not what `compact` holds: that is
+# what it found for steady tasks (leaderboards/tuning).
+TUNED: Mapping[str, Mapping[str, gb.Value]] = {
+    "unsteady": {"model.cycles": 2, "model.width": 32, "train.lr": 3e-2},
+    "varying": {"model.width": 48, "train.batch": 4, "train.lr": 2.89e-2},
+}
+
+
 @gb.hookimpl
 def gsnobench_model() -> gb.Model:
     car: dict[str, gb.Value] = {"model.levels": 4}  # 32186, 4023, 503 and 63 nodes
@@ -382,10 +391,10 @@ def gsnobench_model() -> gb.Model:
                 },
             ),
             "compact": gb.Preset(
-                model={"width": 32, "kernel_width": 16, "cycles": 2, "offsets": True, "leak": 0.1},
+                model={"width": 16, "kernel_width": 16, "cycles": 1, "offsets": True, "leak": 0.1},
                 train={
                     "optimiser": "muon",
-                    "lr": 3e-2,
+                    "lr": 1.49e-2,
                     "batch": 12,
                     "schedule": "cosine",
                     "warmup": 0.1,
@@ -394,13 +403,14 @@ def gsnobench_model() -> gb.Model:
                 is_default=True,
             ),
         },
-        settings={"car": {"paper": car, "official": car, "compact": car}},
+        settings={"car": {"paper": car, "official": car, "compact": car}}
+        | {family: {"compact": knobs} for family, knobs in TUNED.items()},
         geometry=geometry,
         summary=summary,
         phases=phases,
         horizon=horizon,
         capabilities=frozenset(gb.Capability),
-        revision=2,  # `root`; derived inputs standardised, parents and steps of `official`
+        revision=3,  # `compact` takes what the equal tuning found
         title="MGKN",
         cites="Li, Kovachki, Azizzadenesheli, Liu, Bhattacharya, Stuart and Anandkumar, Multipole "
         "Graph Neural Operator for Parametric Partial Differential Equations, NeurIPS 2020",

@@ -269,6 +269,14 @@ OFFICIAL: Mapping[str, Settings] = {
 }
 
 
+# What the equal tuning found for the other families, where it is not what `compact` holds: that is
+# what it found for steady tasks (leaderboards/tuning).
+TUNED: Mapping[str, Settings] = {
+    "unsteady": {"model.slices": 16, "model.width": 32, "train.batch": 16, "train.lr": 2.44e-2},
+    "varying": {"model.slices": 16, "train.batch": 2, "train.lr": 2.32e-2},
+}
+
+
 @gb.hookimpl
 def gsnobench_model() -> gb.Model:
     return gb.Model(
@@ -302,11 +310,11 @@ def gsnobench_model() -> gb.Model:
                 },
             ),
             "compact": gb.Preset(
-                model={"width": 64, "layers": 4, "heads": 4, "slices": 16},
+                model={"width": 96, "layers": 4, "heads": 4, "slices": 8},
                 train={
                     "optimiser": "muon",
-                    "lr": 5e-3,
-                    "batch": 8,
+                    "lr": 1.9e-2,
+                    "batch": 12,
                     "schedule": "cosine",
                     "warmup": 0.1,
                     "clip": 1.0,
@@ -314,12 +322,13 @@ def gsnobench_model() -> gb.Model:
                 is_default=True,
             ),
         },
-        settings={task: {"official": knobs} for task, knobs in OFFICIAL.items()},
+        settings={task: {"official": knobs} for task, knobs in OFFICIAL.items()}
+        | {family: {"compact": knobs} for family, knobs in TUNED.items()},
         summary=summary,
         geometry=geometry,
         horizon=horizon,
         capabilities=frozenset(gb.Capability),
-        revision=2,  # the encoding of `paper`; `official` closer to the authors' scripts
+        revision=3,  # `compact` takes what the equal tuning found
         title="Transolver",
         cites="Wu, Luo, Wang, Wang and Long, Transolver: A Fast Transformer Solver for PDEs on "
         "General Geometries, ICML 2024",

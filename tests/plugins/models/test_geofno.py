@@ -99,7 +99,7 @@ def test_parameters_are_those_of_the_sheet() -> None:
     assert count_parameters(paper) == 1_364_707 and count_parameters(paper.warp) == 45_858
     assert count_parameters(from_preset("official")) == 2_957_249 + 45_858
     assert count_parameters(from_preset("paper", grid_layers=2)) == 1_101_411
-    assert count_parameters(from_preset("compact")) <= 300_000
+    assert count_parameters(from_preset("compact")) <= 1_500_000  # the budget is time, not numbers
 
 
 def test_a_mode_of_a_spatial_layer_has_a_complex_matrix() -> None:
