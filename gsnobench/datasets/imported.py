@@ -14,12 +14,20 @@ from gsnobench.errors import DataError
 from gsnobench.files import lock
 from gsnobench.home import Home
 from gsnobench.plugins import listed
-from gsnobench.registry import remember_file
+from gsnobench.registry import read_registry, remember_file
 
 
 def imported_path(name: str, home: Path) -> Path:
     """The file of an imported task, whether it exists or not."""
     return home / "data" / name / "imported.nc"
+
+
+def stored_file(name: str, home: Home) -> Path | None:
+    """The file that a name means by itself or as an imported task; None: a task of a dataset."""
+    path = read_registry(home=home).file(name)
+    if path is None:
+        refuse_unimported(name)
+    return path
 
 
 def refuse_unimported(task: str) -> None:

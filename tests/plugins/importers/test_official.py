@@ -195,6 +195,24 @@ def test_surfaces_of_the_water_tight_set_lose_unused_pressures(tmp_path: Path) -
     assert opened.read("test").mesh(0).size == 3586
 
 
+# ------------------------------------------------------------------------------------ in Python
+
+
+def test_an_imported_task_is_opened_by_its_name(tmp_path: Path) -> None:
+    official.write_pipe(tmp_path / "in")
+    home = tmp_path / "home"
+    with pytest.raises(gb.DataError) as error:
+        gb.open_task("pipe_official", home=home)
+    one_line(error, "its files were not imported here; first `gsnobench data import pipe_official")
+    opened, _ = imported("pipe_official", tmp_path, stride=8, **SMALL)
+    with gb.open_task("pipe_official", home=home) as data:
+        assert data.attrs["content_hash"] == opened.content_hash
+    assert len(gb.samples("pipe_official", "train", home=home)) == SMALL["train"]
+    with pytest.raises(gb.ParamError) as misused:
+        gb.open_task("pipe_official", samples=1, home=home)
+    one_line(misused, "no number of samples")
+
+
 # ------------------------------------------------------------------------------------------- damage
 
 
