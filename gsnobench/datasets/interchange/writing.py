@@ -222,7 +222,7 @@ def _entries(names: Names, label: str) -> list[Entry]:
                 raise ParamError(f"{label}: {single!r} is not a name; expected {{NAME: SOURCE}}")
         return [Entry(Field(name), source) for name, source in names.items()]
     is_list = isinstance(names, Iterable) and not isinstance(names, str)
-    listed = list(names) if is_list else [names]
+    listed: list[Any] = list(names) if is_list else [names]  # type: ignore[arg-type]
     for single in listed:
         if not isinstance(single, (str, Field)):
             raise ParamError(f"{label}: {single!r} is not a name; expected names or gb.Field")
