@@ -320,17 +320,15 @@ def _file_of(
 ) -> Path:
     """The file of a task, which is made if it is missing, of an imported task, or the file."""
     from gsnobench.datasets.ensure import ensure
-    from gsnobench.datasets.imported import refuse_unimported
+    from gsnobench.datasets.imported import stored_file
     from gsnobench.datasets.tasks import named_task
-    from gsnobench.registry import read_registry
 
     opened = open_home(home)
-    known = read_registry(home=opened).file(name)
-    if known is not None:
+    stored = stored_file(name, opened)
+    if stored is not None:
         if words:
             raise ParamError(f"{words[0]}: a file has no knobs; drop the option")
-        return known
-    refuse_unimported(name)
+        return stored
     check_names(datasets=[name])
     dataset, task = named_task(name, track=track, **knobs_of(words))
     with progress(quiet=as_json) as report:

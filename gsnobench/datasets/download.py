@@ -92,16 +92,16 @@ class _Fetch:
     def run(self) -> None:
         """Fetch what is missing, in as many answers as it takes while each brings something."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        failures = 0
+        failures, most = 0, self._size()
         while True:
-            before = self._size()
             try:
                 if self._fetch():
                     break
                 problem = "the connection ended early"
             except (TimeoutError, ConnectionError, http.client.HTTPException) as error:
                 problem = str(error) or type(error).__name__
-            failures = 0 if self._size() > before else failures + 1
+            failures = 0 if self._size() > most else failures + 1
+            most = max(most, self._size())
             if failures == ATTEMPTS:
                 raise self._stopped(problem)
             time.sleep(0.1 * failures)
@@ -116,7 +116,8 @@ class _Fetch:
             if answer is None:  # nothing is missing
                 return True
             version = Version.of(answer)
-            if start and (answer.status != 206 or (known is not None and version != known)):
+            is_rest = answer.headers.get("Content-Range", "").startswith(f"bytes {start}-")
+            if start and (not is_rest or (known is not None and version != known)):
                 self.tell(f"{self.path.name} changed on the server, or it cannot resume: from 0")
                 self.part.unlink()
                 if answer.status == 206:

@@ -8,18 +8,27 @@ from pathlib import Path
 from typing import Any
 
 from gsnobench.datasets.report import report
-from gsnobench.datasets.store import write
+from gsnobench.datasets.store import NEEDED, write
 from gsnobench.declare import Importer
 from gsnobench.errors import DataError
 from gsnobench.files import lock
 from gsnobench.home import Home
 from gsnobench.plugins import listed
-from gsnobench.registry import remember_file
+from gsnobench.reading import guarded
+from gsnobench.registry import read_registry, remember_file
 
 
 def imported_path(name: str, home: Path) -> Path:
     """The file of an imported task, whether it exists or not."""
     return home / "data" / name / "imported.nc"
+
+
+def stored_file(name: str, home: Home) -> Path | None:
+    """The file that a name means by itself or as an imported task; None: a task of a dataset."""
+    path = read_registry(home=home).file(name)
+    if path is None:
+        refuse_unimported(name)
+    return path
 
 
 def refuse_unimported(task: str) -> None:
@@ -42,7 +51,11 @@ def import_public(
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; expected {importer.layout}")
     params = importer.params.make(knobs, label="data")
-    imported = importer.read(folder, params)
+    with guarded(folder, expected=importer.layout):
+        imported = importer.read(folder, params)
+    for split in NEEDED:
+        if not len(imported.samples.get(split, ())):
+            raise DataError(f"{folder}: holds no sample for {split}; download the files again")
     path = imported_path(importer.name, home)
     made = ", ".join(f"{name}={value}" for name, value in params.to_dict().items())
     provenance = {
@@ -55,7 +68,7 @@ def import_public(
         "data_knobs": json.dumps(params.to_dict(), sort_keys=True),
         "dataset_revision": str(importer.revision),
     }
-    with lock(path.with_suffix(".lock")):
+    with lock(path.with_suffix(".lock")), guarded(folder, expected=importer.layout):
         write(
             path,
             imported.samples,

@@ -156,3 +156,6 @@ def check_names(task: Task, subject: str) -> None:
                 f"{subject}: {kind} holds the name {wrong[0]!r}; expected letters, digits and _, "
                 f"each name once, and not {OF_ALL!r}"
             )
+    for tag in task.tags:
+        if not tag.strip() or not tag.isprintable() or "/" in tag:
+            raise DataError(f"{subject}: tags holds the name {tag!r}; expected a word without /")

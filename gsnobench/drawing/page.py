@@ -31,6 +31,7 @@ from gsnobench.files import atomic
 RESOLUTION = 110  # dots per inch
 FINE = 4000  # triangles per panel, at least
 SLIVER = 4.0  # length over height of a triangle that is cut before it is filled
+FLAT = 1e-6  # of the longest side: a slice through nodes leaves triangles without an area
 MANY = 32000  # triangles per panel: no sliver is cut beyond
 # A file has 256 colours, a third of the bytes of full colour: so many greys, else the colour maps.
 GREYS = 24
@@ -295,8 +296,9 @@ def _subdivided(corners: Array, values: Array) -> tuple[Array, Array]:
 
     Gouraud shading mixes colours, not values: in small triangles it hardly leaves the colour map.
     """
-    corners, values = _without_slivers(corners, values)
-    while len(corners) < FINE:
+    has_area = _heights(corners) > FLAT * _lengths(corners).max()
+    corners, values = _without_slivers(corners[has_area], values[has_area])
+    while 0 < len(corners) < FINE:
         corners, values = (np.concatenate(_quarters(whole)) for whole in (corners, values))
     return corners, values
 

@@ -27,6 +27,7 @@ FIELDS = (
     gb.Field("velocity_y", unit="m s-1", vector="velocity"),
 )
 MESH = ("mesh_pos", "cells", "node_type")
+WHOLE = ("cells", "node_type")  # features of whole numbers
 NEEDED = (*MESH, "velocity", "density", "pressure")
 FILES: dict[gb.Split, str] = {"train": "train", "valid": "valid", "test": "test"}
 TAGS = {2: "foil", 4: "far"}  # node types of MeshGraphNets
@@ -104,6 +105,9 @@ def _meta(path: Path) -> Meta:
             )
             for name in NEEDED
         }
+        for name, (dtype, _) in features.items():
+            if (dtype.kind in "iu") != (name in WHOLE) or dtype.kind not in "fiu":
+                raise ValueError(f"{name} is of type {dtype}")
         return Meta(features, int(plain["trajectory_length"]), float(plain["dt"]))
     except (OSError, ValueError, TypeError, KeyError) as error:
         reason = f"{type(error).__name__} {error}"

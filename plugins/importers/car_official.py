@@ -65,7 +65,9 @@ def _cases(folder: Path, needed: Sequence[str]) -> tuple[Splits, list[Path]]:
     splits: Splits = {"train": [], "valid": [], "test": []}
     empty = []
     for fold in sorted(
-        path for path in folder.rglob("param*") if re.fullmatch(r"param\d", path.name)
+        path
+        for path in folder.rglob("param*")
+        if re.fullmatch(r"param\d", path.name) and path.is_dir()
     ):
         for case in sorted(path for path in fold.iterdir() if path.is_dir()):
             present = [name for name in needed if (case / name).is_file()]

@@ -43,6 +43,8 @@ def _manifest(path: Path) -> list[str]:
     cars = re.findall(r"\d+", path.read_text(errors="replace"))
     if len(cars) < 2:
         raise gb.DataError(f"{path}: names {len(cars)} cars; expected their numbers, 001,002,...")
+    if len(set(cars)) < len(cars):
+        raise gb.DataError(f"{path}: names a car twice; download it again")
     return cars
 
 

@@ -39,7 +39,10 @@ def read(folder: Path, params: Params) -> gb.Imported:
     xy = npy.load(path, (POINTS, 2, None))
     count = xy.shape[2]
     stress = npy.load(npy.find(folder, FILES[1]), (POINTS, count))
-    radii = npy.load(npy.find(folder, FILES[2]), (RADII, count))
+    path_radii = npy.find(folder, FILES[2])
+    radii = npy.load(path_radii, (RADII, count))
+    if not (np.asarray(radii) > 0).all():
+        raise gb.DataError(f"{path_radii}: holds a radius that is not above 0; download it again")
     if count <= params.train + params.test:
         raise gb.DataError(
             f"{path}: holds {count} samples; expected more than {params.train} for training and "

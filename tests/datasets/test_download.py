@@ -61,6 +61,10 @@ class Handler(BaseHTTPRequestHandler):
             self.send_response(416, "Range Not Satisfiable")
             self.end_headers()
             return
+        if what == "restless":
+            state.etag = f'"{len(state.ranges)}"'
+        if what == "shifted" and start:
+            start -= 1
         body = state.content[start:]
         self.send_response(206 if start else 200)
         if start:
@@ -69,7 +73,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.send_header("ETag", state.etag)
         self.end_headers()
-        self.wfile.write(body if what == "serve" else body[: len(body) // 2])
+        self.wfile.write(body if what in ("serve", "shifted") else body[: len(body) // 2])
         self.wfile.flush()
         if what == "stall":
             state.go_on.wait(20)
@@ -135,6 +139,23 @@ def test_a_file_that_changed_starts_again(
     state.content, state.etag, state.behaviour = SECOND, '"2"', ["serve"]
     assert fetch(server, tmp_path) == SECOND
     assert left(tmp_path) == ["x.bin"]
+
+
+def test_another_part_than_asked_for_is_never_joined(
+    server: ThreadingHTTPServer, tmp_path: Path
+) -> None:
+    server.state.behaviour = ["cut", "shifted", "serve"]  # type: ignore[attr-defined]
+    assert fetch(server, tmp_path) == FIRST
+
+
+def test_a_file_that_changes_with_every_answer_ends_in_one_line(
+    server: ThreadingHTTPServer, tmp_path: Path
+) -> None:
+    server.state.behaviour = ["restless"]  # type: ignore[attr-defined]
+    with pytest.raises(gb.DataError) as error:
+        fetch(server, tmp_path)
+    one_line(error, "the connection ended early")
+    assert "x.bin" not in left(tmp_path)
 
 
 def test_a_busy_server_is_one_line_and_keeps_what_is_there(

@@ -39,6 +39,16 @@ def test_a_field_has_no_steps_in_cells_that_are_flatter_than_a_pixel() -> None:
     assert changes.max() < 10  # whole flat cells of one colour differ by 18
 
 
+def test_cells_without_an_area_take_no_detail_from_others() -> None:
+    points = np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 1.0], [0.0, 1.0], [2.0, 1e-13]])
+    cells = np.array([[0, 1, 2], [0, 2, 3]])
+    flat = np.repeat([[0, 1, 4]], 50, axis=0)
+    values = np.array([0.0, 1.0, 1.0, 0.0, 0.5])
+    meshes = [Mesh(points, table, {}) for table in (cells, np.concatenate([cells, flat]))]
+    plain, sliced = (drawn(mesh, values) for mesh in meshes)
+    assert (plain == sliced)[:-8].all()  # without the border below, where those cells lie
+
+
 def test_lines_that_would_hide_the_values_are_left_out() -> None:
     mesh = duct()
     plain, lined = (drawn(mesh, mesh.points[:, 0], with_lines=flag) for flag in (False, True))

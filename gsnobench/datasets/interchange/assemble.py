@@ -66,7 +66,7 @@ def _field_columns(raw: Raw, field: Field) -> list[Column]:
     is_node_last = first.ndim in (1, 2) and first.shape[-1] == nodes
     if is_node_last:
         return [Column(_with_unit(raw, field), _checked_row(raw, field.name, first, 1))]
-    if first.ndim in (2, 3) and first.shape[-2] == nodes:
+    if first.ndim in (2, 3) and first.shape[-2] == nodes and first.shape[-1]:
         return _components(raw, field, first)
     raise DataError(
         f"{raw.subject}: {field.name} has the shape {first.shape} in sample 0, whose mesh has "

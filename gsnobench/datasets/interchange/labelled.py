@@ -12,17 +12,18 @@ import numpy as np
 from gsnobench.data import SPLITS, Array
 from gsnobench.datasets import store
 from gsnobench.datasets.ensure import ensure
+from gsnobench.datasets.imported import stored_file
 from gsnobench.datasets.interchange.mesh_argument import as_meshes
+from gsnobench.datasets.interchange.own_dataset import ordered
 from gsnobench.datasets.interchange.raw import Raw
 from gsnobench.datasets.netcdf import AXES
 from gsnobench.datasets.tasks import named_task
-from gsnobench.errors import DataError
+from gsnobench.errors import DataError, ParamError
 from gsnobench.home import open_home
 
 if TYPE_CHECKING:
     import xarray
 
-DIMENSIONS = ("sample", "frame", "node")
 EXPECTED = (
     "expected the dimensions sample, node and, of a trajectory, frame or time; "
     "use dataset.rename or transpose"
@@ -68,14 +69,19 @@ def open_task(
 ) -> xarray.Dataset:
     """The data of a task such as "swe" as an xarray.Dataset; its solver makes missing data first.
 
-    `samples` is the number of training samples, `knobs` are those of the dataset
-    ({"data.resolution": 600}), `jobs` the processes of the solver (0: one per core). See
-    `gb.open_file` for what the dataset holds.
+    An imported task such as "pipe_official" is opened as it was imported. Of the others `samples`
+    is the number of training samples, `knobs` are those of the dataset ({"data.resolution": 600}),
+    `jobs` the processes of the solver (0: one per core). See `gb.open_file` for what the dataset
+    holds.
     """
+    opened = open_home(None if home is None else Path(home))
+    if (stored := stored_file(task, opened)) is not None:
+        if knobs or samples is not None:
+            raise ParamError(f"{task}: a file has no knobs and no number of samples; drop them")
+        return open_file(stored)
     texts = {name: str(value) for name, value in (knobs or {}).items()}
     dataset, resolved = named_task(task, track=track, samples=samples, knobs=texts)
-    root = open_home(None if home is None else Path(home)).root
-    return open_file(ensure(dataset, resolved, home=root, jobs=jobs))
+    return open_file(ensure(dataset, resolved, home=opened.root, jobs=jobs))
 
 
 # ----------------------------------------------------------------------------------------- raw data
@@ -84,12 +90,17 @@ def open_task(
 def raw_of_dataset(data: xarray.Dataset, mesh: Any, names: Sequence[str]) -> Raw:
     """The named variables of a labelled dataset, in the order sample, frame, node, components."""
     subject = "xarray dataset"
-    data = data.rename(_renamed(data))
+    data = ordered(data.rename(_renamed(data)))
+    if "node_count" in data:
+        raise DataError(
+            f"{subject}: its samples are padded to node_count; leave fields= out if it is an "
+            "opened data file, else give arrays without padding and mesh="
+        )
     for name in names:
         if name not in data:
             known = ", ".join(str(key) for key in data.variables)
             raise DataError(f"{subject}: holds no {name!r}; known: {known}")
-    arrays = {name: _ordered(data[name], name, subject) for name in names}
+    arrays = {name: _by_sample(data[name], name, subject) for name in names}
     meshes = as_meshes(_mesh_of(data, subject) if mesh is None else mesh, subject)
     units = {name: str(data[name].attrs.get("units", "")) for name in names}
     positions = _axis_names(data)
@@ -112,12 +123,11 @@ def _renamed(data: xarray.Dataset) -> dict[str, str]:
     return {"time": "frame"} if "time" in data.dims and "frame" not in data.dims else {}
 
 
-def _ordered(array: xarray.DataArray, name: str, subject: str) -> Any:
-    order = [dimension for dimension in DIMENSIONS if dimension in array.dims]
+def _by_sample(array: xarray.DataArray, name: str, subject: str) -> Any:
     if "sample" not in array.dims:
         shape = ", ".join(str(dimension) for dimension in array.dims)
         raise DataError(f"{subject}: {name} has the dimensions ({shape}); {EXPECTED}")
-    return _Lazy(array.transpose(*order, ...))
+    return _Lazy(array)
 
 
 class _Lazy:

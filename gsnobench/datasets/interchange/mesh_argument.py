@@ -49,6 +49,12 @@ def new_mesh(
         cells = cells.astype(np.int64)
         if points.shape[1] == 2 and cells.shape[1] == 4:
             cells = split_quads(cells)
+    for name, member in tags.items():
+        if not np.isin(member, (0, 1)).all():
+            raise DataError(
+                f"{subject}: tag {name} holds other numbers than 0 and 1; expected 1 "
+                "at its nodes, 0 elsewhere"
+            )
     members = {name: np.asarray(member, dtype=bool) for name, member in tags.items()}
     return Mesh(points.astype(np.float64), cells, members)
 
@@ -74,9 +80,10 @@ def _parts(mesh: Any, subject: str) -> tuple[Array, Array | None, dict[str, Arra
     if isinstance(mesh, Mesh):
         return mesh.points, mesh.cells, dict(mesh.tags)
     if isinstance(mesh, Mapping):
-        unknown = [name for name in mesh if name not in KEYS and not name.startswith("tag_")]
+        names = [str(name) for name in mesh]
+        unknown = [name for name in names if name not in KEYS and not name.startswith("tag_")]
         if unknown or "points" not in mesh:
-            raise DataError(f"{subject}: mesh has the entries {sorted(mesh)}; {EXPECTED}")
+            raise DataError(f"{subject}: mesh has the entries {sorted(names)}; {EXPECTED}")
         tags = {
             name.removeprefix("tag_"): as_array(member)
             for name, member in mesh.items()

@@ -34,7 +34,7 @@ def raw_of_meshes(
 def raw_of_folder(folder: Path, fields: Sequence[str], inputs: Sequence[str]) -> Raw:
     """One sample per file; or per subfolder, whose files are the frames of a trajectory."""
     parts = sorted(
-        (path for path in folder.iterdir() if path.is_dir() or path.suffix in ENDINGS),
+        (path for path in _shown(folder) if path.is_dir() or _is_mesh_file(path)),
         key=natural_order,
     )
     parts = [path for path in parts if path.is_file()] or parts
@@ -44,22 +44,29 @@ def raw_of_folder(folder: Path, fields: Sequence[str], inputs: Sequence[str]) ->
     return _raw(str(folder), labels, [read_frames(path) for path in parts], fields, inputs)
 
 
+def _shown(folder: Path) -> list[Path]:
+    """What a folder holds, without what systems hide beside the files of a person."""
+    return [path for path in folder.iterdir() if not path.name.startswith(".")]
+
+
+def _is_mesh_file(path: Path) -> bool:
+    return path.suffix.lower() in ENDINGS
+
+
 def natural_order(path: Path) -> list[tuple[int, str]]:
     """Order of names in which case_2 comes before case_10."""
     pieces = re.split(r"(\d+)", path.name)
-    return [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in pieces]
+    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in pieces]
 
 
 def read_frames(path: Path) -> Trajectory:
     """One sample: the frames of a file or of a folder."""
     if path.is_dir():
-        files = sorted(
-            (file for file in path.iterdir() if file.suffix in ENDINGS), key=natural_order
-        )
+        files = sorted(filter(_is_mesh_file, _shown(path)), key=natural_order)
         if not files:
             raise DataError(f"{path}: holds no file of {', '.join(ENDINGS)}; expected its frames")
         return [(float(number), read_mesh(file)) for number, file in enumerate(files)]
-    if path.suffix in SERIES:
+    if path.suffix.lower() in SERIES:
         frames = _read_series(path)
         if frames:
             return frames
@@ -117,9 +124,28 @@ def _raw(
                 f"{subject}: {label} has {len(frames)} frames, {labels[0]} {len(times)}; expected "
                 "equal numbers"
             )
+        _check_one_mesh(subject, label, frames)
         for name, rows in values.items():
             rows.append(_point_data(subject, label, frames, name, name in inputs))
     return Raw(subject, meshes, values, times=times)
+
+
+def _check_one_mesh(subject: str, label: str, frames: Trajectory) -> None:
+    """Refuse a mesh that moves or changes during a trajectory: only its first would be kept."""
+    first = frames[0][1]
+    for number, (_, mesh) in enumerate(frames[1:], start=1):
+        if not np.array_equal(mesh.points, first.points) or not _same_cells(mesh, first):
+            raise DataError(
+                f"{subject}: {label} has another mesh in frame {number} than in frame 0; expected "
+                "one mesh per trajectory; interpolate to one, or write how it moves as a field"
+            )
+
+
+def _same_cells(mesh: meshio.Mesh, other: meshio.Mesh) -> bool:
+    return len(mesh.cells) == len(other.cells) and all(
+        a.type == b.type and np.array_equal(a.data, b.data)
+        for a, b in zip(mesh.cells, other.cells, strict=True)
+    )
 
 
 def _point_data(subject: str, label: str, frames: Trajectory, name: str, is_input: bool) -> Array:

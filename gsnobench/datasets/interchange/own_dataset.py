@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MARK = "gsnobench_task"  # the attribute that tells such a dataset from any other
 WRITTEN = ("Conventions", "content_hash", "split_hashes", "fingerprint")  # anew, with the file
 SUBJECT = "xarray dataset"
+DIMENSIONS = ("sample", "frame", "node")  # in the order of a file
 
 
 def is_own(data: Any) -> bool:
@@ -43,15 +44,26 @@ def kept_attributes(attributes: Mapping[Any, Any]) -> dict[str, str]:
     }
 
 
+def ordered(data: xarray.Dataset) -> xarray.Dataset:
+    """The dataset with the dimensions of its variables in the order of a file."""
+    return data.transpose(*DIMENSIONS, "cell", "vertex", ..., missing_dims="ignore")
+
+
 def own_samples(data: xarray.Dataset, splits: Any) -> dict[Split, Samples]:
     """The samples of each split; values are read when they are written."""
     task = task_from_json(str(data.attrs[MARK]))
     names = [f"field_{field.name}" for field in task.fields]
     names += [f"static_{field.name}" for field in task.static]
     names += [f"scalar_{field.name}" for field in task.scalars]
-    for name in (*names, "split"):
+    names += [f"node_{axis}" for axis in AXES[: task.dim]]
+    for name in (*names, "split", "time"):
         if name not in data.variables:
             raise DataError(f"{SUBJECT}: its task names {name}, which it lacks; keep it")
+    if lost := [name for name in DIMENSIONS if name not in data.dims]:
+        raise DataError(
+            f"{SUBJECT}: has no dimension {lost[0]}; keep it, with a list or a slice in isel"
+        )
+    data = ordered(data)
     chosen = data["split"].to_numpy() if splits is None else splits
     codes = split_codes(chosen, data.sizes["sample"], SUBJECT)
     times = tuple(data["time"].to_numpy().astype(float).tolist())

@@ -10,6 +10,7 @@ import numpy as np
 
 from gsnobench.data import Array, Mesh
 from gsnobench.errors import DataError, did_you_mean
+from gsnobench.reading import guarded
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +27,12 @@ class Raw:
     time_unit: str = "s"
 
     def __post_init__(self) -> None:
+        for name, array in self.values.items():
+            if not hasattr(array, "__len__") or getattr(array, "ndim", 1) == 0:
+                raise DataError(
+                    f"{self.subject}: {name} is a {type(array).__name__} without samples; expected "
+                    "an array or a list with one entry per sample"
+                )
         lengths = {name: len(array) for name, array in self.values.items()}
         if len(set(lengths.values())) > 1:
             listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
@@ -66,9 +73,15 @@ class Raw:
 
 
 def as_array(value: Any) -> Array:
-    """A number, a list, a numpy array, a labelled array or a torch tensor (of any device)."""
-    detached = value.detach().cpu() if hasattr(value, "detach") else value
-    array = np.asarray(detached)
+    """A number, a list, a numpy array, a labelled array or a torch tensor (of any device).
+
+    A masked entry becomes NaN: what lies below a mask is no data, and no file takes NaN.
+    """
+    with guarded("values", expected="dense real numbers in a type that numpy has"):
+        detached = value.detach().cpu() if hasattr(value, "detach") else value
+        if np.ma.is_masked(detached):
+            detached = detached.astype(np.float64).filled(np.nan)
+        array = np.asarray(detached)
     if array.dtype.kind not in "fiub":
         raise DataError(f"values: entries are of type {array.dtype}; expected real numbers")
     return array

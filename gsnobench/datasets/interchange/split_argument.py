@@ -22,7 +22,8 @@ def split_codes(splits: Any, count: int, subject: str) -> Array:
     """The position in `data.SPLITS` of each of `count` samples, (S,) int64."""
     if isinstance(splits, Mapping):
         return _from_indices(splits, count, subject)
-    values = splits.tolist() if hasattr(splits, "tolist") else list(splits)
+    is_list = hasattr(splits, "__iter__") and getattr(splits, "ndim", 1) == 1
+    values = list(splits.tolist() if hasattr(splits, "tolist") else splits) if is_list else []
     if values and all(isinstance(value, str) for value in values):
         return _from_names(values, count, subject)
     if (
@@ -67,9 +68,10 @@ def _from_indices(splits: Mapping[str, Any], count: int, subject: str) -> Array:
             raise DataError(f"{subject}: splits name {name!r}; {EXPECTED}")
         try:
             rows = np.arange(count)[chosen if isinstance(chosen, slice) else as_array(chosen)]
-        except IndexError as error:
+        except (IndexError, DataError) as error:
             raise DataError(
-                f"{subject}: splits give {name} a sample beyond the last, {count - 1}; {EXPECTED}"
+                f"{subject}: splits give {name} {_short(chosen)}; expected numbers of samples, 0 "
+                f"to {count - 1}"
             ) from error
         if (codes[rows] >= 0).any():
             raise DataError(f"{subject}: splits give a sample to {name} and to another split")

@@ -12,6 +12,7 @@ import torch
 from gsnobench.data import Mesh, Samples, Split, Task, split_named
 from gsnobench.datasets import store
 from gsnobench.datasets.ensure import ensure
+from gsnobench.datasets.imported import stored_file
 from gsnobench.datasets.tasks import named_task
 from gsnobench.errors import ParamError
 from gsnobench.home import open_home
@@ -89,16 +90,15 @@ def samples(
         for batch in torch.utils.data.DataLoader(gb.samples("mine.nc"), batch_size=8):
             loss = (net(batch["static"], batch["points"]) - batch["target"]).square().mean()
 
-    `source` is a data file, or a task such as "swe", whose missing data are made first; `track`,
-    `knobs`, `jobs` and `home` are of tasks alone, as in `gb.open_task`.
+    `source` is a data file, an imported task, or a task such as "swe", whose missing data are made
+    first; `track`, `knobs` and `jobs` are of the last alone, as in `gb.open_task`.
     """
-    chosen = split_named(split)
-    if str(source).endswith(".nc"):
+    chosen, folders = split_named(split), open_home(None if home is None else Path(home))
+    if (stored := stored_file(str(source), folders)) is not None:
         if knobs:
             raise ParamError(f"knobs: {source} is a file, which has none; drop them")
-        return TensorSamples(store.open_file(Path(source)).split(chosen), chosen)
+        return TensorSamples(store.open_file(stored).split(chosen), chosen)
     texts = {name: str(value) for name, value in (knobs or {}).items()}
     dataset, task = named_task(str(source), track=track, knobs=texts)
-    root = open_home(None if home is None else Path(home)).root
-    opened = store.open_file(ensure(dataset, task, home=root, jobs=jobs), task)
+    opened = store.open_file(ensure(dataset, task, home=folders.root, jobs=jobs), task)
     return TensorSamples(opened.split(chosen), chosen)

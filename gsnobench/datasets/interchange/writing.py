@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from gsnobench.datasets.interchange.hdf5 import ENDINGS as HDF5_ENDINGS
 from gsnobench.datasets.interchange.hdf5 import raw_of_hdf5
 from gsnobench.datasets.interchange.mesh_argument import as_meshes
 from gsnobench.datasets.interchange.own_dataset import is_own, own_samples, provenance_of
-from gsnobench.datasets.interchange.raw import Raw
+from gsnobench.datasets.interchange.raw import Raw, as_array
 from gsnobench.datasets.interchange.split_argument import SHARES, split_codes
 from gsnobench.datasets.store import write
 from gsnobench.errors import DataError, ParamError
@@ -104,6 +105,17 @@ def write_file(
     if target.suffix != ".nc":
         raise ParamError(f"{target}: a data file ends in .nc; choose such a name")
     if is_own(data) and not fields:
+        _refuse_given(
+            "an opened data file says itself",
+            {
+                "mesh": mesh,
+                "inputs": inputs or None,
+                "t_in": t_in,
+                "times": times,
+                "name": name,
+                "corresponds": corresponds,
+            },
+        )
         samples = own_samples(data, splits)  # type: ignore[arg-type]
         attributes = provenance_of(data)  # type: ignore[arg-type]
         units = _unit(data, "node_x") or "1", _unit(data, "time") or "s"
@@ -113,8 +125,8 @@ def write_file(
             name=name or re.sub(r"\W", "_", target.stem),
             fields=tuple(entry.field for entry in named),
             inputs=tuple(entry.field for entry in given),
-            t_in=t_in,
-            times=None if times is None else tuple(float(time) for time in times),
+            t_in=None if t_in is None else _frame_count(t_in),
+            times=None if times is None else tuple(as_array(times).astype(float).ravel().tolist()),
             corresponds=corresponds,
         )
         raw = _raw(data, mesh, named, given)
@@ -125,20 +137,40 @@ def write_file(
     write(
         target,
         samples,
-        provenance={**attributes, **(provenance or {})},
+        provenance={**attributes, **{str(k): str(v) for k, v in (provenance or {}).items()}},
         length_unit=length_unit or units[0],
         time_unit=time_unit or units[1],
     )
     return target
 
 
+def _refuse_given(why: str, options: Mapping[str, Any]) -> None:
+    """Refuse options that would not be used."""
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise ParamError(f"{given[0]}: {why} what it is; drop the option")
+
+
+def _frame_count(t_in: Any) -> int:
+    try:
+        return operator.index(t_in)
+    except TypeError as error:
+        raise ParamError(f"t_in: {t_in!r} is no whole number; expected for example 1") from error
+
+
 def _raw(data: Any, mesh: Any, fields: Sequence[Entry], inputs: Sequence[Entry]) -> Raw:
     """The source by its kind, with the names that its values shall have."""
     if not fields:
         raise ParamError("fields: none given; name what is to be predicted, such as fields='u'")
+    entries = (*fields, *inputs)
+    names = [entry.field.name for entry in entries]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ParamError(
+            f"fields, inputs: {twice[0]!r} is named twice; expected each name once, in fields to "
+            "be predicted or in inputs to be given"
+        )
     sources = [entry.source for entry in fields], [entry.source for entry in inputs]
     raw = _raw_of_source(data, mesh, *sources)
-    entries = (*fields, *inputs)
     return replace(
         raw,
         values={entry.field.name: raw.values[entry.source] for entry in entries},
@@ -159,10 +191,12 @@ def _raw_of_source(data: Any, mesh: Any, fields: list[str], inputs: list[str]) -
         return raw
     if isinstance(data, Sequence) and len(data):
         if all(type(single).__module__.startswith("meshio") for single in data):
+            _refuse_given("a meshio mesh says itself", {"mesh": mesh})
             from gsnobench.datasets.interchange.mesh_files import raw_of_meshes
 
             return raw_of_meshes(data, fields, inputs)
         if all(map(is_graph, data)):
+            _refuse_given("a graph says itself", {"mesh": mesh})
             return raw_of_graphs(data, [*fields, *inputs])
     raise ParamError(f"data: a {type(data).__name__} was given; expected {KINDS}")
 
@@ -171,6 +205,7 @@ def _raw_of_path(path: Path, mesh: Any, fields: list[str], inputs: list[str]) ->
     if not path.exists():
         raise DataError(f"{path}: no such file or folder; expected {KINDS}")
     if path.is_dir():
+        _refuse_given("a mesh file says itself", {"mesh": mesh})
         from gsnobench.datasets.interchange.mesh_files import raw_of_folder
 
         return raw_of_folder(path, fields, inputs)
@@ -182,8 +217,12 @@ def _raw_of_path(path: Path, mesh: Any, fields: list[str], inputs: list[str]) ->
 def _entries(names: Names, label: str) -> list[Entry]:
     """Quantities and what the source calls them."""
     if isinstance(names, Mapping):
+        for single in (*names, *names.values()):
+            if not isinstance(single, str):
+                raise ParamError(f"{label}: {single!r} is not a name; expected {{NAME: SOURCE}}")
         return [Entry(Field(name), source) for name, source in names.items()]
-    listed = [names] if isinstance(names, (str, Field)) else list(names)
+    is_list = isinstance(names, Iterable) and not isinstance(names, str)
+    listed: list[Any] = list(names) if is_list else [names]  # type: ignore[arg-type]
     for single in listed:
         if not isinstance(single, (str, Field)):
             raise ParamError(f"{label}: {single!r} is not a name; expected names or gb.Field")

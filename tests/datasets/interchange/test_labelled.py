@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xugrid
 from toy_samples import fixed, one_line, ragged
 
 import gsnobench as gb
@@ -65,6 +66,45 @@ def test_a_variable_that_the_task_names_must_stay(tmp_path: Path, path: Path) ->
     with pytest.raises(gb.DataError) as error:
         gb.write_file(tmp_path / "b.nc", gb.open_file(path).drop_vars("field_u"))
     one_line(error, "its task names field_u")
+
+
+def test_the_order_of_dimensions_does_not_matter(tmp_path: Path) -> None:
+    data = gb.open_file(written(tmp_path / "a.nc", "ragged"))
+    path = gb.write_file(tmp_path / "b.nc", data.transpose("node", "vertex", ...))
+    assert gb.open_file(path).attrs["content_hash"] == data.attrs["content_hash"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("t_in", 1), ("name", "b"), ("inputs", "bed"), ("mesh", np.eye(2))]
+)
+def test_an_option_that_would_not_be_used_is_refused(
+    tmp_path: Path, path: Path, option: str, value: object
+) -> None:
+    with pytest.raises(gb.ParamError) as error:
+        gb.write_file(tmp_path / "b.nc", gb.open_file(path), **{option: value})
+    one_line(error, f"{option}: an opened data file says itself")
+    assert not (tmp_path / "b.nc").exists()
+
+
+def test_a_dimension_that_was_picked_away_is_named(tmp_path: Path, path: Path) -> None:
+    for name in ("sample", "frame"):
+        with pytest.raises(gb.DataError) as error:
+            gb.write_file(tmp_path / "b.nc", gb.open_file(path).isel({name: 0}))
+        one_line(error, f"has no dimension {name}; keep it")
+
+
+def test_xugrid_opens_a_fixed_mesh(path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of coordinates without a projection
+        opened, labelled = xugrid.open_dataset(path), xugrid.UgridDataset(gb.open_file(path))
+    mesh = fixed()["train"].mesh(0)
+    for data in (opened, labelled):
+        grid = data.ugrid.grid
+        np.testing.assert_array_equal(np.column_stack([grid.node_x, grid.node_y]), mesh.points)
+        np.testing.assert_array_equal(np.sort(grid.face_node_connectivity), np.sort(mesh.cells))
+        field = data["field_h"].isel(sample=0, frame=0)
+        assert isinstance(field, xugrid.UgridDataArray) and field.ugrid.grid.n_node == mesh.size
+        np.testing.assert_array_equal(field.to_numpy(), fixed()["train"].frames[0, 0, :, 0])
 
 
 def test_a_damaged_file_is_one_line(tmp_path: Path, path: Path) -> None:

@@ -13,6 +13,7 @@ from toy_samples import one_line
 
 import gsnobench as gb
 from gsnobench.datasets import store
+from gsnobench.datasets.interchange.mesh_files import natural_order
 
 DRAW = np.random.default_rng(0)
 MESHES = [square(side) for side in (3, 4, 5, 3, 4)]
@@ -56,6 +57,7 @@ def test_a_folder_of_files_becomes_samples_in_natural_order(tmp_path: Path, endi
     for index, number in enumerate((1, 2, 3, 10, 20)):
         solid(index, stress=STRESS[index]).write(folder / f"case_{number}.{ending}")
     (folder / "notes.txt").write_text("other files are left alone")
+    (folder / f"._case_1.{ending}").write_text("and what a system hides")
     check_stress(gb.write_file(tmp_path / "s.nc", folder, fields="stress", splits=SPLITS))
 
 
@@ -102,7 +104,7 @@ def test_xdmf_series_are_trajectories_with_their_times(tmp_path: Path, monkeypat
 
 
 def written(folder: Path, index: int, **data: Any) -> Path:
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     solid(index, **data).write(folder / f"{index}.vtu")
     return folder / f"{index}.vtu"
 
@@ -129,6 +131,32 @@ def test_a_mesh_that_does_not_fit_is_one_line(tmp_path: Path, meshes: Any, line:
     with pytest.raises(gb.DataError) as error:
         gb.write_file(tmp_path / "x.nc", meshes, fields="stress")
     one_line(error, line)
+
+
+@pytest.mark.parametrize("other", [4, 1])
+def test_a_mesh_that_changes_in_a_trajectory_is_one_line(tmp_path: Path, other: int) -> None:
+    for index in range(3):
+        written(tmp_path / "runs" / f"run{index}", 0, stress=STRESS[0])
+        written(tmp_path / "runs" / f"run{index}", other, stress=STRESS[other])
+    with pytest.raises(gb.DataError) as error:
+        gb.write_file(tmp_path / "x.nc", tmp_path / "runs", fields="stress", t_in=1)
+    one_line(error, "run0 has another mesh in frame 1 than in frame 0")
+
+
+@pytest.mark.parametrize("kind", ["meshes", "folder"])
+def test_another_mesh_beside_that_of_the_files_is_refused(tmp_path: Path, kind: str) -> None:
+    written(tmp_path / "cases", 0, stress=STRESS[0])
+    data = {"meshes": [solid(0, stress=STRESS[0])], "folder": tmp_path / "cases"}[kind]
+    with pytest.raises(gb.ParamError) as error:
+        gb.write_file(tmp_path / "x.nc", data, fields="stress", mesh=MESHES[0])
+    one_line(error, "mesh: a mesh")
+
+
+def test_names_of_all_kinds_have_an_order() -> None:
+    names = ["case_10", "case_2", "²", "b", "3"]
+    ordered = sorted(map(Path, names), key=natural_order)
+    assert [path.name for path in ordered].index("case_2") < ordered.index(Path("case_10"))
+    assert len(ordered) == len(names)
 
 
 def test_an_empty_folder_is_one_line(tmp_path: Path) -> None:

@@ -147,6 +147,17 @@ BOTH = {"u": HEIGHT, "a": HEIGHT + 1}
         ({**BOTH, "u": HEIGHT.astype(str)}, {}, "expected real numbers"),
         ({**BOTH, "a": FLOW}, {}, "the input a has the shape (3, 25, 2)"),
         ({key: np.repeat(array[:1], 10, 0) for key, array in BOTH.items()}, {}, "splits must not"),
+        ({**BOTH, "u": np.ma.masked_greater(HEIGHT, 2)}, {}, "field_u holds nan in train"),
+        ({**BOTH, "u": torch.tensor(HEIGHT).bfloat16()}, {}, "in a type that numpy has"),
+        ({**BOTH, "a": 3.0}, {}, "a is a float without samples"),
+        ({**BOTH, "u": FLOW[:, 0, :, :0]}, {}, "u has the shape (25, 0) in sample 0"),
+        (BOTH, {"inputs": ["a", "u"]}, "'u' is named twice"),
+        (BOTH, {"fields": {"u": 3}}, "3 is not a name; expected {NAME: SOURCE}"),
+        (BOTH, {"fields": None}, "None is not a name"),
+        (BOTH, {"t_in": 0.5}, "t_in: 0.5 is no whole number"),
+        ({**BOTH, "u": FLOW}, {"t_in": 1, "times": (0, 2, 2)}, "the times of the frames do not"),
+        (BOTH, {"mesh": {"points": MESH.points, "tag_a/b": np.ones(25)}}, "tags holds the name"),
+        (BOTH, {"mesh": {"points": MESH.points, "tag_a": np.full(25, 2)}}, "tag a holds other"),
         (3, {}, "data: a int was given; expected a mapping"),
         ([1, 2], {}, "data: a list was given; expected a mapping"),
         ("nowhere", {}, "no such file or folder"),
@@ -174,7 +185,7 @@ def test_plain_xarray_becomes_the_same_file_as_its_arrays(tmp_path: Path) -> Non
         {
             "bed": (("node", "sample"), HEIGHT.T, {"units": "m"}),
             "flow": (("sample", "time", "node", "axis"), FLOW),
-            "cells": (("cell", "corner"), MESH.cells),
+            "cells": (("vertex", "cell"), MESH.cells.T),
         },
         coords={
             "x": ("node", MESH.points[:, 0], {"units": "km"}),
@@ -201,6 +212,7 @@ def test_plain_xarray_becomes_the_same_file_as_its_arrays(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("change", "line"),
     [
+        ({"u": ("sample", HEIGHT[:, 0]), "node_count": ("sample", range(10))}, "are padded"),
         ({"u": ("s", HEIGHT[:, 0])}, "u has the dimensions (s); expected the dimensions sample"),
         ({"v": ("sample", HEIGHT[:, 0])}, "holds no 'u'; known: v"),
         ({"u": (("sample", "node"), HEIGHT)}, "holds no coordinates node_x, node_y or x, y"),

@@ -195,6 +195,24 @@ def test_surfaces_of_the_water_tight_set_lose_unused_pressures(tmp_path: Path) -
     assert opened.read("test").mesh(0).size == 3586
 
 
+# ------------------------------------------------------------------------------------ in Python
+
+
+def test_an_imported_task_is_opened_by_its_name(tmp_path: Path) -> None:
+    official.write_pipe(tmp_path / "in")
+    home = tmp_path / "home"
+    with pytest.raises(gb.DataError) as error:
+        gb.open_task("pipe_official", home=home)
+    one_line(error, "its files were not imported here; first `gsnobench data import pipe_official")
+    opened, _ = imported("pipe_official", tmp_path, stride=8, **SMALL)
+    with gb.open_task("pipe_official", home=home) as data:
+        assert data.attrs["content_hash"] == opened.content_hash
+    assert len(gb.samples("pipe_official", "train", home=home)) == SMALL["train"]
+    with pytest.raises(gb.ParamError) as misused:
+        gb.open_task("pipe_official", samples=1, home=home)
+    one_line(misused, "no number of samples")
+
+
 # ------------------------------------------------------------------------------------------- damage
 
 
@@ -234,6 +252,34 @@ def without_dt(path: Path) -> None:
     path.write_text(json.dumps({key: v for key, v in official.meta().items() if key != "dt"}))
 
 
+def with_float_cells(path: Path) -> None:
+    plain = official.meta()
+    plain["features"]["cells"]["dtype"] = "float32"
+    path.write_text(json.dumps(plain))
+
+
+def with_two_open_axes(path: Path) -> None:
+    plain = official.meta()
+    plain["features"]["cells"]["shape"] = [-1, -1, 3]
+    path.write_text(json.dumps(plain))
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def at_one_point(path: Path) -> None:
+    np.save(path, np.full_like(np.load(path), 0.9))
+
+
+def with_no_void(path: Path) -> None:
+    np.save(path, np.zeros_like(np.load(path)))
+
+
+def with_a_car_twice(path: Path) -> None:
+    path.write_text(f"{path.read_text()},001,001")
+
+
 def with_a_word(path: Path) -> None:
     path.write_text(path.read_text().replace("CELL_TYPES", "oops CELL_TYPES"))
 
@@ -243,17 +289,23 @@ DAMAGE = [
     ("airfoil", spoil("valid.tfrecord", cut), "it is truncated"),
     ("airfoil", spoil("meta.json", Path.unlink), "holds no meta.json"),
     ("airfoil", spoil("meta.json", without_dt), "meta.json: not the meta.json of MeshGraphNets"),
+    ("airfoil", spoil("meta.json", with_float_cells), "cells is of type float32"),
+    ("airfoil", spoil("meta.json", with_two_open_axes), "cannot be read (ValueError"),
+    ("airfoil", spoil("train.tfrecord", emptied), "holds no sample for train"),
     ("airfoil", spoil("test.tfrecord", Path.unlink), "holds no test.tfrecord"),
     ("elasticity", spoil("*_sigma_10.npy", pickled), "NumPy file with a plain array"),
     ("elasticity", spoil("*_sigma_10.npy", squeezed), "expected numbers of the shape (972, 6)"),
     ("elasticity", spoil("*_sigma_10.npy", with_nan), "only finite numbers can be trained on"),
     ("elasticity", spoil("*_XY_10.npy", with_nan), "holds a number that is not finite"),
+    ("elasticity", spoil("*_XY_10.npy", at_one_point), "cannot be read (QhullError"),
+    ("elasticity", spoil("*_rr_10.npy", with_no_void), "a radius that is not above 0"),
     ("elasticity", spoil("*_rr_10.npy", cut), "NumPy file with a plain array"),
     ("pipe", spoil("Pipe_Q.npy", with_nan), "only finite numbers can be trained on"),
     ("pipe", spoil("Pipe_Y.npy", squeezed), "expected numbers of the shape (4, 129, 129)"),
     ("car", spoil("param0/car0/quadpress_smpl.vtk", cut), "it is truncated"),
     ("car", spoil("param0/car0/quadpress_smpl.vtk", with_a_word), "has 'OOPS' where a keyword"),
     ("car", spoil("param1/car1/hexvelo_smpl.vtk", Path.unlink), "holds no hexvelo_smpl.vtk"),
+    ("car_surface", spoil("train.txt", with_a_car_twice), "names a car twice"),
     ("car_surface", spoil("press_002.npy", squeezed), "shape (1, any)"),
     ("car_surface", spoil("mesh_003.ply", cut), "mesh_003.ply"),
 ]
