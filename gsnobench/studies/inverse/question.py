@@ -57,6 +57,7 @@ def study(options: Inverse, template: Request, engine: Engine) -> Study:
     settings = Settings(options.chains, options.burn, options.draws, options.law)
     examiner = Examiner(world, names, settings, options, engine, arms[0].plans[0].spec.short)
     words = [f"{len(world.sensors)}x{options.noise:g}", f"{options.problems}p", options.law]
+    words += [f"sbc{options.sbc}"] if options.sbc else []
     return Study(
         name="inverse",
         subject=planner.subject(task.id, *words),
