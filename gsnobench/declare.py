@@ -81,12 +81,16 @@ class Inverse:
     `solve(setup, xi)` returns the frames (T, N, C) that the solver of the data gives for (K,)
     coefficients. `finer(params)` returns the knobs of a solver that is refined once more:
     observations come from it, since a solver must not be inverted on its own output.
+    `adjoint(setup, xi)` returns the frames and a function: from weights (T, N, C) to the gradient
+    (K,) of the frames' sum with these weights.
     """
 
     dim: int  # number of coefficients, K
     decode: Callable[[Any], Decoder]
     solve: Callable[[Any, Array], Array]
     finer: Callable[[Any], Any]
+    # None: the solver's own posterior is sampled without gradients
+    adjoint: Callable[[Any, Array], tuple[Array, Callable[[Array], Array]]] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,9 @@ Start     `darcy` (psi = exp, smooth and nearly linear), then `darcy_threshold` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -26,7 +27,7 @@ import scipy.sparse as sp
 
 import gsnobench as gb
 from gsnobench.meshes.interpolation import evaluation_matrix
-from gsnobench.meshes.operators import node_volumes
+from gsnobench.meshes.operators import basis_gradients, node_volumes
 from gsnobench.meshes.topology import cells_of
 from gsnobench_plugins.solvers.meshing.polygon import mesh_polygon
 from gsnobench_plugins.solvers.meshing.red_refinement import refine
@@ -83,6 +84,12 @@ class Setup:
     deviation: float  # pointwise standard deviation of g, averaged over the domain
     at_nodes: sp.csr_array  # reference mesh -> nodes of the finest mesh
     at_quarters: sp.csr_array  # reference mesh -> centres of the four quarters of every finest cell
+
+    @cached_property
+    def hats(self) -> tuple[gb.Array, gb.Array]:
+        """Gradients of the hat functions and areas of the finest cells, (M, 3, 2) and (M,)."""
+        finest = self.nested.finest
+        return basis_gradients(finest.points, cells_of(finest))
 
 
 def setup(params: Params, resolution: int, cache: gb.Cache) -> Setup:
@@ -188,6 +195,42 @@ def solve(setup: Setup, coefficients: gb.Array) -> gb.Array:
     return head(setup, field)[None, :, None]
 
 
+def adjoint(
+    setup: Setup, coefficients: gb.Array
+) -> tuple[gb.Array, Callable[[gb.Array], gb.Array]]:
+    """The frames again, and the gradient (K,) of their sum with given weights (1, N, 1).
+
+    The operator is its own adjoint: p solves it for the weights, and the cell c of the head u adds
+    -|c| grad p . grad u to the derivative by its permeability.
+    """
+    if setup.params.solver != "fem":
+        raise gb.ParamError("data.solver: only the finite elements (fem) have an adjoint")
+    if setup.params.psi == "threshold":
+        raise gb.ParamError("data.psi: a permeability that jumps has no derivative")
+    spectrum, modes = setup.spectra["train"], setup.basis.vectors
+    field = modes @ (spectrum * coefficients)
+    quarters = permeability(setup, setup.at_quarters @ field).reshape(-1, 4)
+    by_cell = 4.0 / np.sum(1.0 / quarters, axis=1)
+    finest, size = setup.nested.finest, setup.mesh.size
+    heads = setup.nested.solve(by_cell)
+    cells, (gradients, areas) = cells_of(finest), setup.hats
+    slopes = np.einsum("mid,mi->md", gradients, heads[cells])
+    # of the harmonic mean by the field in each quarter, whose permeability is an exponential
+    chain = by_cell[:, None] ** 2 / (4.0 * quarters)
+    if setup.params.psi == "standardised":
+        chain = chain / setup.deviation
+
+    def pull(weights: gb.Array) -> gb.Array:
+        load = np.zeros(finest.size)
+        load[:size] = weights[0, :, 0]
+        other = setup.nested.solve(by_cell, load)
+        by_permeability = -areas * np.einsum("mid,mi,md->m", gradients, other[cells], slopes)
+        by_field = setup.at_quarters.T @ (by_permeability[:, None] * chain).ravel()
+        return np.asarray(spectrum * (modes.T @ by_field))
+
+    return heads[None, :size, None], pull
+
+
 def finer(params: Params) -> Params:
     """The solver on the mesh refined once more."""
     return params.make({**params.to_dict(), "refinements": params.refinements + 1}, label="data")
@@ -219,7 +262,7 @@ def gsnobench_dataset() -> gb.Dataset:
         setup=setup,
         generate=generate,
         mesh=lambda setup: setup.mesh,
-        inverse=gb.Inverse(MODES, decode, solve, finer),
+        inverse=gb.Inverse(MODES, decode, solve, finer, adjoint),
         solver="P1 finite elements on the mesh refined twice (multigrid-preconditioned CG), "
         "restricted to its nodes",
         licence="Apache-2.0",

@@ -9,6 +9,7 @@ Cost      the trunk once for all samples of a mesh, the branch once per sample, 
 Start     width 100, basis 100; the nodes are the sensors where they are fixed or correspond, other
           geometries are read on a grid of 1024 points
 Family    branch and trunk
+Means     partly any mesh at inference
 Paper     https://arxiv.org/abs/1910.03193
 Code      https://github.com/lululxvi/deeponet
 

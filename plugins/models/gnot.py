@@ -15,6 +15,7 @@ Cost      O(N h (e + E p h)) per block: e channels per head, E experts p times a
 Start     compact on a CPU; `--model.ratio 4` with `paper` is the authors' default width of the
           experts, at twice the cost
 Family    attention
+Means     any mesh at inference, attention, several graphs or gates
 Paper     https://arxiv.org/abs/2302.14376
 Code      https://github.com/HaoZhongkai/GNOT
 """

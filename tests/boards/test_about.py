@@ -40,6 +40,10 @@ def test_facts_of_the_bundled_plugins_agree_with_their_declarations(tmp_path: Pa
     assert all(task.equations and task.words["Domain"] for task in about.tasks.values())
     trained = {name: model for name, model in about.models.items() if not model.is_floor}
     assert all(model.family and model.cites and model.formula for model in trained.values())
+    assert all(model.means for model in trained.values())
+    means = about.models["transolver"].means
+    assert (means["attention"], means["spectral in time"]) == ("yes", "partly")
+    assert len({word for model in trained.values() for word in model.means}) == 7  # of the paper
     (tmp_path / ABOUT).write_text(about.to_json(), encoding="utf-8")
     assert read_about(tmp_path) == about
 

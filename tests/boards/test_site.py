@@ -18,8 +18,11 @@ from toy_boards import FLOOR, HOSTILE, toy_tracks, tracks_of
 
 from gsnobench.boards.evidence import PNG
 from gsnobench.boards.plots.task import board_figures
+from gsnobench.boards.site.about import make_about
 from gsnobench.boards.site.html import SCRIPTS, STYLES, VOID, asset, script, tag, text
+from gsnobench.boards.site.index_page import index_page
 from gsnobench.boards.site.pages import site_files
+from gsnobench.boards.site.surroundings import Surroundings
 from gsnobench.boards.site.task_page import task_page
 
 BOARDS = Path(__file__).resolve().parents[2] / "leaderboards"
@@ -283,6 +286,17 @@ def test_the_overview_is_small_and_begins_with_the_answer(committed: dict[str, s
     for words in ("leads", "best floor", "Models have been run on", "CPU-seconds", "Download CSV"):
         assert words in card
     assert '<img src="../pictures/' in page and "edition" in page.partition("<footer>")[2]
+
+
+def test_the_overview_has_a_matrix_of_what_models_compute_with() -> None:
+    known = make_about("gsnobench")
+    page = index_page([], Surroundings(known))
+    section = page.partition('id="means"')[2].partition("</table>")[0]
+    trained = [own for own in known.models.values() if not own.is_floor]
+    assert section.count("<tr>") == 1 + len(trained)
+    line = section.partition(f">{known.models['gsno'].title}<")[2].partition("</tr>")[0]
+    assert line.count("<td>yes</td>") == len(known.models["gsno"].means)
+    assert line.count("<td>") == 7 and 'id="means"' not in index_page([])
 
 
 def test_every_heading_has_a_definition(committed: dict[str, str]) -> None:

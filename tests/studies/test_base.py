@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from stranger_plugins import make_strangers
 from gsnobench.boards.build import read_tracks
 from gsnobench.records import RunResult
 from gsnobench.studies.base import Row
+from gsnobench.studies.catalogue import STUDIES
 
 WORDS = "study data --dataset heat --track smoke --seeds 0,1 --train.steps 6 --jobs 1"
 CELLS = ("--models", "plain,mean", "--samples", "3,6")
@@ -141,3 +143,22 @@ def test_a_row_says_what_became_of_runs_without_an_error() -> None:
     lost = made_run({"row": "toy"}, seed=2, state="diverged", errors={})
     row = Row(done.point, (*done.runs, lost))
     assert row.states == "2, diverged" and row.by_seed() == {0: 0.1, 1: 0.2}
+
+
+def test_every_command_of_the_documented_list_is_one() -> None:
+    """Names, options and numbers as the command line reads them."""
+    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^\| \d+ \| `(.+?)` \|", page, re.MULTILINE)
+    assert len(commands) > 10 and {line.split()[0] for line in commands} >= set(STUDIES) - {
+        "sensitivity"  # is on record
+    }
+    for line in commands:
+        name, *words = line.replace("--ladder", "--ladder true").split()
+        words = [word for word in words if word != "--eigenbasis"]
+        given = {
+            flag.removeprefix("--").replace("-", "_"): value
+            for flag, value in zip(words[::2], words[1::2], strict=True)
+            if "." not in flag
+        }
+        options = STUDIES[name].make(given, label="")
+        assert all(getattr(options, needed) for needed in options.needed), line

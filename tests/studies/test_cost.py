@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,12 +16,18 @@ from fake_results import made_curve, made_result
 from gsnobench.boards.reproduction.ledger import compare
 from gsnobench.boards.reproduction.paper import read_paper
 from gsnobench.boards.studies import read_studies
+from gsnobench.declare import Limits
+from gsnobench.home import Home
+from gsnobench.matrix.executors import executor
+from gsnobench.runs.machine import Report
 from gsnobench.runs.plan import Request, make_plan
+from gsnobench.studies.base import Engine
+from gsnobench.studies.catalogue import Cost
 from gsnobench.studies.cost.eigenbasis import Preparation
 from gsnobench.studies.cost.measuring import quartiles
 from gsnobench.studies.cost.probe import Reading
 from gsnobench.studies.cost.solver import Reached, Solved, train_s
-from gsnobench.studies.cost.steps import Case, costs_of
+from gsnobench.studies.cost.steps import Case, costs_of, subject_of
 
 WORDS = "study cost --datasets darcy --models deeponet --track smoke --batch 2 --rounds 2"
 
@@ -47,7 +54,8 @@ def test_a_study_of_costs_measures_once_and_the_ledger_reads_it(
     pooled = [json.loads(path.read_text()) for path in readings]
     forward = [own["seconds"]["forward"] for own in pooled if "forward" in own["seconds"]]
     assert entry["costs"]["inference_s_per_batch"] == pytest.approx(np.median(forward))
-    with (out / "cost" / "darcy-b2-smoke" / "table.csv").open() as file:
+    (table,) = out.glob("cost/b2-darcy-smoke-*/table.csv")
+    with table.open() as file:
         (line,) = csv.DictReader(file)
     assert float(line["parameters"]) == entry["costs"]["parameters"]
     (result,), problems = read_studies(out)
@@ -76,6 +84,23 @@ def test_an_epoch_is_the_median_step_times_its_steps_and_phases_count_by_their_s
     both = [Reading({"first": [1.0], "second": [5.0]}, {})]
     assert costs_of(Case("toy", two), both, forward).step_s[1] == pytest.approx(2.0)
     assert quartiles([4.0, 1.0, 3.0, 2.0]) == (1.75, 2.5, 3.25)
+
+
+def test_other_rows_meshes_and_knobs_do_not_replace_a_result(tmp_path: Path) -> None:
+    limits = Limits(home=tmp_path, device="cpu")
+    engine = Engine(Home(tmp_path), executor("local"), limits, Report(), nullcontext)  # type: ignore[arg-type]
+    asked = [
+        (Cost(datasets="darcy"), {}),
+        (Cost(datasets="darcy", models="gsno"), {}),
+        (Cost(datasets="darcy", meshes="298"), {}),
+        (Cost(datasets="darcy", t_in="1"), {}),
+        (Cost(datasets="darcy", errors="0.1"), {}),
+        (Cost(datasets="darcy"), {"model.k_s": "16"}),
+    ]
+    names = [
+        subject_of(options, Request("", "", knobs=knobs), engine, "b32") for options, knobs in asked
+    ]
+    assert names[0] == "b32-darcy-laptop" and len(set(names)) == len(names)
 
 
 def test_bases_are_amortised_over_a_thousand_epochs() -> None:

@@ -71,6 +71,7 @@ class ModelAbout:
     formula: str
     presets: Sequence[str]
     is_floor: bool
+    means: Mapping[str, str] = field(default_factory=dict)  # of computing -> yes or partly
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,17 @@ def _about_model(model: Model) -> ModelAbout:
         formula=words.get("Formula", ""),
         presets=list(model.presets),
         is_floor=model.is_floor,
+        means=_means(words.get("Means", "")),
     )
+
+
+def _means(text: str) -> dict[str, str]:
+    """`attention, partly spectral in time`: each of them, and how much."""
+    listed = [word for word in " ".join(text.split()).split(", ") if word]
+    return {
+        word.removeprefix("partly "): "partly" if word.startswith("partly ") else "yes"
+        for word in listed
+    }
 
 
 def _docstring(function: Any) -> str:

@@ -43,6 +43,10 @@ MARKS = (
     "not significantly different. °: fewer than three seeds, not to be trusted yet. †: training "
     "had not converged. Pale: a floor, which every model should beat; n/a: it does not apply."
 )
+MEANS = (
+    "As each model declares it, after the table of the GSNO paper (tab:comparison_prior); partly: "
+    "indirect or limited"
+)
 FLOORS_ONLY = "floors-only"  # class of the columns of tasks that no model has tried
 
 Reason = tuple[str, str]  # state and reason of a row without an error
@@ -67,11 +71,33 @@ def index_page(
             groups = [FLOORS_ONLY] if any(map(_is_floors_only, boards)) else []
             main.append(tools(kinds, groups))
         main += _track_section(track, anchor, around, is_alone=is_alone)
+    main += _means_section(around)
     main += glossary() if tracks else [tag("p", "No result yet.")]
     if is_alone:
         return document(SITE_TITLE, tag("span", SITE_TITLE), main, "leaderboard publish")
     footer = site_footer(tracks, around, "")
     return document(SITE_TITLE, site_links("", *links), main, footer=footer, about=ABOUT)
+
+
+def _means_section(around: Surroundings) -> Iterator[Html]:
+    """What models compute with, as they declare it; nothing if none does."""
+    rows = {name: own for name, own in around.about.models.items() if own.means}
+    columns = sorted({word for own in rows.values() for word in own.means})
+    if not rows:
+        return
+    head = tag("tr", [tag("th", word, scope="col") for word in ("model", *columns)])
+    body = [
+        tag(
+            "tr",
+            tag("th", own.title, scope="row"),
+            [tag("td", own.means.get(word, "no")) for word in columns],
+        )
+        for own in rows.values()
+    ]
+    caption = tag("caption", MEANS)
+    table = tag("table", caption, tag("thead", head), tag("tbody", body), class_="matrix")
+    yield tag("h2", "What models compute with", id="means")
+    yield scrolling(table, "What models compute with")
 
 
 def _is_floors_only(board: Board) -> bool:

@@ -25,7 +25,7 @@ from gsnobench.studies.base import Engine, Findings, Row, Study, Table
 from gsnobench.studies.catalogue import Cost
 from gsnobench.studies.cost.measuring import done, failures, measured, pooled, quartiles
 from gsnobench.studies.cost.probe import Probe, Reading, small
-from gsnobench.studies.cost.steps import BUDGET, Case, cases_of, measure
+from gsnobench.studies.cost.steps import BUDGET, Case, cases_of, measure, subject_of
 from gsnobench.studies.figures import colours, legend_right, log_y, new_page, style
 
 SOLVERS: tuple[Solver, ...] = ("lanczos", "lobpcg", "multigrid")
@@ -95,13 +95,14 @@ class Preparation:
 
 def study(options: Cost, template: Request, engine: Engine) -> Study:
     """Bases of every task, beside the epochs of the model that the paper is about."""
+    subject = subject_of(options, template, engine, "eigenbasis")
     model = options.models or read_registry().checked_model
     options = replace(options, models=model)
     cases = list(cases_of(options, template, engine))
     title = f"{', '.join(words_of(options.datasets))}, {MODES} modes, track {options.track}"
     return Study(
         name="cost",
-        subject="-".join(["eigenbasis", *words_of(options.datasets), options.track]),
+        subject=subject,
         title=f"Eigenbases of {title}",
         budget=BUDGET,
         arms=(),

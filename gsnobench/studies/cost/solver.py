@@ -31,7 +31,7 @@ from gsnobench.studies.base import Engine, Findings, Row, Study, Table
 from gsnobench.studies.catalogue import Cost
 from gsnobench.studies.cost.measuring import done, failures, measured, pooled, quartiles
 from gsnobench.studies.cost.probe import Probe, Reading
-from gsnobench.studies.cost.steps import BUDGET, Case, cases_of
+from gsnobench.studies.cost.steps import BUDGET, Case, cases_of, subject_of
 from gsnobench.studies.figures import colours, legend_right, log_y, new_page, style
 from gsnobench.studies.yardstick import Truth, check_meshes, headlines, onto, true_frames
 
@@ -110,7 +110,7 @@ def study(options: Cost, template: Request, engine: Engine) -> Study:
     title = f"{task.id}, track {options.track}"
     return Study(
         name="cost",
-        subject="-".join(["errors", task.id, options.track]),
+        subject=subject_of(options, template, engine, "errors"),
         title=f"Time to an error on {title}",
         budget=f"{BUDGET}; runs are those on record, none is made",
         arms=(),

@@ -16,9 +16,11 @@ from typing import Any
 from gsnobench.boards.reproduction.counterparts import is_task
 from gsnobench.boards.reproduction.paper import PaperNumbers, read_paper
 from gsnobench.errors import ParamError
+from gsnobench.files import digest
 from gsnobench.params import above_zero, words_of
 from gsnobench.plugins import listed, load
 from gsnobench.registry import read_registry
+from gsnobench.runs.machine import choose_device
 from gsnobench.runs.plan import Plan, Request, make_plan
 from gsnobench.studies.base import Engine, Findings, Row, Study, Table
 from gsnobench.studies.catalogue import Cost
@@ -101,12 +103,22 @@ def study(options: Cost, template: Request, engine: Engine) -> Study:
     title = f"{', '.join(words_of(options.datasets))}, batch {options.batch}, track {options.track}"
     return Study(
         name="cost",
-        subject="-".join([*words_of(options.datasets), f"b{options.batch}", options.track]),
+        subject=subject_of(options, template, engine, f"b{options.batch}"),
         title=title,
         budget=BUDGET,
         arms=(),
         conclude=partial(conclude, title, options, usable, sorted(declined), engine),
     )
+
+
+def subject_of(options: Cost, template: Request, engine: Engine, *words: str) -> str:
+    """The name of the study's folder; other rows, meshes, windows and knobs have another one."""
+    parts = [*words, *words_of(options.datasets), options.track]
+    device = choose_device(engine.limits.device).type
+    choice = [options.models, options.meshes, options.t_in, options.errors]
+    choice += ["" if device == "cpu" else device, dict(template.knobs or {})]
+    choice += [template.data_seed, template.resolution]
+    return "-".join([*parts, *([digest(choice)[:6]] if any(choice) else [])])
 
 
 def cases_of(options: Cost, template: Request, engine: Engine) -> Iterator[Case]:

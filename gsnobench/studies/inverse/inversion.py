@@ -1,4 +1,7 @@
-"""The posteriors of one trained run: every sampler on every problem, each kept once it is done."""
+"""The posteriors of one forward map: every sampler on every problem, each kept once it is done.
+
+The map is that of a trained run, or the solver itself.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,18 @@ import torch
 
 from gsnobench.data import Array
 from gsnobench.files import Cache
-from gsnobench.runs.trained import Operator
-from gsnobench.studies.inverse import paper, reference
+from gsnobench.studies.inverse import paper
 from gsnobench.studies.inverse.chains import SAMPLERS, Chains, run_chains
 from gsnobench.studies.inverse.posterior import Law, Likelihood, laplace
 from gsnobench.studies.inverse.problems import Problem, World
-from gsnobench.studies.inverse.target import Noise, Target
+from gsnobench.studies.inverse.target import Noise
 from gsnobench.training.fit import mix
 
 RECIPE = "inverse-draws-v1"
 COEFFICIENTS = 20  # the first ones are judged: the long waves, which data can say something about
 SPREAD = 2.0  # chains start at draws of the law whose deviations are so many times as large
 BLOCK = 64  # draws per call of the operator
-Seen = Callable[[torch.Tensor], torch.Tensor]  # z (B, K) -> frame at the unobserved node (B,)
+Map = Callable[[torch.Tensor], torch.Tensor]
 PAPER, FROM_TRUTH, SOLVER, REPAIRED = "printed", "printed from the truth", "solver", ", repaired"
 
 
@@ -52,24 +54,22 @@ class Drawn:
 
 @dataclass(frozen=True, eq=False)
 class Inversion:
-    """One trained run on the problems of a world."""
+    """One forward map on the problems of a world."""
 
     world: World
-    operator: Operator
-    key: str  # of the run
-    errors: Array  # (V, S) of the run at the sensors, on validation samples
+    frames: Map  # coefficients (B, K) -> frames (B, N)
+    key: Mapping[str, Any]  # what identifies the map
     settings: Settings
     cache: Cache
+    errors: Array | None = None  # (V, S) at the sensors, on validation samples
+    predict: Map | None = None  # inputs (B, N) -> frames (B, N), for the printed sampler
     _laws: dict[tuple[int, bool], tuple[Law, Likelihood]] = field(default_factory=dict, init=False)
 
     # ---------------------------------------------------------------------------------- the forward
 
-    def predict(self, inputs: torch.Tensor) -> torch.Tensor:
-        """The frame of inputs (B, N), both at all nodes."""
-        return self.operator(inputs[:, :, None])[:, -1, :, 0]
-
     def forward(self, xi: torch.Tensor) -> torch.Tensor:
-        return self.predict(self.world.inputs(xi))[:, self.world.sensors]
+        """The frames at the sensors, (B, S)."""
+        return self.frames(xi)[:, self.world.sensors]
 
     def law_of(self, problem: Problem, *, repaired: bool) -> tuple[Law, Likelihood]:
         """The law that chains are relative to, and the likelihood, with or without the errors."""
@@ -95,7 +95,7 @@ class Inversion:
 
     def _kept(self, label: str, problem: Problem, compute: Callable[[], Drawn]) -> Drawn:
         world = self.world
-        key = {"run": self.key, "sampler": label, "problem": problem.number}
+        key = {**self.key, "sampler": label, "problem": problem.number}
         key |= {"sensors": world.sensors.tolist(), "noise": world.noise, **asdict(self.settings)}
         arrays = self.cache.arrays(
             RECIPE, key, lambda: {n: np.asarray(v) for n, v in vars(compute()).items()}
@@ -119,65 +119,32 @@ class Inversion:
         spread = 1.0 if self.settings.law == "prior" else SPREAD
         return spread * Noise.of(seed + 1).normal(self.settings.chains, dim)
 
-    def _summary(self, chains: Chains, law: Law, seen: Seen | None = None) -> Drawn:
-        """Without `seen` the frame at the unobserved node is that of the operator."""
+    def _summary(self, chains: Chains, law: Law) -> Drawn:
         blocks = []
         for z in torch.from_numpy(chains.draws).flatten(0, 1).split(BLOCK):  # (BLOCK, K)
             xi = law.decode(z)
             inputs, level = self.world.inputs(xi), (xi @ self.world.matrix.T).mean(-1)
-            frame = self._at_unseen(inputs) if seen is None else seen(z)
+            with torch.no_grad():
+                frame = self.frames(xi)[:, self.world.unseen]
             blocks.append((torch.column_stack([xi[:, :COEFFICIENTS], level, frame]), inputs))
         return _drawn(chains, *(torch.cat(part) for part in zip(*blocks, strict=True)))
 
-    def _at_unseen(self, inputs: torch.Tensor) -> torch.Tensor:
-        """The predicted frame at the unobserved node, (B,)."""
-        with torch.no_grad():
-            return self.predict(inputs)[:, self.world.unseen]
-
-    # ------------------------------------------------------------------------ the paper, the solver
+    # ------------------------------------------------------------------------------------ the paper
 
     def _paper(self, problem: Problem, start: torch.Tensor | None = None) -> Drawn:
+        assert self.predict is not None  # the solver is not asked for the printed sampler
         target = paper.target(self.predict, problem.frame)
         chains = paper.run(target, self.settings.chains, self._seed(PAPER, problem), start)
         inputs = paper.DEVIATION * torch.from_numpy(chains.draws).flatten(0, 1)  # (B D, N)
-        frames = [self._at_unseen(block) for block in inputs.split(BLOCK)]
+        with torch.no_grad():
+            blocks = [self.predict(own)[:, self.world.unseen] for own in inputs.split(BLOCK)]
         seen = inputs[:, self.world.sensors[:COEFFICIENTS]]
-        quantities = torch.column_stack([seen, inputs.mean(-1), torch.cat(frames)])
+        quantities = torch.column_stack([seen, inputs.mean(-1), torch.cat(blocks)])
         return _drawn(chains, quantities, inputs)
 
     def _paper_from_truth(self, problem: Problem) -> Drawn:
         truth = self.world.inputs(torch.from_numpy(problem.truth)[None])[0]
         return self._paper(problem, truth / paper.DEVIATION)
-
-    def reference(self, problem: Problem, progress: reference.Progress) -> Drawn:
-        """The solver's own posterior, for which this run only makes proposals."""
-        law, likelihood = self.law_of(problem, repaired=False)
-        seen: dict[bytes, float] = {}
-
-        def potential(z: torch.Tensor) -> torch.Tensor:
-            xi = law.decode(z)
-            frames = np.stack([self.world.solved(row) for row in xi.numpy()])  # (B, N)
-            for row, frame in zip(z.numpy(), frames, strict=True):
-                seen[row.tobytes()] = float(frame[self.world.unseen])
-            observed = torch.from_numpy(frames[:, self.world.sensors])
-            gap = xi.square().sum(-1) - z.square().sum(-1)
-            return likelihood.potential(observed) + 0.5 * gap
-
-        def compute() -> Drawn:
-            seed, settings = self._seed(SOLVER, problem), self.settings
-            surrogate = law.target(self.forward, likelihood)
-            chains = reference.run(
-                surrogate,
-                Target(potential, surrogate.dim),
-                self._start(seed, surrogate.dim),
-                burn=max(settings.burn // 4, 1),
-                draws=settings.draws,
-                seed=seed,
-                progress=progress,
-            )
-            return self._summary(chains, law, lambda z: _looked_up(seen, z))
-
-        return self._kept(SOLVER, problem, compute)
 
     def truth_of(self, problem: Problem, label: str) -> tuple[Array, Array]:
         """The true quantities (Q,) and the true input (N,)."""
@@ -187,10 +154,6 @@ class Inversion:
         if label in (PAPER, FROM_TRUTH):
             known = [inputs[self.world.sensors[:COEFFICIENTS]], inputs.mean()]
         return np.hstack([*known, problem.frame[self.world.unseen]]), inputs
-
-
-def _looked_up(seen: Mapping[bytes, float], z: torch.Tensor) -> torch.Tensor:
-    return torch.tensor([seen[row.tobytes()] for row in z.numpy()], dtype=torch.float64)
 
 
 def _drawn(chains: Chains, quantities: torch.Tensor, inputs: torch.Tensor) -> Drawn:

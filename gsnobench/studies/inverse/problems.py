@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import torch
 
 from gsnobench.data import Array, Field, Mesh, Task
-from gsnobench.declare import Dataset, Inverse
+from gsnobench.declare import Dataset, Decoder, Inverse
 from gsnobench.errors import ParamError
 from gsnobench.files import Cache
 from gsnobench.training.fit import mix
@@ -57,13 +58,25 @@ class World:
     def _params(self) -> Any:
         return self.dataset.params.make(self.task.data, label="data")
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the solver's numbers depend on."""
+        task = self.task
+        known = {"task": task.dataset, "version": task.version, "nodes": task.resolution}
+        return {**known, "knobs": self._params.to_dict()}
+
     def _setup(self, params: Any) -> Any:
         return self.dataset.setup(params, self.task.resolution, self.cache)
 
     @cached_property
+    def decoder(self) -> Decoder:
+        """Coefficients -> input."""
+        return self.inverse.decode(self.setup)
+
+    @cached_property
     def matrix(self) -> torch.Tensor:
         """(N, K): coefficients -> field before the link."""
-        return torch.from_numpy(np.asarray(self.inverse.decode(self.setup).matrix))
+        return torch.from_numpy(np.asarray(self.decoder.matrix))
 
     @cached_property
     def mesh(self) -> Mesh:
@@ -73,19 +86,30 @@ class World:
 
     def inputs(self, xi: torch.Tensor) -> torch.Tensor:
         """The static input of coefficients (B, K) at the nodes, (B, N)."""
-        return self.inverse.decode(self.setup).link(xi @ self.matrix.T)
+        return self.decoder.link(xi @ self.matrix.T)
 
-    def solved(self, xi: Array) -> Array:
-        """The frame that the solver of the data gives, (N,)."""
-        return np.asarray(self.inverse.solve(self.setup, xi)[-1, :, 0])
+    def solved(self, xi: Array) -> tuple[Array, Callable[[Array], Array]]:
+        """The frame that the solver of the data gives, (N,), and how weights of it are pulled back.
+
+        Without an adjoint nothing can be pulled back.
+        """
+        if self.inverse.adjoint is None or not self.decoder.is_smooth:
+            return np.asarray(self.inverse.solve(self.setup, xi)[-1, :, 0]), _no_gradient
+        frames, pull = self.inverse.adjoint(self.setup, xi)
+
+        def pulled(weights: Array) -> Array:
+            full = np.zeros(frames.shape)
+            full[-1, :, 0] = weights
+            return np.asarray(pull(full))
+
+        return np.asarray(frames[-1, :, 0]), pulled
 
     def problem(self, number: int) -> Problem:
         """A problem by its number; its random numbers depend on nothing else."""
         rng = np.random.default_rng(mix("inverse problem", number))
         truth, errors = rng.standard_normal(self.inverse.dim), rng.standard_normal(self.mesh.size)
         finer = self.inverse.finer(self._params).to_dict()
-        key = {"task": self.task.dataset, "version": self.task.version, "knobs": finer}
-        key |= {"nodes": self.task.resolution, "number": number}
+        key = {**self.identity, "knobs": finer, "number": number}
         frame = self.cache.arrays(
             "inverse-truth-v1", key, lambda: {"frame": self._observed(truth)}
         )["frame"]
@@ -95,6 +119,11 @@ class World:
 
     def _observed(self, truth: Array) -> Array:
         return np.asarray(self.inverse.solve(self.finer, truth)[-1, :, 0])
+
+
+def _no_gradient(weights: Array) -> Array:
+    del weights
+    raise ParamError("the solver has no adjoint; use --law prior and samplers without a gradient")
 
 
 def world_of(dataset: Dataset, task: Task, *, sensors: int, noise: float, cache: Cache) -> World:

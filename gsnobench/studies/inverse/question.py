@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import torch
 
 from gsnobench.data import Array
 from gsnobench.datasets.store import open_file
@@ -20,6 +21,7 @@ from gsnobench.runs.plan import Request
 from gsnobench.runs.trained import Trained
 from gsnobench.studies.base import Engine, Study
 from gsnobench.studies.catalogue import Inverse
+from gsnobench.studies.inverse import reference
 from gsnobench.studies.inverse.chains import SAMPLERS
 from gsnobench.studies.inverse.conclusion import Setting, conclude
 from gsnobench.studies.inverse.inversion import (
@@ -49,12 +51,13 @@ def study(options: Inverse, template: Request, engine: Engine) -> Study:
     task, dataset = arms[0].plans[0].task, dataset_named(options.dataset)
     cache = Cache(engine.home.cache)
     world = world_of(dataset, task, sensors=options.sensors, noise=options.noise, cache=cache)
-    check_smooth(world, names, options.law)
+    check_gradients(world, names, options)
     percent = f"{100 * options.noise:g} % noise"
     title = f"{task.id}, {len(world.sensors)} sensors, {percent}, track {options.track}"
     settings = Settings(options.chains, options.burn, options.draws, options.law)
     examiner = Examiner(world, names, settings, options, engine, arms[0].plans[0].spec.short)
     words = [f"{len(world.sensors)}x{options.noise:g}", f"{options.problems}p", options.law]
+    words += [f"sbc{options.sbc}"] if options.sbc else []
     return Study(
         name="inverse",
         subject=planner.subject(task.id, *words),
@@ -78,15 +81,18 @@ def samplers_of(text: str) -> list[str]:
     return names
 
 
-def check_smooth(world: World, names: Sequence[str], law: str) -> None:
-    """A field with jumps has no gradient in its coefficients."""
-    if world.inverse.decode(world.setup).is_smooth:
-        return
+def check_gradients(world: World, names: Sequence[str], options: Inverse) -> None:
+    """A field with jumps has no gradient in its coefficients, and a solver may have no adjoint."""
     steep = [name for name in names if name in SAMPLERS and SAMPLERS[name].needs_gradient]
-    if steep or law != "prior":
+    if not steep and options.law == "prior":
+        return
+    advice = "use --law prior and samplers without one (rwm, pcn)"
+    if not world.decoder.is_smooth:
+        raise ParamError(f"{world.task.id}: its input jumps, so there is no gradient; {advice}")
+    if options.references and world.inverse.adjoint is None:
         raise ParamError(
-            f"{world.task.id}: its input jumps, so there is no gradient; use --law prior and "
-            "samplers without one (rwm, pcn)"
+            f"{world.task.id}: its solver has no adjoint, so there is no gradient for the "
+            f"reference; {advice}, or --references 0"
         )
 
 
@@ -99,7 +105,7 @@ class Examiner:
     settings: Settings
     options: Inverse
     engine: Engine
-    first: str  # the run that proposes for the solver, and whose pictures are shown
+    first: str  # the run whose pictures are shown
     references: dict[int, Drawn] = field(default_factory=dict, init=False)
 
     @property
@@ -122,7 +128,7 @@ class Examiner:
                     exact = self.references.get(number) if is_comparable else None
                     judgement = judged(drawn, *truth, exact)
                     cases.append({"sampler": label, "problem": number, **judgement})
-                    if number == 0 and inversion.key == self.first:
+                    if number == 0 and trained.plan.spec.short == self.first:
                         pictures[label] = pictured(drawn, truth[1])
             return {
                 "cases": cases,
@@ -142,19 +148,31 @@ class Examiner:
     def _drawn(self, inversion: Inversion, label: str, problem: Problem) -> Drawn:
         if label != SOLVER:
             return inversion.drawn(label, problem)
-        if problem.number not in self.references:  # exact whoever proposes: once is enough
-            report = self.engine.report
-            self.references[problem.number] = inversion.reference(problem, report.data)
+        if problem.number not in self.references:  # the same for all rows
+            self.references[problem.number] = self._solver.drawn(self.judge, problem)
         return self.references[problem.number]
 
+    @cached_property
+    def _solver(self) -> Inversion:
+        """The solver in the place of a trained run."""
+        key = {"solver": self.world.identity}
+        frames = reference.frames_of(self.world)
+        return Inversion(self.world, frames, key, self.settings, self.world.cache)
+
     def _inversion(self, trained: Trained) -> Inversion:
+        operator = trained.operator(self.world.mesh)
+
+        def predict(inputs: torch.Tensor) -> torch.Tensor:
+            return operator(inputs[:, :, None])[:, -1, :, 0]
+
         return Inversion(
             world=self.world,
-            operator=trained.operator(self.world.mesh),
-            key=trained.plan.spec.short,
-            errors=self._errors(trained)[:, self.world.sensors],
+            frames=lambda xi: predict(self.world.inputs(xi)),
+            key={"run": trained.plan.spec.short},
             settings=self.settings,
             cache=self.world.cache,
+            errors=self._errors(trained)[:, self.world.sensors],
+            predict=predict,
         )
 
     def _errors(self, trained: Trained) -> Array:

@@ -17,6 +17,8 @@ Cost      Phys: O(N d H M), its maps act on the M tokens, exactly; Graph: O(S d 
 Start     compact on a CPU; `--model.local_share 0.4` makes the number of local nodes a share of the
           mesh, for other resolutions
 Family    graph, attention
+Means     partly spectral in space, any mesh at inference, stacks of graph layers, attention,
+          several graphs or gates, partly one kernel for space and time
 Paper     https://arxiv.org/abs/2411.15178
 Code      https://github.com/lizhihao2022/AMG
 """

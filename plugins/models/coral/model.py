@@ -17,6 +17,7 @@ Start     compact on a CPU. Look first at the validation score of stage 1: the e
           fields that it encodes itself is a lower bound of everything after. The knob that matters
           is w0, the bandwidth of the codec in units of the box.
 Family    neural field
+Means     any mesh at inference
 Paper     https://arxiv.org/abs/2306.07266
 Code      https://github.com/LouisSerrano/coral
 """

@@ -12,6 +12,7 @@ Cost      two products with an N x 2 K matrix of cosines, K = 2^(d-1) M^d, share
 Start     modes 8, width 32, 40 x 40 grid, 3 grid layers; deformation at a tenth of the learning
           rate
 Family    spectral
+Means     partly spectral in space, partly any mesh at inference
 Paper     https://arxiv.org/abs/2207.05209
 Code      https://github.com/neuraloperator/Geo-FNO
 

@@ -8,6 +8,8 @@ Symbols   Phi holds k_s eigenvectors of the mesh's Laplacian (graph modes), M th
           R is one learned channel matrix for each pair of a graph mode and a temporal mode;
           P, W and Q act at each node and time by themselves.
 Family    spectral
+Means     spectral in space, spectral in time, any mesh at inference,
+          one kernel for space and time
 
 The same formula serves all problems. A steady field is a trajectory of one frame, whose only
 temporal mode is the constant. Samples that share a mesh are further columns of one matrix product;

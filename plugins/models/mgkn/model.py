@@ -15,6 +15,7 @@ Cost      one mesh for all samples: the E matrices k once per step, then T B E w
 Start     compact on a CPU; `paper` has 64 channels, 4 cycles, 3 levels with 4 (in 3D 8) times fewer
           nodes each
 Family    graph
+Means     partly spectral in space, partly any mesh at inference, stacks of graph layers
 Paper     https://arxiv.org/abs/2006.09535
 Code      https://github.com/neuraloperator/graph-pde
 """

@@ -15,6 +15,8 @@ Cost      O(N m d + m d^2 + E d) per layer; the gates of all layers are computed
 Start     compact on a CPU; `--model.window 0 --model.unroll 10` trains through time as the authors
           do
 Family    spectral, graph
+Means     spectral in space, partly any mesh at inference, stacks of graph layers,
+          several graphs or gates
 Paper     https://arxiv.org/abs/2409.00604
 Code      https://github.com/csccm-iitd/Sp2GNO
 """

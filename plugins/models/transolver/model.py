@@ -14,6 +14,8 @@ Cost      O(N h (h + G)) per block; where (H - 1) G <= h the maps of f, s and y 
 Start     compact on a CPU; `official` sets the authors' sizes for the benchmark nearest to each
           task
 Family    attention
+Means     partly spectral in time, any mesh at inference, attention,
+          partly one kernel for space and time
 Paper     https://arxiv.org/abs/2402.02366
 Code      https://github.com/thuml/Transolver
 """

@@ -183,3 +183,21 @@ def test_observations_come_from_a_solver_refined_once_more(make: Make) -> None:
     assert 1e-5 < relative(rough, fine)[0] < 5e-3
     with pytest.raises(gb.ParamError, match="refinements"):
         inverse.finer(params)
+
+
+@pytest.mark.parametrize("psi", ["exp", "standardised"])
+def test_the_adjoint_is_the_derivative_of_the_solver(make: Make, psi: str) -> None:
+    setup, rng = make(psi=psi), np.random.default_rng(0)
+    coefficients, ahead = rng.normal(size=(2, darcy.MODES))
+    weights = rng.normal(size=(1, setup.mesh.size, 1))
+    frames, pull = darcy.adjoint(setup, coefficients)
+    np.testing.assert_allclose(frames, darcy.solve(setup, coefficients), rtol=1e-10)
+    up, down = (darcy.solve(setup, coefficients + step * ahead) for step in (1e-4, -1e-4))
+    expected = float(((up - down) * weights).sum() / 2e-4)
+    assert pull(weights) @ ahead == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("knobs", [{"psi": "threshold"}, {"solver": "gfdm"}])
+def test_what_has_no_adjoint_is_refused(make: Make, knobs: dict[str, str]) -> None:
+    with pytest.raises(gb.ParamError, match=f"data.{next(iter(knobs))}"):
+        darcy.adjoint(make(**knobs), np.zeros(darcy.MODES))
