@@ -428,8 +428,8 @@ PLUS = gb.Preset(
     is_default=True,
     is_ours=True,
 )
-# Chosen on validation for a family as a whole, see docs/models/gsno.md. Waves carry more detail
-# than a diffused field, and their kernel turns faster with lambda.
+# Chosen on validation for a family as a whole, see docs/models/gsno-trials.md. Waves carry more
+# detail than a diffused field, and their kernel turns faster with lambda.
 UNSTEADY: Mapping[str, gb.Value] = {"model.k_s": 96, "model.knots": 24, "model.gain": True}
 # Score and loss count every node alike, so modes must be fine where nodes are dense.
 VARYING: Mapping[str, gb.Value] = {"model.basis": "nodes", "model.gain": True}
