@@ -1,4 +1,4 @@
-"""Hyperparameters: one declaration gives checks, flags, a search space and documentation."""
+"""Knobs: one declaration gives checks, options, a search space and documentation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_whole(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Knob:
-    """One declared hyperparameter."""
+    """One declared knob."""
 
     name: str
     type: type
@@ -131,7 +131,7 @@ def knob(
     central: bool = False,
     when: Mapping[str, Value | tuple[Value, ...]] | None = None,
 ) -> Any:
-    """Declare a hyperparameter of a `Params` class.
+    """Declare a knob of a `Params` class.
 
     `geometry=True`: it changes what the model precomputes on a mesh. `search=False`: the range is
     only a limit, no sweep should vary the knob. `usual=(1e-4, 1e-2)`: where a sweep looks if the
@@ -164,7 +164,7 @@ def knob(
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(knob,))
 class Params:
-    """Base of hyperparameter classes: subclasses become frozen dataclasses of checked values."""
+    """Base of classes of knobs: subclasses become frozen dataclasses of checked values."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -240,7 +240,7 @@ def _knob_of(field: dataclasses.Field[Any], hint: Any) -> Knob:
 
 
 class NoParams(Params):
-    """For plugins without hyperparameters."""
+    """For plugins without knobs."""
 
 
 # -------------------------------------------------------------------------------------------- lists

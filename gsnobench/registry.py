@@ -72,6 +72,7 @@ class Registry:
     floors: tuple[str, ...] = ()  # models that every run is compared with
     preset_help: Mapping[str, str] = field(default_factory=dict)  # what usual presets are
     styled_models: tuple[str, ...] = ()  # the order in which models get a colour in plots
+    our_rows: tuple[str, ...] = ()  # architectures of ours: no paper prints a number for them
     reference_row: str = ""  # the row that run times on the boards are relative to
     checked_model: str = ""  # the model that `doctor --gpu` runs
     reference_step_s: float = 0.02  # CPU-seconds of the reference step on the calibrating machine
@@ -157,6 +158,7 @@ def _registry(
         floors=tuple(body.get("floors", ())),
         preset_help=body.get("preset_help", {}),
         styled_models=tuple(body.get("styled_models", ())),
+        our_rows=tuple(body.get("our_rows", ())),
         reference_row=body.get("reference_row", ""),
         checked_model=body.get("checked_model", ""),
         reference_step_s=float(body["reference_step_s"]),

@@ -147,8 +147,8 @@ def board_named(task: str, track: BoardTrack) -> Board:
     return boards[task if task in boards else windows[0]]
 
 
-def place_of(result: RunResult, home: Home) -> tuple[int, int] | None:
-    """The place of a result by its error alone, and how many rows its board then has."""
+def rivals_of(result: RunResult, home: Home) -> tuple[int, int] | None:
+    """How many other rows of its board have a lower error than a result, and how many there are."""
     from gsnobench.boards.build import read_tracks
     from gsnobench.boards.evidence import evidence_folders
 
@@ -158,7 +158,7 @@ def place_of(result: RunResult, home: Home) -> tuple[int, int] | None:
     for board in (board for track in tracks for board in track.boards):
         if any(entry.key == spec.key for row in board.rows for entry in row.entries):
             others = [row.error for row in board.compared if row.name != spec.row]
-            return 1 + sum(error < result.headline for error in others), 1 + len(others)
+            return sum(error < result.headline for error in others), len(others)
     return None
 
 

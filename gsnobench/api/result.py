@@ -71,11 +71,8 @@ def best_of(results: Sequence[RunResult]) -> RunResult | None:
 
 def against(result: RunResult, floor: RunResult) -> str:
     """The error of a result in relation to that of the best floor."""
-    error, best = result.headline, floor.headline
-    name = f"the best floor, {floor.spec.model} ({best:.4g})"
-    if error < best:
-        return f"{best / error:.2g} times less than {name}"
-    return f"{error / best:.2g} times {name}"
+    best = floor.headline
+    return f"{result.headline / best:.3g} times the best floor, {floor.spec.model} ({best:.4g})"
 
 
 def _short(path: Path) -> str:

@@ -218,6 +218,7 @@ def _rows(
     for entry in sorted(entries, key=lambda entry: (entry.spec.seed, entry.key)):
         groups[_variant(entry, declared, row_spec)].append(entry)
     origins = Counter(variant.origin for variant in groups)
+    has_no_printed_number = entries[0].spec.has_features or name in declared.registry.our_rows
     rows = []
     for variant, group in groups.items():
         spec = group[0].spec
@@ -231,7 +232,7 @@ def _rows(
             is_floor=spec.model in declared.registry.floors,
             is_reference=name == declared.registry.reference_row and not label,
             is_variant=bool(label),
-            published=None if spec.has_features else published.get(spec.model),
+            published=None if has_no_printed_number else published.get(spec.model),
             settings=variant.settings,
         )
         rows.append(_with_marks(row, declared))

@@ -58,8 +58,14 @@ INTERVAL = Column(
 )
 SEEDS = Column("seeds", "trainings from different random starts", lambda row: row.seeds, seeds)
 FURTHER_ERRORS = (
-    _measured("OOD error", "mean over samples out of distribution", lambda row: row.ood_error),
-    _measured("OOD median", "median over samples out of distribution", lambda row: row.ood_median),
+    _measured(
+        "OOD error", "mean over test samples from another distribution", lambda row: row.ood_error
+    ),
+    _measured(
+        "OOD median",
+        "median over test samples from another distribution",
+        lambda row: row.ood_median,
+    ),
     _measured("95th pct", "95 % of the test samples have a smaller error", lambda row: row.tail),
     _measured("worst", "the largest error of a test sample", lambda row: row.worst),
     _measured(

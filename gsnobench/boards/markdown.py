@@ -16,8 +16,8 @@ GENERATED = f"<!-- {wording.generated_by('leaderboard build')} -->"
 RANKED = ("place", "ties", "range", "row")
 README_MODELS = 5  # columns of the table of a README
 README_LEGEND = (
-    "Relative L2 error on the test set, mean over seeds; lower is better. **Bold**: no row of the "
-    f"board is significantly better. {wording.SIGNS}"
+    "Relative L2 error on the test set, mean over seeds; lower is better. **Bold**: "
+    f"{wording.BOLD}. {wording.SIGNS}"
 )
 REMARKS = ("notes", "settings and notes")  # columns of words behind the numbers
 
@@ -42,13 +42,9 @@ def track_page(track: BoardTrack, note: str = "", picture: str = "") -> str:
 
 
 def overview(track: BoardTrack, page: str = "") -> str:
-    """Rows by tasks: best bold, second underlined, ° fewer than three seeds, † not converged.
-
-    The links of its header go to `page`.
-    """
+    """Rows by tasks; the links of its header go to `page`."""
     boards = [board for board in track.boards if board.compared]
-    by_name = [{row.name: row for row in board.rows} for board in boards]
-    columns = list(zip(by_name, map(wording.podium, boards), strict=True))
+    columns = [(board, {row.name: row for row in board.rows}) for board in boards]
     header = ["row", "tasks", "mean rank", "times the best"]
     header += [_overview_heading(board, page) for board in boards]
     lines = []
@@ -60,7 +56,7 @@ def overview(track: BoardTrack, page: str = "") -> str:
             wording.number(standing.mean_rank),
             wording.number(standing.ratio),
         ]
-        cells = [_overview_cell(rows.get(standing.row), *best) for rows, best in columns]
+        cells = [_overview_cell(board, rows.get(standing.row)) for board, rows in columns]
         lines.append([plain(standing.row), *numbers, *cells])
     return table(header, lines)
 
@@ -70,20 +66,16 @@ def _overview_heading(board: Board, page: str) -> str:
     return " ".join(filter(None, (link, wording.task_heading(board))))
 
 
-def _overview_cell(row: Row | None, best: float, second: float) -> str:
+def _overview_cell(board: Board, row: Row | None) -> str:
     if row is None or not row.seeds:
         return "" if row is None else wording.state(row)
-    text = wording.number(row.error)
-    if row.error == best:
-        text = f"**{text}**"
-    elif row.error == second:
-        text = f"<u>{text}</u>"
-    return text + wording.signs(row)
+    return _error_cell(board, row)
 
 
 def _across(track: BoardTrack) -> str:
     """What the columns of the overview are about, and mean ranks over tasks."""
-    parts = [wording.overview_legend(track), wording.SIGNS, *wording.comparisons(track)]
+    signs = f"Bold: {wording.BOLD}. {wording.SIGNS}"
+    parts = [wording.overview_legend(track), signs, *wording.comparisons(track)]
     return " ".join(plain(part) for part in parts)
 
 
@@ -102,9 +94,9 @@ def board_section(board: Board) -> str:
     parts = [
         f"## {plain(board.slug)}",
         _facts(board),
-        _ranking(board.compared),
+        _ranking(board),
         plain(wording.promotion(board)),
-        _costs(board.compared),
+        _costs(board),
         *_computed_inputs(board),
         *_variants(board),
         "\n".join(reasons),
@@ -112,12 +104,12 @@ def board_section(board: Board) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _ranking(rows: Sequence[Row]) -> str:
-    columns = error_columns(rows)
+def _ranking(board: Board) -> str:
+    rows, columns = board.compared, error_columns(board.compared)
     header = [*RANKED, *(plain(column.name) for column in columns), "notes"]
     lines = [
         [
-            *(wording.place(row), wording.ties(row), wording.places(row), _name(row)),
+            *(wording.place(row), wording.ties(row), wording.places(row), _name(row, board)),
             *(column.show(row) for column in columns),
             plain(wording.notes(row)),
         ]
@@ -126,20 +118,17 @@ def _ranking(rows: Sequence[Row]) -> str:
     return table(header, lines, words=4) if lines else ""
 
 
-def _costs(rows: Sequence[Row]) -> str:
-    columns = cost_columns(rows)
-    lines = [[_name(row), *(column.show(row) for column in columns)] for row in rows]
+def _costs(board: Board) -> str:
+    rows, columns = board.compared, cost_columns(board.compared)
+    lines = [[_name(row, board), *(column.show(row) for column in columns)] for row in rows]
     return table(["row", *(column.name for column in columns)], lines) if lines else ""
 
 
-def _name(row: Row) -> str:
-    """Floors are pale, models that nobody is significantly better than are bold."""
-    is_first = row.rank is not None and row.rank.low == 1
-    return (
-        f"*{plain(row.name)}*"
-        if row.is_floor
-        else (f"**{plain(row.name)}**" if is_first else plain(row.name))
-    )
+def _name(row: Row, board: Board) -> str:
+    """Floors are in italics."""
+    if row.is_floor:
+        return f"*{plain(row.name)}*"
+    return f"**{plain(row.name)}**" if wording.is_bold(row, board) else plain(row.name)
 
 
 def _variants(board: Board) -> list[str]:
@@ -221,11 +210,19 @@ def verdict(track: BoardTrack) -> str:
         f"and than every floor on {_of(ahead_of_floors, boards)}.",
         *(_tied(board, leader) for board in boards),
     ]
-    missing = track.tasks - len(boards)
-    if missing > 0:
-        others = f"{missing} tasks" if missing > 1 else "task"
-        sentences.append(f"On the other {others} fewer than two models have been run.")
-    return " ".join(filter(None, sentences))
+    return " ".join(filter(None, [*sentences, _not_compared(track)]))
+
+
+def _not_compared(track: BoardTrack) -> str:
+    """On how many tasks of the benchmark there is nobody to compare with."""
+    missing = track.tasks - len(track.compared)
+    if missing <= 0:
+        return ""
+    rest = [board for board in track.boards if board.slug not in track.compared]
+    has_any = any(board.has_models for board in rest)
+    who = "fewer than two models have" if has_any else "no model has"
+    others = f"{missing} tasks" if missing > 1 else "task"
+    return f"On the other {others} {who} been ranked yet."
 
 
 def _of(some: Sequence[Board], boards: Sequence[Board]) -> str:
@@ -256,7 +253,8 @@ def _tied(board: Board, leader: str) -> str:
         if p >= LEVEL
     ]
     listed = " and ".join(filter(None, (", ".join(ties[:-1]), *ties[-1:])))
-    return f"On {plain(board.slug)} the difference to {listed} is not significant." if ties else ""
+    where = f"On {plain(board.slug)} the difference to {listed}"
+    return f"{where} is not significant (p after Holm's correction)." if ties else ""
 
 
 def _against(board: Board, leader: str, rows: Sequence[Row]) -> list[tuple[Row, float, float]]:
@@ -293,8 +291,7 @@ def short_table(track: BoardTrack, page: str) -> str:
 
 
 def _cell(board: Board, name: str) -> str:
-    row = next(row for row in board.compared if row.name == name)
-    return _marked(row, wording.number(row.error)) + wording.signs(row)
+    return _error_cell(board, next(row for row in board.compared if row.name == name))
 
 
 def _floor_cell(board: Board) -> str:
@@ -302,8 +299,9 @@ def _floor_cell(board: Board) -> str:
     return f"{plain(floors[0].model)} {wording.number(floors[0].error)}" if floors else ""
 
 
-def _marked(row: Row, text: str) -> str:
-    return f"**{text}**" if row.rank is not None and row.rank.low == 1 else text
+def _error_cell(board: Board, row: Row) -> str:
+    text = wording.number(row.error)
+    return (f"**{text}**" if wording.is_bold(row, board) else text) + wording.signs(row)
 
 
 # -------------------------------------------------------------------------------------------- parts

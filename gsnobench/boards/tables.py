@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gsnobench.boards.board import COSTS, Board, BoardTrack, Row
-from gsnobench.boards.wording import generated_by, kind, number, podium
+from gsnobench.boards.wording import BOLD, generated_by, is_bold, kind, number
 from gsnobench.files import atomic
 from gsnobench.records import plain
 
@@ -123,7 +123,7 @@ SPECIAL |= {letter: f"{{{letter}}}" for letter in "[]*"}  # else options of the 
 def latex(track: BoardTrack) -> str:
     """Rows by tasks as papers print them, for \\usepackage{booktabs}.
 
-    Best bold, second underlined; below, how far the best model is ahead.
+    Below, how far the best model is ahead.
     """
     boards = [board for board in track.boards if board.compared]
     header = ["Model", *(_escaped(board.slug) for board in boards)]
@@ -133,6 +133,7 @@ def latex(track: BoardTrack) -> str:
         f"% {generated_by('leaderboard build')}",
         f"% gsnobench, track {_escaped(track.name)}: relative L2 on the test split, mean over "
         "seeds",
+        f"% Bold: {BOLD}",
         "% Promotion: the best model below the next best one, floors left out; in parentheses "
         "where the difference is not significant",
         rf"\begin{{tabular}}{{l{'r' * len(boards)}}}",
@@ -152,11 +153,10 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _cells(track: BoardTrack, boards: Sequence[Board]) -> Iterator[list[str]]:
-    by_name = [{row.name: row for row in board.compared} for board in boards]
-    columns = list(zip(by_name, map(podium, boards), strict=True))
+    columns = [(board, {row.name: row for row in board.compared}) for board in boards]
     for name in track.rows:
-        if any(name in rows for rows in by_name):
-            yield [_escaped(name), *(_marked(rows.get(name), *best) for rows, best in columns)]
+        if any(name in rows for _, rows in columns):
+            yield [_escaped(name), *(_cell(board, rows.get(name)) for board, rows in columns)]
 
 
 def _promotion(board: Board) -> str:
@@ -166,13 +166,11 @@ def _promotion(board: Board) -> str:
     return percent if board.promotion.is_separated else f"({percent})"
 
 
-def _marked(row: Row | None, best: float, second: float) -> str:
+def _cell(board: Board, row: Row | None) -> str:
     if row is None or not math.isfinite(row.error):
         return "--"
     text = number(row.error)
-    if row.error == best:
-        return rf"\textbf{{{text}}}"
-    return rf"\underline{{{text}}}" if row.error == second else text
+    return rf"\textbf{{{text}}}" if is_bold(row, board) else text
 
 
 def _escaped(text: str) -> str:

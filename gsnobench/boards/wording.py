@@ -14,9 +14,10 @@ HOW_TO_READ = (
     "Two rows differ significantly only if a paired bootstrap over test samples and a Welch test "
     "over seeds of the log error both say so, after Holm's correction over the board. Places "
     "follow the error. Rows that share a letter under ties do not differ significantly, and the "
-    "range holds the places that a row may have. Rows with one seed are not ranked. Closed-form "
-    "floors are deterministic, so one run is enough. OOD: samples out of distribution. Percentile "
-    "and worst sample are of the test set. All columns are means over seeds."
+    "range holds the places that a row may have. Rows with one seed are not ranked. Floors are "
+    "deterministic, so one run is enough. OOD (out of distribution): test samples from another "
+    "distribution than the training samples. Percentile and worst sample are of the test set. All "
+    "columns are means over seeds."
 )
 HOW_TO_READ_MARKS = (
     "Not converged (†): fewer than 50 epochs, or validation still fell by more than 5 % over the "
@@ -26,10 +27,11 @@ HOW_TO_READ_MARKS = (
     "code that computed the results. Marked rows stay ranked."
 )
 VARIANTS = (
-    "Variants are not ranked: their settings or steps are not those of the preset at the track's "
+    "Variants are not ranked: their knobs or steps are not those of the preset at the track's "
     "committed steps."
 )
-SIGNS = "° fewer than three seeds, † not converged."
+SIGNS = "° fewer than three seeds, † training was stopped before it had converged."
+BOLD = "no row of the board is significantly better"  # the one meaning of bold in a table
 INCOMPLETE = "rows that lack a compared task"
 COMPUTED_INPUTS = (
     "Features are inputs that are computed and not learned: distances to the boundaries, contrasts "
@@ -105,6 +107,14 @@ def error(row: Row) -> str:
 def signs(row: Row) -> str:
     """What is written behind an error: ° fewer than three seeds, † not converged."""
     return ("°" if row.has_few_seeds else "") + ("" if row.is_converged else "†")
+
+
+def is_bold(row: Row, board: Board) -> bool:
+    """Whether a table sets the row bold: no row of its board is significantly better.
+
+    Where no model has an error, nobody is the best.
+    """
+    return board.has_models and row.rank is not None and row.rank.low == 1
 
 
 def notes(row: Row) -> str:
@@ -197,7 +207,7 @@ def _against_floor(board: Board) -> str:
 
 
 def podium(board: Board) -> tuple[float, float]:
-    """Best and second best error, which tables mark; not a number where there is none.
+    """Best and second best error, which the site marks; not a number where there is none.
 
     Where no model has an error, nobody is the best.
     """

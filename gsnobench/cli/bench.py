@@ -42,7 +42,7 @@ DatasetsOption = Annotated[
 WindowsOption = Annotated[
     str,
     typer.Option(
-        "--t-in", help="Frames given, separated by commas (1,5), of tasks that leave it open."
+        "--t-in", help="Given frames, separated by commas (1,5), of tasks that leave it open."
     ),
 ]
 DataSeedsOption = Annotated[str, typer.Option(help="Seeds of generated data, separated by commas.")]

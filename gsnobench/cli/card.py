@@ -228,14 +228,14 @@ def _presets(model: Model) -> str:
         [f"`{knob}`", *(str(column.get(knob, "-")) for column in columns.values())]
         for knob in names
     ]
-    text = _section("Presets", ("setting", *columns), rows)
+    text = _section("Presets", ("knob", *columns), rows)
     lines = []
     for task, presets in model.settings.items():
         for preset, knobs in presets.items():
             values = ", ".join(f"`{knob}` {value}" for knob, value in knobs.items())
             lines.append(f"- `{task}`, `{preset}`: {values}")
     return text + (
-        "\n\nOwn settings of a family or a task:\n\n" + "\n".join(lines) if lines else ""
+        "\n\nOther values for a family or a task:\n\n" + "\n".join(lines) if lines else ""
     )
 
 

@@ -293,7 +293,7 @@ def export_data(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Write data for ParaView or for other programs; `data import` reads them again.
+    """Write the data of a task for ParaView or other programs; `data import` reads them again.
 
     Missing data of a task are generated first. Data knobs are options: --data.seed 1.
     """

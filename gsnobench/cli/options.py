@@ -19,7 +19,7 @@ DatasetOption = Annotated[
     str, typer.Option(help="Task (swe, swe@10-41, darcy_threshold) or a NetCDF file.")
 ]
 PresetOption = Annotated[
-    str | None, typer.Option(help="Configuration of the model; NAME+features adds computed inputs.")
+    str | None, typer.Option(help="Preset of the model; NAME+features adds computed inputs.")
 ]
 TrackOption = Annotated[str, typer.Option(help="Budget: smoke, laptop, workstation or paper.")]
 SamplesOption = Annotated[
@@ -36,7 +36,11 @@ JobsOption = Annotated[
 ]
 HomeOption = Annotated[
     Path | None,
-    typer.Option("--home", help="Folder for data, runs and records (default: $GSNOBENCH_HOME)."),
+    typer.Option(
+        "--home",
+        help="Folder for data, runs and records (default: $GSNOBENCH_HOME, else one that `doctor` "
+        "names).",
+    ),
 ]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else.")

@@ -169,7 +169,7 @@ def verify(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Check a result, tier by tier.
+    """Check the result of a run, tier by tier.
 
     The exit code is 0 if all checks passed, 3 if one failed, 2 if the tier cannot be checked.
     """
@@ -268,7 +268,7 @@ def export(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Write truth, prediction and error of test samples for ParaView."""
+    """Write truth, prediction and error of a run's test samples for ParaView."""
     chosen = numbers_of(samples, "samples")
     from gsnobench.datasets.task_json import task_from_json
     from gsnobench.records import RunResult

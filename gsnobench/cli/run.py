@@ -55,7 +55,7 @@ def run(
     track: TrackOption = "laptop",
     preset: PresetOption = None,
     seed: Annotated[int, typer.Option(help="Training seed.")] = 0,
-    t_in: Annotated[int | None, typer.Option(help="Frames given.")] = None,
+    t_in: Annotated[int | None, typer.Option(help="Given frames.")] = None,
     t_out: Annotated[
         int | None, typer.Option(help="Frames to predict (default: all that follow).")
     ] = None,
@@ -311,7 +311,7 @@ def _print_notes(
     plan: Plan, result: RunResult, floors: Sequence[RunResult], *, home: Home, is_shown: bool
 ) -> None:
     """What a reader of the table must know."""
-    from gsnobench.api.boards import place_of
+    from gsnobench.api.boards import rivals_of
     from gsnobench.api.result import against, best_of
     from gsnobench.registry import read_registry
 
@@ -322,9 +322,13 @@ def _print_notes(
             print(f"traceback  {log}")
     elif (floor := best_of(floors)) is not None:
         print(f"{spec.row}: {result.headline:.4g}, {against(result, floor)}")
-    if result.status == "done" and (place := place_of(result, home)) is not None:
+    if result.status == "done" and (rivals := rivals_of(result, home)) is not None:
+        better, others = rivals
         words = f"--track {spec.track} --task {spec.task}"
-        print(f"place {place[0]} of {place[1]} by error: gsnobench leaderboard show {words}")
+        print(
+            f"{better} of {others} other rows have a lower error; places need more than one seed:"
+        )
+        print(f"  gsnobench leaderboard show {words}")
     if result.changed:
         settings = ", ".join(f"{name}={value}" for name, value in result.changed.items())
         print(f"note: a variant of {spec.row}, not ranked as it: {settings}")

@@ -136,7 +136,8 @@ def show(
         Path | None, typer.Option(help="Folder of searches (`sweep --json`) for the card.")
     ] = None,
     into: Annotated[
-        Path | None, typer.Option(help="Page that has the marks of a dataset's card.")
+        Path | None,
+        typer.Option(help="With --card of a dataset: the page to write it into, between marks."),
     ] = None,
     home: HomeOption = None,
     as_json: JsonOption = False,

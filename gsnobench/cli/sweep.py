@@ -63,7 +63,7 @@ def sweep(
         ),
     ] = "",
     name: Annotated[
-        str, typer.Option(help="Name of the study (default: from what is searched).")
+        str, typer.Option(help="Name of the sweep (default: from what is searched).")
     ] = "",
     workers: Annotated[int, typer.Option(min=1, help="Processes that try points.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="Threads per process.")] = 1,
@@ -76,7 +76,9 @@ def sweep(
     ] = 0.0,
     study: Annotated[
         Path | None,
-        typer.Option(help="File that keeps the finished trials; a sweep goes on from it anywhere."),
+        typer.Option(
+            help="File of trials: it keeps the finished ones, and a sweep goes on from it."
+        ),
     ] = None,
     device: DeviceOption = "auto",
     home: HomeOption = None,
@@ -136,8 +138,7 @@ def _say(text: str) -> None:
 def _print_sweep(result: Mapping[str, Any], folder: Path) -> None:
     from gsnobench.sweeps.conduct import describe
 
-    counts = ", ".join(f"{count} {name}" for name, count in result["trials"].items() if count)
-    print(f"{result['row']} on {result['task']}, track {result['track']}: trials {counts}")
+    print(f"{result['row']} on {result['task']}, track {result['track']}: {_trials(result)}")
     if result["status"] == "failed":
         print(result["reason"])
         return
@@ -153,6 +154,14 @@ def _print_sweep(result: Mapping[str, Any], folder: Path) -> None:
     else:
         _print_refits(result)
     print(f"files: {folder}")
+
+
+def _trials(result: Mapping[str, Any]) -> str:
+    """How many trials are done, and how the others ended."""
+    ends = dict(result["trials"])
+    answered, done = ends.pop("answered"), ends.pop("done")
+    others = [f"{count} {name}" for name, count in ends.items() if count]
+    return ", ".join([f"{done} of {answered} trials done", *others])
 
 
 def _print_refits(result: Mapping[str, Any]) -> None:

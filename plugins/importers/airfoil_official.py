@@ -39,7 +39,7 @@ class Params(gb.Params):
     """Which frames of a trajectory are kept."""
 
     frames: int = gb.knob(default=11, low=2, high=601, help="first frames that are kept")
-    every: int = gb.knob(default=1, low=1, high=600, help="keep every so manieth frame")
+    every: int = gb.knob(default=1, low=1, high=600, help="keep one frame of so many")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Geo-FNO pipe: 129 x 129 nodes of a curved pipe, of which every so manieth is kept."""
+"""Geo-FNO pipe: 129 x 129 nodes of a curved pipe, thinned by a stride."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ FILES = ("Pipe_X.npy", "Pipe_Y.npy", "Pipe_Q.npy")
 class Params(gb.Params):
     """Grid, and how many samples the protocol uses."""
 
-    stride: Literal[1, 2, 4, 8] = gb.knob(default=2, help="keep every so manieth node")
+    stride: Literal[1, 2, 4, 8] = gb.knob(
+        default=2, help="keep one node of so many along each side"
+    )
     train: int = gb.knob(default=1000, low=1, help="first samples, for training")
     test: int = gb.knob(default=200, low=1, help="the next samples, for the test")
 

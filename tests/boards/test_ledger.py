@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 import typer
 from fake_results import made_result, save
@@ -16,6 +17,7 @@ from toy_boards import tracks_of
 
 from gsnobench.boards.board import BoardTrack
 from gsnobench.boards.reproduction.commands import command
+from gsnobench.boards.reproduction.counterparts import Counterpart
 from gsnobench.boards.reproduction.ledger import (
     MEANING,
     REASONS,
@@ -67,6 +69,16 @@ def test_every_printed_number_is_in_the_ledger_with_a_verdict(evidence: Path) ->
     ours = sum(line.has_ours for line in lines)
     assert counts(lines) in page and f"Of 1086 printed numbers {ours} have ours" in page
     assert f"| **all** | 1086 | {ours} |" in page
+
+
+def test_the_sentence_of_counts_says_what_became_of_our_numbers() -> None:
+    printed = number_of("gnot", "rel_l2")
+    lines = [Line(printed, "not run")]
+    assert counts(lines).endswith("1 have none yet, each with the command that would measure it.")
+    ours = Counterpart("gnot@compact", "laptop", 600, 128, np.array([0.1]))
+    lines += [Line(printed, name, ours=ours) for name in ("budget short", "worse", "worse")]
+    said = "2 were worse than printed and 1 was trained for fewer epochs than in the paper."
+    assert counts(lines).endswith(f"Of these 3, {said}")
 
 
 def test_verdicts_and_reasons_are_from_closed_lists(evidence: Path) -> None:
@@ -179,6 +191,14 @@ def test_a_variant_is_no_counterpart_of_a_printed_number(tmp_path: Path) -> None
     save(tmp_path, made_result("gsno", errors=2 * printed.value, **spec))
     line = compare(printed, tracks_of(tmp_path))
     assert line.ours is not None and (line.verdict, line.ours.row) == ("worse", "gsno@paper")
+
+
+def test_an_architecture_of_ours_has_no_printed_number(tmp_path: Path) -> None:
+    rows = {"gsno@paper": False, "gsno@plus": True}
+    for row in rows:
+        save(tmp_path, made_result("gsno", preset=row.partition("@")[2], **AS_PRINTED))
+    (track,) = tracks_of(tmp_path, our_rows=("gsno@plus",))
+    assert {row.name: row.published is None for row in track.boards[0].rows} == rows
 
 
 def test_a_row_with_computed_inputs_is_no_counterpart_of_a_printed_number(tmp_path: Path) -> None:

@@ -115,7 +115,10 @@ def test_a_clear_lead_is_significant(tmp_path: Path) -> None:
     )
     assert "every other model on 2 of 2 tasks (darcy, pipe)" in said
     assert "every floor on 2 of 2 tasks" in said and "not significant" not in said
-    assert said.endswith("On the other task fewer than two models have been run.")
+    assert said.endswith("On the other task no model has been ranked yet.")
+    save(tmp_path, made_result("gsno", task="car"))
+    (track,) = tracks_of(tmp_path, board_tasks=("darcy", "pipe", "car"), floors=("ridge",))
+    assert "On the other task fewer than two models have been ranked" in markdown.verdict(track)
 
 
 def test_a_near_row_and_a_better_floor_are_named(tmp_path: Path) -> None:

@@ -45,9 +45,9 @@ def test_a_formula_is_not_handed_to_a_spreadsheet(evidence: Path) -> None:
     assert [row["reason"] for row in rows if row["state"] == "failed"] == ["'=HYPERLINK(1)"]
 
 
-def test_latex_marks_best_and_second(evidence: Path) -> None:
+def test_latex_sets_bold_what_no_row_is_significantly_better_than(evidence: Path) -> None:
     text = tables.latex(tracks_of(evidence)[0])
-    assert text.count("\\textbf") == 1 and text.count("\\underline") == 1
+    assert text.count("\\textbf") == 1 and "% Bold: no row" in text
     assert "\\toprule" in text and text.count("{") == text.count("}")
     assert "Promotion & 49\\% \\\\" in text
 

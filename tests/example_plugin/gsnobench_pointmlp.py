@@ -1,4 +1,4 @@
-"""Pointwise perceptron: the floor every operator must beat."""
+"""Pointwise perceptron: a simple baseline that sees one node at a time."""
 
 import torch
 from torch import nn

@@ -60,6 +60,5 @@ def test_presets_called_paper_are_marked_as_such_and_one_preset_is_ours() -> Non
     }
     papers = {row for row, preset in rows.items() if preset.is_paper}
     assert papers == {row for row in rows if row.endswith("@paper")}
-    assert [row for row, preset in rows.items() if preset.is_ours] == [
-        read_registry().reference_row
-    ]
+    ours = tuple(row for row, preset in rows.items() if preset.is_ours)
+    assert ours == read_registry().our_rows == (read_registry().reference_row,)

@@ -54,6 +54,13 @@ MEANING: dict[Verdict, str] = {
     "not comparable": "our number is shown and not judged, for the reason beside it",
     "not run": "we have no number yet; the command beside it would measure one",
 }
+COUNTED: dict[Verdict, str] = {  # how a sentence goes on: 2 were ...
+    "reproduced": "reproduced",
+    "better": "better than printed",
+    "worse": "worse than printed",
+    "budget short": "trained for fewer epochs than in the paper",
+    "not comparable": "not comparable",
+}
 REASONS: dict[Cause, str] = {
     "another machine": "seconds and megabytes depend on the machine, the paper's is a V100",
     "another count": "our set-up has another number of them; both are shown",
@@ -119,15 +126,20 @@ def ledger(lines: Sequence[Line], paper: PaperNumbers) -> str:
 
 
 def counts(lines: Sequence[Line]) -> str:
-    """One sentence: how many numbers have ours beside them, and what became of those."""
+    """How many numbers have ours beside them, and what became of those."""
     ours = [line for line in lines if line.has_ours]
-    by_verdict = Counter(line.verdict for line in ours)
-    listed = ", ".join(f"{by_verdict[name]} {name}" for name in VERDICTS if by_verdict[name])
-    judged = f" ({listed})" if listed else ""
-    return (
-        f"Of {len(lines)} printed numbers {len(ours)} have ours beside them{judged}; "
+    sentence = (
+        f"Of {len(lines)} printed numbers {len(ours)} have ours beside them; "
         f"{len(lines) - len(ours)} have none yet, each with the command that would measure it."
     )
+    by_verdict = Counter(line.verdict for line in ours)
+    judged = [
+        f"{count} {'was' if count == 1 else 'were'} {words}"
+        for name, words in COUNTED.items()
+        if (count := by_verdict[name])
+    ]
+    listed = " and ".join(filter(None, (", ".join(judged[:-1]), *judged[-1:])))
+    return f"{sentence} Of these {len(ours)}, {listed}." if listed else sentence
 
 
 def _verdicts(lines: Sequence[Line]) -> str:

@@ -24,14 +24,14 @@ WORDS = {
     "row": "a model with a preset, model@preset, at the step count of the track",
     "+features": "the same preset, offered computed inputs such as distances to the boundary",
     "floor": "a predictor in closed form without a training loop, which every model should beat",
-    "variant": "a row whose settings or steps differ from the preset; it is not ranked",
+    "variant": "a row whose knobs or steps differ from the preset; it is not ranked",
     "extra task": "a task that is not one of the benchmark's, such as an easier form of one; no "
     "mean and no count includes it",
     "compared tasks": "tasks on which at least two models have an error",
     "significant": "a paired bootstrap over test samples and a test over seeds both say that two "
     "rows differ, after Holm's correction",
     "OOD": "out of distribution: test samples drawn from another distribution than the training",
-    "° and †": "fewer than three seeds; training was not converged",
+    "° and †": "fewer than three seeds; training was stopped before it had converged",
 }
 
 

@@ -433,7 +433,7 @@ PLUS = gb.Preset(
 )
 # Settings of the other families; the presets hold those of steady tasks. Rates, batches and sizes
 # are what the equal tuning found (leaderboards/tuning), the rest is explained in
-# docs/models/gsno.md: waves carry more detail than a diffused field, and their kernel turns faster
+# docs/models/gsno-trials.md: waves carry more detail than a diffused field, and their kernel turns faster
 # with lambda; score and loss count every node alike, so modes must be fine where nodes are dense.
 FAMILIES: Mapping[str, Mapping[str, Mapping[str, gb.Value]]] = {
     "unsteady": {
@@ -510,7 +510,7 @@ def gsnobench_model() -> gb.Model:
         studies=STUDIES,
         tuned=(
             "Before these searches `plus` had more trials than any other row: 31 for its first "
-            "version and about 80 for its second, on validation (docs/models/gsno.md).",
+            "version and about 80 for its second, on validation (docs/models/gsno-trials.md).",
         ),
         revision=3,  # `compact` and `plus` take what the equal tuning found
     )

@@ -39,7 +39,7 @@ LEFT_OUT = (
     gb.Change("8 graph modes", {"model.k_s": 8}),
     gb.Change("latent time axis", {"model.time": "fourier"}, applies=_has_frames),
     gb.Change("boundary predicted", {"train.impose_boundary": False}),
-    # the one rate at which AdamW was tried for `plus`, see docs/models/gsno.md
+    # the one rate at which AdamW was tried for `plus`, see docs/models/gsno-trials.md
     gb.Change("AdamW instead of Muon", {"train.optimiser": "adamw", "train.lr": 3e-3}),
 )
 READINGS = (
