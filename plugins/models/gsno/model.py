@@ -432,9 +432,9 @@ PLUS = gb.Preset(
     is_ours=True,
 )
 # Settings of the other families; the presets hold those of steady tasks. Rates, batches and sizes
-# are what the equal tuning found (leaderboards/tuning), the rest is explained in
-# docs/models/gsno-trials.md: waves carry more detail than a diffused field, and their kernel turns faster
-# with lambda; score and loss count every node alike, so modes must be fine where nodes are dense.
+# are what the equal tuning found (leaderboards/tuning), the rest is in docs/models/gsno-trials.md:
+# waves carry more detail than a diffused field, and their kernel turns faster with lambda; score
+# and loss count every node alike, so modes must be fine where nodes are dense.
 FAMILIES: Mapping[str, Mapping[str, Mapping[str, gb.Value]]] = {
     "unsteady": {
         "plus": {"model.k_s": 96, "model.knots": 24, "model.gain": True, "train.lr": 7.08e-3},
