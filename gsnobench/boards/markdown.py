@@ -119,7 +119,7 @@ def _ranking(rows: Sequence[Row]) -> str:
         [
             *(wording.place(row), wording.ties(row), wording.places(row), _name(row)),
             *(column.show(row) for column in columns),
-            plain(wording.notes(row)),
+            plain("; ".join(wording.notes(row))),
         ]
         for row in rows
     ]
@@ -153,7 +153,7 @@ def _variants(board: Board) -> list[str]:
             plain(row.name),
             wording.error(row),
             *(column.show(row) for column in columns[1:]),
-            plain(wording.settings_and_notes(row)),
+            plain("; ".join(wording.settings_and_notes(row))),
         ]
         for row in rows
     ]

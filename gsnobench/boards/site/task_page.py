@@ -162,8 +162,10 @@ def _ranked_row(
 def _reproduce(board: Board, around: Surroundings, home: str | None) -> Sequence[Html]:
     """How to repeat each row, and the files behind it."""
     boxes = [reproduce_box(board, row, around, home, row.name) for row in board.rows]
-    lead = "Commands, result files, notes and machines of each row. `verify` trains again."
-    return tag("h2", "Reproduce a row"), tag("p", lead.replace("`", "")), *boxes
+    lead = (
+        "Commands, result files, notes and machines of each row; verify trains it again."
+    )
+    return tag("h2", "Reproduce a row"), tag("p", lead), tag("div", boxes, class_="boxes")
 
 
 def _blank_row(row: Row, home: str | None, before: int, after: int) -> Html:
@@ -203,7 +205,7 @@ def _variants(board: Board, home: str | None) -> Sequence[Html]:
             row,
             name_cell(row, home),
             measured_cells(row, columns, nobody),
-            tag("td", wording.settings_and_notes(row), class_="words"),
+            tag("td", "; ".join(wording.settings_and_notes(row)), class_="words"),
         )
         for row in rows
         if row.seeds
