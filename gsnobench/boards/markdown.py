@@ -15,6 +15,7 @@ from gsnobench.boards.statistics import LEVEL
 GENERATED = f"<!-- {wording.generated_by('leaderboard build')} -->"
 RANKED = ("place", "ties", "range", "row")
 README_MODELS = 5  # columns of the table of a README
+MOST_TIES = 3  # rows of a task that a verdict names
 README_LEGEND = (
     "Relative L2 error on the test set, mean over seeds; lower is better. **Bold**: no row of the "
     f"board is significantly better. {wording.SIGNS}"
@@ -219,7 +220,7 @@ def verdict(track: BoardTrack) -> str:
         f"{_of(first, boards)}.",
         f"It is significantly better than every other model on {_of(ahead_of_models, boards)}, "
         f"and than every floor on {_of(ahead_of_floors, boards)}.",
-        *(_tied(board, leader) for board in boards),
+        _ties(boards, leader),
     ]
     missing = track.tasks - len(boards)
     if missing > 0:
@@ -248,15 +249,20 @@ def _is_ahead(board: Board, leader: str, others: Callable[[Board], list[Row]]) -
     return bool(beside) and all(p < LEVEL and row.error > error for row, p, error in beside)
 
 
+def _ties(boards: Sequence[Board], leader: str) -> str:
+    """The ranked rows that the tests do not separate from the leader, by tasks."""
+    tied = {board.slug: _tied(board, leader) for board in boards}
+    listed = "; ".join(f"from {rows} on {plain(task)}" for task, rows in tied.items() if rows)
+    return f"It does not differ significantly {listed}." if listed else ""
+
+
 def _tied(board: Board, leader: str) -> str:
-    """The ranked rows that the tests do not separate from the leader, with their p-values."""
-    ties = [
-        f"{plain(row.name)} (p = {p:.2g})"
-        for row, p, _ in _against(board, leader, board.compared)
-        if p >= LEVEL
-    ]
-    listed = " and ".join(filter(None, (", ".join(ties[:-1]), *ties[-1:])))
-    return f"On {plain(board.slug)} the difference to {listed} is not significant." if ties else ""
+    """These rows of a task with their p-values, or their number where there are many."""
+    beside = _against(board, leader, board.compared)
+    ties = [f"{plain(row.name)} (p = {p:.2g})" for row, p, _ in beside if p >= LEVEL]
+    if len(ties) > MOST_TIES:
+        return f"{len(ties)} of {len(beside)} other rows"
+    return " and ".join(filter(None, (", ".join(ties[:-1]), *ties[-1:])))
 
 
 def _against(board: Board, leader: str, rows: Sequence[Row]) -> list[tuple[Row, float, float]]:
@@ -277,7 +283,8 @@ def short_table(track: BoardTrack, page: str) -> str:
     models = [row for row in track.standings if not row.is_floor and row.is_complete][
         :README_MODELS
     ]
-    names = [plain(standing.row).replace("@", "<br>@") for standing in models]  # narrow columns
+    # narrow columns
+    names = [re.sub(r"(?=[@+])", "<br>", plain(standing.row)) for standing in models]
     header = ["task", *names, "best floor"]
     lines = [
         [
