@@ -162,9 +162,7 @@ def _ranked_row(
 def _reproduce(board: Board, around: Surroundings, home: str | None) -> Sequence[Html]:
     """How to repeat each row, and the files behind it."""
     boxes = [reproduce_box(board, row, around, home, row.name) for row in board.rows]
-    lead = (
-        "Commands, result files, notes and machines of each row; verify trains it again."
-    )
+    lead = "Commands, result files, notes and machines of each row; verify trains it again."
     return tag("h2", "Reproduce a row"), tag("p", lead), tag("div", boxes, class_="boxes")
 
 
