@@ -124,7 +124,9 @@ def scrolling(content: Html, name: str, class_: str = "scroll table") -> Html:
     return tag("div", content, class_=class_, tabindex="0", role="region", aria_label=name)
 
 
-def pair_table(names: Sequence[str], cells: Sequence[Sequence[Html]], caption: str) -> Html:
+def pair_table(
+    names: Sequence[str], cells: Sequence[Sequence[Html]], caption: str, title: str
+) -> Html:
     """Every row against every row; columns are numbered, since names would not fit."""
     columns = [_pair_column(number, name) for number, name in enumerate(names, 1)]
     body = [
@@ -133,7 +135,7 @@ def pair_table(names: Sequence[str], cells: Sequence[Sequence[Html]], caption: s
     ]
     head = tag("thead", tag("tr", tag("th", "row", scope="col"), columns))
     table = tag("table", tag("caption", caption), head, tag("tbody", body), class_="matrix")
-    return scrolling(table, "Pairs of rows")
+    return scrolling(table, title)
 
 
 def _pair_column(number: int, name: str) -> Html:

@@ -213,7 +213,7 @@ def _wins(track: BoardTrack) -> Html:
         return Html("")
     cells = [[_won(track.wins.get((name, other))) for other in names] for name in names]
     caption = "Tasks on which the row is significantly better than the column, of those both have"
-    pairs = pair_table(names, cells, caption)
+    pairs = pair_table(names, cells, caption, f"Pairs of rows of track {track.name}")
     return tag("details", tag("summary", "Who wins against whom"), pairs)
 
 

@@ -238,7 +238,7 @@ def _matrix(board: Board) -> Sequence[Html]:
         f"(p < {LEVEL}), ▼ significantly worse, {wording.NOTHING} not tested, since one of the two "
         "has a single seed"
     )
-    table = pair_table([row.name for row in rows], cells, caption)
+    table = pair_table([row.name for row in rows], cells, caption, "Pairs of rows")
     summary = tag("summary", "p-values of all pairs of rows")
     return tag("h2", "Who is ahead of whom"), tag("details", summary, table)
 
