@@ -258,6 +258,12 @@ class Board:
         return any(not row.is_floor for row in self.compared)
 
     @property
+    def tied_with_best(self) -> list[Row]:
+        """The best of the rows that have a place, and those that are not significantly worse."""
+        placed = [(row, row.rank) for row in self.compared if row.rank is not None]
+        return [row for row, rank in placed if rank.is_tied(placed[0][1])]
+
+    @property
     def best_floor(self) -> Row | None:
         """The floor with the smallest error, if any floor has one."""
         return next((row for row in self.compared if row.is_floor), None)

@@ -15,6 +15,7 @@ from gsnobench.boards.statistics import LEVEL
 GENERATED = f"<!-- {wording.generated_by('leaderboard build')} -->"
 RANKED = ("place", "ties", "range", "row")
 README_MODELS = 5  # columns of the table of a README
+MOST_TIES = 3  # rows of a task that a verdict names
 README_LEGEND = (
     "Relative L2 error on the test set, mean over seeds; lower is better. **Bold**: "
     f"{wording.BOLD}. {wording.SIGNS}"
@@ -111,7 +112,7 @@ def _ranking(board: Board) -> str:
         [
             *(wording.place(row), wording.ties(row), wording.places(row), _name(row, board)),
             *(column.show(row) for column in columns),
-            plain(wording.notes(row)),
+            plain("; ".join(wording.notes(row))),
         ]
         for row in rows
     ]
@@ -142,7 +143,7 @@ def _variants(board: Board) -> list[str]:
             plain(row.name),
             wording.error(row),
             *(column.show(row) for column in columns[1:]),
-            plain(wording.settings_and_notes(row)),
+            plain("; ".join(wording.settings_and_notes(row))),
         ]
         for row in rows
     ]
@@ -208,7 +209,7 @@ def verdict(track: BoardTrack) -> str:
         f"{_of(first, boards)}.",
         f"It is significantly better than every other model on {_of(ahead_of_models, boards)}, "
         f"and than every floor on {_of(ahead_of_floors, boards)}.",
-        *(_tied(board, leader) for board in boards),
+        _ties(boards, leader),
     ]
     return " ".join(filter(None, [*sentences, _not_compared(track)]))
 
@@ -245,16 +246,21 @@ def _is_ahead(board: Board, leader: str, others: Callable[[Board], list[Row]]) -
     return bool(beside) and all(p < LEVEL and row.error > error for row, p, error in beside)
 
 
+def _ties(boards: Sequence[Board], leader: str) -> str:
+    """The ranked rows that the tests do not separate from the leader, by tasks."""
+    tied = {board.slug: _tied(board, leader) for board in boards}
+    listed = "; ".join(f"from {rows} on {plain(task)}" for task, rows in tied.items() if rows)
+    corrected = " (p after Holm's correction)" if "(p = " in listed else ""
+    return f"It does not differ significantly {listed}{corrected}." if listed else ""
+
+
 def _tied(board: Board, leader: str) -> str:
-    """The ranked rows that the tests do not separate from the leader, with their p-values."""
-    ties = [
-        f"{plain(row.name)} (p = {p:.2g})"
-        for row, p, _ in _against(board, leader, board.compared)
-        if p >= LEVEL
-    ]
-    listed = " and ".join(filter(None, (", ".join(ties[:-1]), *ties[-1:])))
-    where = f"On {plain(board.slug)} the difference to {listed}"
-    return f"{where} is not significant (p after Holm's correction)." if ties else ""
+    """These rows of a task with their p-values, or their number where there are many."""
+    beside = _against(board, leader, board.compared)
+    ties = [f"{plain(row.name)} (p = {p:.2g})" for row, p, _ in beside if p >= LEVEL]
+    if len(ties) > MOST_TIES:
+        return f"{len(ties)} of {len(beside)} other rows"
+    return " and ".join(filter(None, (", ".join(ties[:-1]), *ties[-1:])))
 
 
 def _against(board: Board, leader: str, rows: Sequence[Row]) -> list[tuple[Row, float, float]]:
@@ -275,7 +281,8 @@ def short_table(track: BoardTrack, page: str) -> str:
     models = [row for row in track.standings if not row.is_floor and row.is_complete][
         :README_MODELS
     ]
-    names = [plain(standing.row).replace("@", "<br>@") for standing in models]  # narrow columns
+    # narrow columns
+    names = [re.sub(r"(?=[@+])", "<br>", plain(standing.row)) for standing in models]
     header = ["task", *names, "best floor"]
     lines = [
         [

@@ -9,6 +9,7 @@ board. A closed form has no seed: its error is a fixed number to compare with.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from string import ascii_letters
@@ -153,6 +154,14 @@ class Rank:
     high: int
     letters: str  # rows that share a letter are not separated
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The letters one by one; beyond z and Z a letter is a number in brackets."""
+        return tuple(re.findall(r"\[\d+\]|[a-zA-Z]", self.letters))
+
+    def is_tied(self, other: Rank) -> bool:
+        return not {*self.groups}.isdisjoint(other.groups)
+
 
 def ranks(rows: Sequence[Scores], p_values: Array) -> list[Rank | None]:
     """The ranks of rows; None for a single seed, which takes nobody's place.
@@ -217,6 +226,11 @@ def _without_redundant(groups: Sequence[frozenset[int]]) -> list[frozenset[int]]
 def _letter(number: int) -> str:
     """a to z, A to Z, and numbers in brackets for boards that need more."""
     return ascii_letters[number] if number < len(ascii_letters) else f"[{number + 1}]"
+
+
+def letter_number(letter: str) -> int:
+    """The number of a letter, counted from 0."""
+    return int(letter[1:-1]) - 1 if letter.startswith("[") else ascii_letters.index(letter)
 
 
 # -------------------------------------------------------------------------------------------- seeds

@@ -99,9 +99,11 @@ def remarks(shown: Board, rows: Sequence[Row], *, wide: bool = False) -> Iterato
     if wide:
         yield wording.HOW_TO_READ
         yield wording.HOW_TO_READ_MARKS
+    by_note: dict[str, list[str]] = {}
     for row in rows:
-        if words := wording.settings_and_notes(row):
-            yield printable(f"{row.name}: {words}")
+        for note in wording.settings_and_notes(row):
+            by_note.setdefault(note, []).append(row.name)
+    yield from (printable(f"{', '.join(names)}: {note}") for note, names in by_note.items())
     if any(row.is_own for row in rows):
         yield "(yours): a run of your home folder is among the seeds."
     if any(row.is_variant for row in rows):

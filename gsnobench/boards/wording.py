@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from gsnobench.boards.board import Board, BoardTrack, Row, Standing
-from gsnobench.boards.statistics import Comparison
+from gsnobench.boards.statistics import Comparison, Rank, letter_number
 
 NOTHING = "–"
+LONG_RUN = 4  # letters in a row, of which only the first and the last are written
 HOW_TO_READ = (
     "Error: relative L2 error on the test set, after a reference is subtracted where the field has "
     "one, mean over seeds. Its interval is a 95 % t-interval over seeds of the logarithm. "
     "Two rows differ significantly only if a paired bootstrap over test samples and a Welch test "
     "over seeds of the log error both say so, after Holm's correction over the board. Places "
-    "follow the error. Rows that share a letter under ties do not differ significantly, and the "
-    "range holds the places that a row may have. Rows with one seed are not ranked. Floors are "
-    "deterministic, so one run is enough. OOD (out of distribution): test samples from another "
-    "distribution than the training samples. Percentile and worst sample are of the test set. All "
-    "columns are means over seeds."
+    "follow the error. Rows that share a letter under ties do not differ significantly (a-d: a, b, "
+    "c and d), and the range holds the places that a row may have. Rows with one seed are not "
+    "ranked. Floors are deterministic, so one run is enough. OOD (out of distribution): test "
+    "samples from another distribution than the training samples. Percentile and worst sample are "
+    "of the test set. All columns are means over seeds."
 )
 HOW_TO_READ_MARKS = (
     "Not converged (†): fewer than 50 epochs, or validation still fell by more than 5 % over the "
@@ -78,8 +81,23 @@ def place(row: Row) -> str:
 
 
 def ties(row: Row) -> str:
-    """Letters: rows that share one do not differ significantly."""
-    return row.rank.letters if row.rank else NOTHING
+    """Letters: rows that share one do not differ significantly; a-d is a, b, c and d."""
+    return letters(row.rank) or NOTHING
+
+
+def letters(rank: Rank | None) -> str:
+    """The letters of a rank, long runs by their ends; empty where there is none."""
+    return " ".join(_runs(rank.groups)) if rank else ""
+
+
+def _runs(groups: Sequence[str]) -> Iterator[str]:
+    steps = groupby(enumerate(groups), lambda pair: letter_number(pair[1]) - pair[0])
+    runs = [[letter for _, letter in run] for _, run in steps]
+    for is_long, parts in groupby(runs, lambda run: len(run) >= LONG_RUN):
+        if is_long:
+            yield from (f"{run[0]}-{run[-1]}" for run in parts)
+        else:
+            yield "".join(letter for run in parts for letter in run)
 
 
 def places(row: Row) -> str:
@@ -117,16 +135,25 @@ def is_bold(row: Row, board: Board) -> bool:
     return board.has_models and row.rank is not None and row.rank.low == 1
 
 
-def notes(row: Row) -> str:
+def notes(row: Row) -> list[str]:
     """Marks, what would tell a row from the one above, and what became of lost seeds."""
     needs = f"needs {row.needs} to differ from the row above" if row.needs else ""
-    lost = row.reason if row.seeds else f"{row.state}, {row.reason}"
-    return "; ".join(filter(None, (*map(str, row.marks), needs, lost)))
+    return [*map(str, row.marks), *filter(None, (needs, _lost(row)))]
 
 
-def settings_and_notes(row: Row) -> str:
+def short_notes(row: Row) -> str:
+    """The same for a narrow column: marks by their names."""
+    needs = f"needs {row.needs}" if row.needs else ""
+    return "; ".join(filter(None, (*(mark.name for mark in row.marks), needs, _lost(row))))
+
+
+def _lost(row: Row) -> str:
+    return row.reason if row.seeds else f"{row.state}, {row.reason}"
+
+
+def settings_and_notes(row: Row) -> list[str]:
     """Of a variant: settings that its name does not spell out, then its notes."""
-    return "; ".join(filter(None, (row.untold, notes(row))))
+    return [*filter(None, [row.untold]), *notes(row)]
 
 
 def task_heading(board: Board) -> str:

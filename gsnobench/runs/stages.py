@@ -173,7 +173,8 @@ class Run:
         Without `may_test` on validation alone: a search may know nothing else, so no other split
         is opened.
         """
-        self.machine.report.stage("scoring" if may_test else "scoring on validation")
+        where = "" if may_test else " on validation"
+        self.machine.report.stage(f"scoring {self.plan.spec.row}{where}")
         metrics = load_metrics()
         splits: Sequence[Split] = scored_splits(data) if may_test else ("valid",)
         tables = {split: self._evaluate(setup, data, split, metrics) for split in splits}

@@ -114,7 +114,7 @@ def test_a_clear_lead_is_significant(tmp_path: Path) -> None:
         "**gsno@compact leads.** It has the lowest error of all models on 2 of 2"
     )
     assert "every other model on 2 of 2 tasks (darcy, pipe)" in said
-    assert "every floor on 2 of 2 tasks" in said and "not significant" not in said
+    assert "every floor on 2 of 2 tasks" in said and "not differ" not in said
     assert said.endswith("On the other task no model has been ranked yet.")
     save(tmp_path, made_result("gsno", task="car"))
     (track,) = tracks_of(tmp_path, board_tasks=("darcy", "pipe", "car"), floors=("ridge",))
@@ -126,11 +126,20 @@ def test_a_near_row_and_a_better_floor_are_named(tmp_path: Path) -> None:
     (track,) = tracks_of(tmp_path, board_tasks=("darcy",), floors=("ridge",))
     said = markdown.verdict(track)
     assert "every other model on none of 1 tasks, and than every floor on none of 1 tasks" in said
-    assert "On darcy the difference to gsno@compact (p = " in said and "coral@" not in said
+    assert "differ significantly from gsno@compact (p = " in said and ") on darcy (p after" in said
+    assert "coral@" not in said
     page = markdown.readme_part(track, "boards.md")
     (line,) = [line for line in page.splitlines() if line.startswith("| [darcy](boards.md#darcy)")]
     assert "ridge 0.0100" in line
     assert "**" not in line, "the floor is significantly better than all of them"
+
+
+def test_many_rows_that_do_not_differ_are_counted(tmp_path: Path) -> None:
+    near = ("gsno", "amg", "coral", "gnot", "geofno")
+    filled(tmp_path, "darcy", {model: 0.05 + 1e-5 * i for i, model in enumerate(near)})
+    (track,) = tracks_of(tmp_path, board_tasks=("darcy",))
+    said = markdown.verdict(track)
+    assert "It does not differ significantly from 4 of 4 other rows on darcy." in said
 
 
 def test_only_the_five_best_models_are_shown_and_rows_with_one_seed_prove_nothing(

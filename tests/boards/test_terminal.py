@@ -55,6 +55,17 @@ def test_variants_are_shown_on_request_with_their_settings(
         show_boards(variants=True, results=[evidence])
 
 
+def test_rows_with_the_same_note_share_a_line(tmp_path: Path) -> None:
+    models = ("gsno", "amg", "gnot")
+    lost = [RunResult(made_spec(model, seed=7), "failed", "no memory") for model in models]
+    save(tmp_path, *(made_result(model) for model in models), *lost)
+    (track,) = tracks_of(tmp_path)
+    (board,) = track.boards
+    lines = [line for line in terminal.remarks(board, board.compared) if "no memory" in line]
+    names = ", ".join(row.name for row in board.compared)
+    assert lines == [f"{names}: 1 of 2 seeds failed: no memory"]
+
+
 def test_the_overview_shows_tasks_of_models_and_names_those_of_floors_only(evidence: Path) -> None:
     form = {"preset": "default", "steps": {"fit": 0}}
     save(evidence, made_result("mean", task="car", **form))

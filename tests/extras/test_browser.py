@@ -217,6 +217,23 @@ def test_a_phone_shows_rows_as_cards_within_its_width(
     phone.close()
 
 
+def test_a_phone_sorts_by_a_list_and_goes_back_to_the_order_of_the_page(
+    site: Path, browser: Browser
+) -> None:
+    phone = browser.new_page(viewport={"width": 390, "height": 800})
+    phone.goto((site / "index.html").as_uri())
+    table, choice = phone.locator("table.sortable").first, phone.get_by_label("Sort by")
+    before = names(table)
+    choice.select_option("row")
+    assert names(table) == sorted(before, key=str.lower) != before
+    phone.reload()
+    assert names(table) != before
+    assert choice.evaluate("list => list.selectedOptions[0].text") == "row"
+    choice.select_option("order of the page")
+    assert names(table) == before and "sort" not in phone.url
+    phone.close()
+
+
 def test_links_lead_from_the_overview_to_a_board_to_a_model_and_back(
     site: Path, page: Page
 ) -> None:

@@ -23,10 +23,12 @@ from gsnobench.boards.plots.axes import (
 from gsnobench.boards.plots.style import GREY, Drawing, Figure, label, row_style
 from gsnobench.boards.plots.task import board_figures, pareto_front
 from gsnobench.boards.plots.track import ENOUGH_TASKS, track_figures
+from gsnobench.boards.wording import letters
 from gsnobench.data import Array
 
 BEST_TIE = 2.6  # line width of rows that are not significantly worse than the best
 POINTS = 60  # of a curve
+MOST_NAMES = 5  # that a caption lists
 
 
 def all_figures(board: Board) -> list[Figure]:
@@ -52,28 +54,33 @@ def place_figure(board: Board) -> Figure | None:
     height = LINE * 1.2 * len(rows) + 0.7
     drawing = Drawing(WIDTH, height)
     axes = drawing.axes(NAMES, 0.48, WIDTH - NAMES - 0.25, height - 0.6)
-    best = set(rows[0].rank.letters) if rows[0].rank else set()
+    tied = board.tied_with_best
     for index, row in enumerate(rows):
         if row.rank is None:
             continue
         style = row_style(row)
-        is_tied = bool(best & set(row.rank.letters))
         ends, level = [row.rank.low, row.rank.high], [index, index]
-        width = BEST_TIE if is_tied else 1.0
+        width = BEST_TIE if row in tied else 1.0
         axes.plot(ends, level, color=style.colour, linewidth=width, solid_capstyle="round")
         axes.plot([row.rank.place], [index], style.marker, color=style.colour, ms=5)
-        drawing.text(axes, row.rank.high + 0.3, index, row.rank.letters, alpha=0.8)
+        drawing.text(axes, row.rank.high + 0.3, index, letters(row.rank), alpha=0.8)
     axes.set_xlim(0.5, len(rows) + 1.5)
     name_rows(drawing, axes, rows)
     drawing.name_axis(axes, "place (1 is the best)")
-    tied = [row.name for row in rows[1:] if row.rank and best & set(row.rank.letters)]
     caption = (
         "The mark is the place by the error, the line holds the places that a row may have, and "
-        "rows that share a letter do not differ significantly. Thick: not significantly worse than "
-        "the best row "
-        f"{label(rows[0].name)} ({', '.join(map(label, tied)) or 'no other row'})."
+        "rows that share a letter do not differ significantly (a-d: a, b, c and d). Thick: not "
+        f"significantly worse than the best row {label(rows[0].name)} ({_listed(tied[1:])})."
     )
     return drawing.figure(f"{board.slug}-places", "Places and ties", caption)
+
+
+def _listed(rows: Sequence[Row]) -> str:
+    """Names of other rows as far as a caption holds them."""
+    names = [label(row.name) for row in rows]
+    more = len(names) - MOST_NAMES
+    listed = [*names[:MOST_NAMES], *([f"and {more} more"] if more > 0 else [])]
+    return ", ".join(listed) or "no other row"
 
 
 def rank_figure(track: BoardTrack) -> Figure | None:
@@ -133,9 +140,9 @@ def pareto_figure(track: BoardTrack) -> Figure | None:
     costs = [points[name][0] for name in names]
     ratios = [points[name][1] for name in names]
     drawing = Drawing(WIDTH, 4.2)
-    axes = drawing.axes(0.65, 0.48, WIDTH - 0.65 - 0.4, 3.6)
+    axes = drawing.axes(0.65, 0.48, WIDTH - 0.65 - NAMES, 3.6)
     log_axis(axes, "y", ratios)
-    log_axis(axes, "x", [*costs, max(costs) * 2.2])
+    log_axis(axes, "x", costs)
     front = pareto_front(costs, ratios)
     corners = [costs[index] for index in front], [ratios[index] for index in front]
     axes.step(*corners, where="post", color=drawing.ink, linewidth=0.7, alpha=0.55)
@@ -179,21 +186,23 @@ def _direct_labels(
     low, high = np.log10(axes.get_ylim())
     inches = float(axes.get_position().height * drawing.height)
     heights = [(math.log10(y) - low) / (high - low) * inches for y in ys]
+    left, right = np.log10(axes.get_xlim())
+    tenth = 10 ** (0.1 / (axes.get_position().width * drawing.width) * (right - left))  # of an inch
     for group in _columns(costs):
         if len(group) == 1:
-            words, x = label(rows[group[0]].name), costs[group[0]] * 1.2
+            words, x = label(rows[group[0]].name), costs[group[0]] * tenth
             above = ys[group[0]] * 10 ** (0.6 * LINE / inches * (high - low))
             drawing.text(axes, x, above, words, **tone(rows[group[0]].is_floor))
             continue
         order = sorted(group, key=lambda index: heights[index])
         moved = spread([heights[index] for index in order], LINE * 0.95, 0.0, inches)
-        right = max(costs[index] for index in group)
+        last = max(costs[index] for index in group)
         for index, height in zip(order, moved, strict=True):
             y = 10 ** (low + height / inches * (high - low))
-            start, end = (costs[index] * 1.06, ys[index]), (right * 1.22, y)
+            start, end = (costs[index] * tenth**0.6, ys[index]), (last * tenth**2.4, y)
             axes.plot(*zip(start, end, strict=True), color=GREY, lw=0.5, clip_on=False)
             words = label(rows[index].name)
-            drawing.text(axes, right * 1.25, y, words, **tone(rows[index].is_floor))
+            drawing.text(axes, last * tenth**2.7, y, words, **tone(rows[index].is_floor))
 
 
 def _columns(costs: Sequence[float]) -> list[list[int]]:

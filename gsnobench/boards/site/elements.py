@@ -124,7 +124,9 @@ def scrolling(content: Html, name: str, class_: str = "scroll table") -> Html:
     return tag("div", content, class_=class_, tabindex="0", role="region", aria_label=name)
 
 
-def pair_table(names: Sequence[str], cells: Sequence[Sequence[Html]], caption: str) -> Html:
+def pair_table(
+    names: Sequence[str], cells: Sequence[Sequence[Html]], caption: str, title: str
+) -> Html:
     """Every row against every row; columns are numbered, since names would not fit."""
     columns = [_pair_column(number, name) for number, name in enumerate(names, 1)]
     body = [
@@ -133,7 +135,7 @@ def pair_table(names: Sequence[str], cells: Sequence[Sequence[Html]], caption: s
     ]
     head = tag("thead", tag("tr", tag("th", "row", scope="col"), columns))
     table = tag("table", tag("caption", caption), head, tag("tbody", body), class_="matrix")
-    return scrolling(table, "Pairs of rows")
+    return scrolling(table, title)
 
 
 def _pair_column(number: int, name: str) -> Html:
@@ -180,14 +182,19 @@ def row_heading(name: str = "row", title: str = ROW_HELP) -> Html:
 
 
 def _with_unit(name: str) -> Html:
-    """A heading that breaks between words, but not before the s of its unit."""
-    shown = text(name)
+    """A heading that breaks between words, also of a name, but not before the s of its unit."""
+    shown = Html(text(name).replace("_", "_<wbr>").replace("@", "<wbr>@"))
     if shown.endswith(" s"):
         return Html(shown.removesuffix(" s") + "&nbsp;s")
     return Html(shown.replace("CPU-s", "CPU&#8209;s"))
 
 
-def words_heading(name: str, title: str = "marks, and what a significant difference lacks") -> Html:
+NOTES_HELP = (
+    "marks, and what a significant difference from the row above needs; in full under Reproduce"
+)
+
+
+def words_heading(name: str, title: str = NOTES_HELP) -> Html:
     """A column of words, which cannot be sorted."""
     return tag("th", name, scope="col", class_="words", title=title)
 
@@ -259,8 +266,8 @@ def measured_cells(row: Row, columns: Sequence[Column], podium: Podium) -> Itera
 
 def notes_cell(row: Row) -> Html:
     """Marks, what a difference needs to be significant, and what became of lost seeds."""
-    words = wording.notes(row)
-    return tag("td", words, class_="words", title=words or None)
+    words = "; ".join(wording.notes(row))
+    return tag("td", wording.short_notes(row), class_="words", title=words or None)
 
 
 def reason_cell(row: Row, columns: int) -> Html:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row, Standing
@@ -39,9 +40,9 @@ ABOUT = (
     "part (water depth 5 m) are scored after subtracting it."
 )
 MARKS = (
-    "Bold: best of the task. Underlined: second. Small letters: rows of a task that share one are "
-    "not significantly different. °: fewer than three seeds, not to be trusted yet. †: training "
-    "had not converged. Pale: a floor, which every model should beat; n/a: it does not apply."
+    "Bold: best of the task. Underlined: second. ≈: not significantly worse than the best. °: "
+    "fewer than three seeds, not to be trusted yet. †: training had not converged. Pale: a floor, "
+    "which every model should beat; n/a: it does not apply."
 )
 MEANS = (
     "As each model declares it, after the table of the GSNO paper (tab:comparison_prior); partly: "
@@ -50,6 +51,14 @@ MEANS = (
 FLOORS_ONLY = "floors-only"  # class of the columns of tasks that no model has tried
 
 Reason = tuple[str, str]  # state and reason of a row without an error
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What marks the cells of a task."""
+
+    podium: Podium
+    tied: frozenset[str]  # rows that are not significantly worse than the best
 
 
 def index_page(
@@ -149,7 +158,7 @@ def _overview_table(
     track: BoardTrack, anchor: str, reasons: Mapping[Reason, int], *, is_alone: bool
 ) -> Html:
     columns = [
-        (_column_class(board), {row.name: row for row in board.rows}, wording.podium(board))
+        (_column_class(board), {row.name: row for row in board.rows}, _signs(board))
         for board in track.boards
     ]
     complete: list[Html] = []
@@ -157,8 +166,8 @@ def _overview_table(
     for standing in track.standings:
         name, kind = standing.row, "floor" if standing.is_floor else "model"
         cells = [
-            _overview_cell(rows.get(name), podium, anchor, reasons, class_)
-            for class_, rows, podium in columns
+            _overview_cell(rows.get(name), signs, anchor, reasons, class_)
+            for class_, rows, signs in columns
         ]
         shown = breakable(name)
         link = shown if is_alone else tag("a", shown, href=model_path(name))
@@ -185,6 +194,11 @@ def _standing_cells(standing: Standing, track: BoardTrack) -> list[Html]:
     ]
 
 
+def _signs(board: Board) -> Signs:
+    tied = board.tied_with_best[1:] if board.has_models else []
+    return Signs(wording.podium(board), frozenset(row.name for row in tied))
+
+
 def _column_class(board: Board) -> str | None:
     return FLOORS_ONLY if _is_floors_only(board) else None
 
@@ -202,7 +216,7 @@ def _task_heading(board: Board, *, is_alone: bool) -> Html:
 
 def _overview_cell(
     row: Row | None,
-    podium: Podium,
+    signs: Signs,
     anchor: str,
     reasons: Mapping[Reason, int],
     class_: str | None,
@@ -211,7 +225,7 @@ def _overview_cell(
         blank = " ".join(filter(None, ("blank", class_)))
         return tag("td", tag("span", "not run", class_="hidden-text"), class_=blank)
     if row.seeds:
-        return error_cell(row, podium, row.rank.letters if row.rank else "", class_)
+        return error_cell(row, signs.podium, "≈" if row.name in signs.tied else "", class_)
     number = str(reasons[row.state, row.reason])
     link = tag("a", number, href=f"#{anchor}-note-{number}", aria_label=f"reason {number}")
     muted = " ".join(filter(None, ("muted", class_)))
@@ -225,7 +239,7 @@ def _wins(track: BoardTrack) -> Html:
         return Html("")
     cells = [[_won(track.wins.get((name, other))) for other in names] for name in names]
     caption = "Tasks on which the row is significantly better than the column, of those both have"
-    pairs = pair_table(names, cells, caption)
+    pairs = pair_table(names, cells, caption, f"Pairs of rows of track {track.name}")
     return tag("details", tag("summary", "Who wins against whom"), pairs)
 
 

@@ -93,11 +93,13 @@ def _curves(name: str, results: Sequence[Result]) -> Iterator[Html]:
 
 
 def _reproduce(results: Sequence[Result], around: Surroundings) -> Iterator[Html]:
-    yield tag("h3", "Reproduce")
+    boxes = []
     for board, row in results:
         label = row.name.removeprefix(row.entries[0].spec.row).strip()
         title = f"{task_name(board)} {label}".strip()
-        yield reproduce_box(board, row, around, "../", title)
+        boxes.append(reproduce_box(board, row, around, "../", title))
+    yield tag("h3", "Reproduce")
+    yield tag("div", boxes, class_="boxes")
 
 
 def _results(name: str, track: BoardTrack) -> list[Result]:

@@ -43,7 +43,7 @@ def reproduce_box(
 
 def _notes(row: Row) -> Iterator[Html]:
     if words := wording.settings_and_notes(row):
-        yield tag("p", words)
+        yield tag("p", "; ".join(words))
 
 
 def _commands(board: Board, row: Row, around: Surroundings) -> Iterator[Html]:

@@ -61,7 +61,8 @@ def _board_tasks(track: BoardTrack) -> Sequence[Board]:
 def _leader(track: BoardTrack, leader: Standing) -> str:
     boards = _compared(track)
     ahead = [board for board in boards if board.compared[0].name == leader.row]
-    alone = [board for board in ahead if _is_alone_ahead(board)]
+    # a row of one seed may have the lowest error without a place
+    alone = [board for board in ahead if board.tied_with_best == board.compared[:1]]
     kind = "The floor " if leader.is_floor else ""
     tasks = f"{len(boards)} compared task{'s' if len(boards) != 1 else ''}"
     rank = wording.number(leader.mean_rank)
@@ -70,12 +71,6 @@ def _leader(track: BoardTrack, leader: Standing) -> str:
         f"on {len(ahead)} of {tasks}. It is significantly better than all other ranked rows on "
         f"{len(alone)} of them."
     )
-
-
-def _is_alone_ahead(board: Board) -> bool:
-    """Whether the best row shares no letter with another row; rows of one seed have none."""
-    first, *others = [set(row.rank.letters) if row.rank else set() for row in board.compared]
-    return bool(first) and not any(first & letters for letters in others)
 
 
 def _best_floor(track: BoardTrack, leader: Standing) -> list[str]:
@@ -87,8 +82,9 @@ def _best_floor(track: BoardTrack, leader: Standing) -> list[str]:
 
 
 def _sizes(track: BoardTrack) -> str:
-    sizes = sorted({board.sizes.get("train", 0) for board in _board_tasks(track)} - {0})
-    return f"; {' or '.join(map(str, sizes))} training samples" if sizes else ""
+    sizes = {board.sizes.get("train", 0) for board in _board_tasks(track)} - {0}
+    ends = sorted({min(sizes), max(sizes)}) if sizes else []
+    return f"; {' to '.join(map(str, ends))} training samples" if ends else ""
 
 
 # ------------------------------------------------------------------------------------------ gallery

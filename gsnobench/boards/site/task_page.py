@@ -162,8 +162,8 @@ def _ranked_row(
 def _reproduce(board: Board, around: Surroundings, home: str | None) -> Sequence[Html]:
     """How to repeat each row, and the files behind it."""
     boxes = [reproduce_box(board, row, around, home, row.name) for row in board.rows]
-    lead = "Commands, result files, notes and machines of each row. `verify` trains again."
-    return tag("h2", "Reproduce a row"), tag("p", lead.replace("`", "")), *boxes
+    lead = "Commands, result files, notes and machines of each row; verify trains it again."
+    return tag("h2", "Reproduce a row"), tag("p", lead), tag("div", boxes, class_="boxes")
 
 
 def _blank_row(row: Row, home: str | None, before: int, after: int) -> Html:
@@ -203,7 +203,7 @@ def _variants(board: Board, home: str | None) -> Sequence[Html]:
             row,
             name_cell(row, home),
             measured_cells(row, columns, nobody),
-            tag("td", wording.settings_and_notes(row), class_="words"),
+            tag("td", "; ".join(wording.settings_and_notes(row)), class_="words"),
         )
         for row in rows
         if row.seeds
@@ -238,7 +238,7 @@ def _matrix(board: Board) -> Sequence[Html]:
         f"(p < {LEVEL}), ▼ significantly worse, {wording.NOTHING} not tested, since one of the two "
         "has a single seed"
     )
-    table = pair_table([row.name for row in rows], cells, caption)
+    table = pair_table([row.name for row in rows], cells, caption, "Pairs of rows")
     summary = tag("summary", "p-values of all pairs of rows")
     return tag("h2", "Who is ahead of whom"), tag("details", summary, table)
 

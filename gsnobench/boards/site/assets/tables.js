@@ -24,6 +24,7 @@
       rows.sort((one, other) => compare(one[0], other[0], isRising ? 1 : -1));
       body.append(...rows.map((pair) => pair[1]));
     }
+    table.dispatchEvent(new Event("sorted"));
   }
   function click(table, header) {
     sort(table, header, header.getAttribute("aria-sort") !== "ascending");
@@ -33,7 +34,14 @@
     const button = header.querySelector("button");
     return (button || header).textContent.trim();
   }
+  function restoreOrder(table) {
+    for (const header of table.tHead.rows[0].cells) {
+      if (header.hasAttribute("aria-sort")) header.setAttribute("aria-sort", "none");
+    }
+    for (const body of table.tBodies) body.append(...Array.from(body.rows).sort((one, other) => one.dataset.order - other.dataset.order));
+  }
   function setUpTable(table) {
+    Array.from(table.querySelectorAll("tbody tr")).forEach((row, index) => { row.dataset.order = index; });
     const headers = Array.from(table.tHead.rows[0].cells);
     for (const header of headers) {
       const button = header.querySelector("button");
@@ -68,11 +76,14 @@
   }
   function setUpOrder(tools, table) {
     const choice = tools.querySelector("select");
+    choice.add(new Option("order of the page", ""));
     for (const header of table.tHead.rows[0].cells) {
       if (header.querySelector("button")) choice.add(new Option(heading(header), header.cellIndex));
     }
+    table.addEventListener("sorted", () => { choice.value = table.querySelector("th[aria-sort$=ending]").cellIndex; });
     choice.addEventListener("change", () => {
-      sort(table, table.tHead.rows[0].cells[choice.value], true);
+      if (choice.value) sort(table, table.tHead.rows[0].cells[choice.value], true);
+      else restoreOrder(table);
       document.dispatchEvent(new Event("state"));
     });
   }
