@@ -294,11 +294,13 @@ def read_arrays(path: Path, *, needs_checksum: bool = False) -> dict[str, Array]
 
 def checksum(arrays: Mapping[str, Array]) -> str:
     """A hash of all names, types, shapes and values, whatever their order."""
+    import numpy as np
+
     total = hashlib.sha256()
     for name in sorted(arrays):
         value = arrays[name]
         total.update(f"{name}\0{value.dtype.str}\0{value.shape}\0".encode())
-        total.update(value.tobytes())
+        total.update(np.ascontiguousarray(value))  # its bytes, without a copy of them
     return total.hexdigest()
 
 
@@ -333,8 +335,7 @@ class Cache:
         with lock(path.with_suffix(".lock")):
             if (arrays := _entry(path)) is not None:  # another process was faster
                 return arrays
-            computed = dict(compute())
-            write_arrays(path, computed)
+            write_arrays(path, compute())
             return read_arrays(path)
 
 
