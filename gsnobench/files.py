@@ -35,8 +35,7 @@ POLL_S = 0.01  # between two attempts to lock a file
 FRESH_S = 60.0  # a lock file that is younger may be about to be locked
 UNKNOWN_S = 86400.0  # a temporary file of a process that cannot be looked up is given up then
 PART = re.compile(r"\..*\.(?P<host>\w+)-(?P<process>\d+)-[0-9a-f]{8}\.part(-journal)?")
-# in the metadata of a file of arrays; files from before them have none
-CHECKSUM, SUBJECT = "sha256", "subject"
+CHECKSUM = "sha256"  # in the metadata of a file of arrays; files from before it have none
 
 
 def digest(value: object) -> str:
@@ -291,8 +290,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], *, subject: str = "") 
 
     whole = {name: np.asarray(value, order="C") for name, value in arrays.items()}
     with atomic(path) as part:
-        about = {SUBJECT: subject} if subject else {}
-        save_file(whole, part, metadata={CHECKSUM: checksum(whole), **about})
+        save_file(whole, part, metadata={CHECKSUM: checksum(whole, subject)})
 
 
 def read_arrays(path: Path, *, needs_checksum: bool = False, subject: str = "") -> dict[str, Array]:
@@ -302,22 +300,21 @@ def read_arrays(path: Path, *, needs_checksum: bool = False, subject: str = "") 
     try:
         content = path.read_bytes()
         arrays: dict[str, Array] = {name: value.copy() for name, value in load(content).items()}
-        metadata = _metadata(content)
+        stored = _metadata(content).get(CHECKSUM)
     except Exception as error:  # safetensors and json have several kinds for unreadable content
         raise Damaged(f"unreadable ({error})") from error
-    is_unknown = CHECKSUM not in metadata and not needs_checksum
-    if not is_unknown and metadata.get(CHECKSUM) != checksum(arrays):
+    # files from before have none, entries of a cache from before one without their subject
+    is_known = stored is not None or needs_checksum
+    if is_known and stored != checksum(arrays, subject) and stored != checksum(arrays):
         raise Damaged("its checksum does not match its content")
-    if subject and metadata.get(SUBJECT, subject) != subject:
-        raise Damaged(f"it holds {metadata[SUBJECT]}")
     return arrays
 
 
-def checksum(arrays: Mapping[str, Array]) -> str:
-    """A hash of all names, types, shapes and values, whatever their order."""
+def checksum(arrays: Mapping[str, Array], subject: str = "") -> str:
+    """A hash of the subject and of all names, types, shapes and values, whatever their order."""
     import numpy as np
 
-    total = hashlib.sha256()
+    total = hashlib.sha256(subject.encode())
     for name in sorted(arrays):
         value = arrays[name]
         total.update(f"{name}\0{value.dtype.str}\0{value.shape}\0".encode())
@@ -358,7 +355,7 @@ class Cache:
             if (arrays := _entry(path, subject)) is not None:  # another process was faster
                 return arrays
             write_arrays(path, compute(), subject=subject)
-            return read_arrays(path)
+            return read_arrays(path, subject=subject)
 
 
 def _entry(path: Path, subject: str) -> dict[str, Array] | None:
