@@ -16,6 +16,7 @@ import math
 import os
 import re
 import secrets
+import shutil
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -54,12 +55,10 @@ def atomic(path: Path, *, is_private: bool = False) -> Iterator[Path]:
     processes left of the same file is removed. A private file can be read by its owner alone, any
     other by whom the umask allows.
     """
-    part = path.parent / f".{path.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}.part"
+    part = part_of(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        for left_over in path.parent.glob(f".{escape(path.name)}.*.part*"):
-            if is_abandoned(left_over):
-                left_over.unlink(missing_ok=True)
+        remove_abandoned(path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         os.close(os.open(part, flags, 0o600 if is_private else 0o666))
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
@@ -81,6 +80,21 @@ def atomic(path: Path, *, is_private: bool = False) -> Iterator[Path]:
         ) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def part_of(path: Path) -> Path:
+    """A name beside a path for what is not whole yet; it says who writes it."""
+    return path.parent / f".{path.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}.part"
+
+
+def remove_abandoned(path: Path) -> None:
+    """Remove what killed processes left of a file or folder beside it."""
+    for part in path.parent.glob(f".{escape(path.name)}.*.part*"):
+        if is_abandoned(part):
+            if part.is_dir():
+                shutil.rmtree(part, ignore_errors=True)
+            else:
+                part.unlink(missing_ok=True)
 
 
 def _host() -> str:
@@ -266,18 +280,21 @@ class Damaged(ValueError):
     """The file cannot be read, or does not hold what was written."""
 
 
-def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write arrays and their checksum; a killed process leaves the file as it was."""
+def write_arrays(path: Path, arrays: Mapping[str, Array], *, subject: str = "") -> None:
+    """Write arrays and their checksum; a killed process leaves the file as it was.
+
+    `subject` says what they are, so that a file in the place of another one is noticed.
+    """
     import numpy as np
     from safetensors.numpy import save_file
 
     whole = {name: np.asarray(value, order="C") for name, value in arrays.items()}
     with atomic(path) as part:
-        save_file(whole, part, metadata={CHECKSUM: checksum(whole)})
+        save_file(whole, part, metadata={CHECKSUM: checksum(whole, subject)})
 
 
-def read_arrays(path: Path, *, needs_checksum: bool = False) -> dict[str, Array]:
-    """The arrays of a file; `Damaged` if it is not what was written."""
+def read_arrays(path: Path, *, needs_checksum: bool = False, subject: str = "") -> dict[str, Array]:
+    """The arrays of a file; `Damaged` if it is not what was written, or about something else."""
     from safetensors.numpy import load
 
     try:
@@ -286,19 +303,22 @@ def read_arrays(path: Path, *, needs_checksum: bool = False) -> dict[str, Array]
         stored = _metadata(content).get(CHECKSUM)
     except Exception as error:  # safetensors and json have several kinds for unreadable content
         raise Damaged(f"unreadable ({error})") from error
-    is_unknown = stored is None and not needs_checksum
-    if not is_unknown and stored != checksum(arrays):
+    # files from before have none, entries of a cache from before one without their subject
+    is_known = stored is not None or needs_checksum
+    if is_known and stored != checksum(arrays, subject) and stored != checksum(arrays):
         raise Damaged("its checksum does not match its content")
     return arrays
 
 
-def checksum(arrays: Mapping[str, Array]) -> str:
-    """A hash of all names, types, shapes and values, whatever their order."""
-    total = hashlib.sha256()
+def checksum(arrays: Mapping[str, Array], subject: str = "") -> str:
+    """A hash of the subject and of all names, types, shapes and values, whatever their order."""
+    import numpy as np
+
+    total = hashlib.sha256(subject.encode())
     for name in sorted(arrays):
         value = arrays[name]
         total.update(f"{name}\0{value.dtype.str}\0{value.shape}\0".encode())
-        total.update(value.tobytes())
+        total.update(np.ascontiguousarray(value))  # its bytes, without a copy of them
     return total.hexdigest()
 
 
@@ -328,21 +348,21 @@ class Cache:
         if self.folder is None:
             return dict(compute())
         path = self.folder / recipe / f"{digest(dict(params))[:32]}.safetensors"
-        if (arrays := _entry(path)) is not None:
+        subject = f"{recipe}/{path.stem}"
+        if (arrays := _entry(path, subject)) is not None:
             return arrays
         with lock(path.with_suffix(".lock")):
-            if (arrays := _entry(path)) is not None:  # another process was faster
+            if (arrays := _entry(path, subject)) is not None:  # another process was faster
                 return arrays
-            computed = dict(compute())
-            write_arrays(path, computed)
-            return read_arrays(path)
+            write_arrays(path, compute(), subject=subject)
+            return read_arrays(path, subject=subject)
 
 
-def _entry(path: Path) -> dict[str, Array] | None:
-    """What an entry holds; None if there is none, or not what was written."""
+def _entry(path: Path, subject: str) -> dict[str, Array] | None:
+    """What an entry holds; None if there is none, or not what was written under this name."""
     if not path.exists():
         return None
     try:
-        return read_arrays(path, needs_checksum=True)
+        return read_arrays(path, needs_checksum=True, subject=subject)
     except Damaged:
         return None

@@ -106,6 +106,7 @@ def report(home: Path) -> dict[str, Any]:
 
     usable = [entry for entry in listed() if entry.problem is None]
     idle = [path for path in spools(home) if not is_mirrored(path) and not is_locked(path)]
+    idle = [path for path in idle if read(path) is not None]  # else nothing of it could be sent
     facts = {
         "gsnobench": gsnobench.__version__,
         "python": platform.python_version(),

@@ -126,7 +126,7 @@ def run(
         facts = _forecast(plan, folders)
         print_result(facts, lambda: print_facts(facts), as_json=as_json)
         return 0
-    is_shown = _state(plan, folders) == "finished" and not force
+    is_shown = not force and _state(plan, folders) == "finished"  # with force it may be damaged
     if not as_json:
         print(f"  {_plan_line(plan)}", file=sys.stderr, flush=True)
     with progress(quiet=as_json) as report:

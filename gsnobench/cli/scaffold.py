@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 import shutil
 from pathlib import Path
 from string import Template
@@ -11,6 +10,7 @@ from typing import Literal, get_args
 
 from gsnobench import plugins
 from gsnobench.errors import DataError, ParamError, PluginError
+from gsnobench.files import part_of, remove_abandoned
 from gsnobench.hookspecs import API_VERSION
 from gsnobench.registry import read_registry
 
@@ -23,10 +23,10 @@ def create(name: str, kind: Offer, folder: Path) -> Path:
     target = folder / f"gsnobench-{name}"
     if target.exists():
         raise DataError(f"{target}: already exists; choose another name or folder")
-    part: Path | None = None
+    part = part_of(target)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f".{target.name}.{secrets.token_hex(4)}.part"
+        remove_abandoned(target)
         part.mkdir()
         for path, text in _files(name, kind).items():
             (part / path).parent.mkdir(exist_ok=True)
@@ -37,8 +37,7 @@ def create(name: str, kind: Offer, folder: Path) -> Path:
             f"{target}: cannot be written ({error.strerror}); choose a writable folder"
         ) from error
     finally:
-        if part is not None:
-            shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(part, ignore_errors=True)
     return target
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,7 +29,9 @@ Solver = Literal["auto", "lanczos", "multigrid", "lobpcg"]
 
 DENSE = 250  # nodes up to which all modes at once are as cheap as a few
 MANY = 8_000  # nodes from which blocks of vectors are cheaper than single ones
-BLOCK = 16
+BLOCK = 8  # vectors
+PART = 32 * BLOCK  # vectors that are stored together
+TRACE = 1e-10  # of the other vectors in a vector that counts as orthogonal to them
 # nodes beside a cut through the middle, up to which the factors of a 3D mesh are thin: more than
 # 100,000 points of a surface, about 35,000 of a volume
 WIDEST_CUT = 1_000
@@ -237,18 +239,22 @@ def _has_thin_factors(problem: _Problem) -> bool:
 def _lanczos(problem: _Problem, k: int) -> Array:
     """Shift-invert Lanczos, completed and refined."""
     solve = operators.factorise(problem.shifted()).solve
+    return _refined(problem, solve, _completed(solve, len(problem.root), k))
+
+
+def _completed(solve: Callable[[Array], Array], size: int, k: int) -> Array:
+    """The k lowest modes, (n, k): also those that a first look missed."""
     random = np.random.default_rng(0)
-    start = random.standard_normal(len(problem.root))
+    start = random.standard_normal(size)
     values, vectors = _largest(solve, start, k)  # of the inverse: 1 / (lambda + shift)
     while True:
-        extra = _missed(solve, vectors, random.standard_normal(len(start)), above=values[0])
+        extra = _missed(solve, vectors, random.standard_normal(size), above=values[0])
         if extra is None:
-            break
+            return vectors
         values = np.append(values[1:], extra[0])
         vectors = np.append(vectors[:, 1:], extra[1], axis=1)
         order = np.argsort(values)
         values, vectors = values[order], vectors[:, order]
-    return _refined(problem, solve, vectors)
 
 
 def _largest(solve: Callable[[Array], Array], start: Array, k: int) -> tuple[Array, Array]:
@@ -263,21 +269,17 @@ def _block_lanczos(solve: Callable[[Array], Array], size: int, k: int) -> tuple[
 
     For many modes of a large mesh ARPACK spends ten times as long on single vectors.
     """
-    most = min(size, 16 * k + 8 * BLOCK) // BLOCK * BLOCK
-    frame = np.empty((size, 0), order="F")  # (n, m), grown as needed
+    most = min(size, 16 * k + 16 * BLOCK) // BLOCK * BLOCK
+    frame = _Frame(size)
     projected = np.zeros((most, most))  # frame.T @ solve(frame): block tridiagonal
     block = np.linalg.qr(np.random.default_rng(0).standard_normal((size, BLOCK)))[0]
     checked, width = 3 * k, 0
     while True:
-        if width == frame.shape[1]:
-            frame = _widened(frame, min(most, width + max(3 * k, 8 * BLOCK)))
-        frame[:, width : width + BLOCK] = block
+        frame.append(block)
         first, width = max(0, width - BLOCK), width + BLOCK
         image = solve(block)
-        recent = frame[:, first:width]
-        shares = recent.T @ image
-        image -= recent @ shares
-        image -= frame[:, :width] @ (frame[:, :width].T @ image)  # against rounding
+        shares = frame.take_out(image, first, width)
+        frame.take_out_grown(image)
         projected[first:width, width - BLOCK : width] = shares
         projected[width - BLOCK : width, first:width] = shares.T
         block, coupling = np.linalg.qr(image)
@@ -288,26 +290,72 @@ def _block_lanczos(solve: Callable[[Array], Array], size: int, k: int) -> tuple[
         )
         left = np.linalg.norm(coupling @ turn[-BLOCK:], axis=0) / values
         if left.max() < 1e-11 or width + BLOCK > most:  # the caller checks the residual
-            return values, frame[:, :width] @ turn
+            return values, frame.released(turn)
         checked = width + max(2 * BLOCK, k // 4)
 
 
-def _widened(frame: Array, columns: int) -> Array:
-    wider = np.empty((len(frame), columns), order="F")
-    wider[:, : frame.shape[1]] = frame
-    return wider
+class _Frame:
+    """Nearly orthonormal vectors (n, m), stored in parts: to widen one array would copy it."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.width = size, 0
+        self.parts: list[Array] = []  # (n, PART) each
+
+    def append(self, block: Array) -> None:
+        if self.width % PART == 0:
+            self.parts.append(np.empty((self.size, PART), order="F"))
+        self.width += BLOCK
+        self._block(self.width - BLOCK)[:] = block
+
+    def take_out(self, image: Array, first: int, last: int) -> Array:
+        """Remove the vectors first..last from the image; returns their shares in it."""
+        vectors = np.concatenate([self._block(i) for i in range(first, last, BLOCK)], axis=1)
+        shares = vectors.T @ image
+        image -= vectors @ shares
+        return shares
+
+    def take_out_grown(self, image: Array) -> None:
+        """Remove what rounding has brought back of the vectors, where it is more than a trace.
+
+        Lanczos loses no digit while its vectors are orthogonal to half of the digits.
+        """
+        least = TRACE * np.linalg.norm(image, axis=0).min()
+        for part in self._used():
+            shares = part.T @ image
+            for first in range(0, part.shape[1], BLOCK):
+                own = slice(first, first + BLOCK)
+                if np.abs(shares[own]).max() > least:
+                    image -= part[:, own] @ shares[own]
+
+    def released(self, turn: Array) -> Array:
+        """The vectors times a matrix (m, k); each part is given up once it is read."""
+        total = np.zeros((self.size, turn.shape[1]))
+        for piece in np.split(turn, range(PART, len(turn), PART)):
+            total += self.parts.pop(0)[:, : len(piece)] @ piece
+        return total
+
+    def _block(self, first: int) -> Array:
+        part, column = divmod(first, PART)
+        return self.parts[part][:, column : column + BLOCK]
+
+    def _used(self) -> Iterator[Array]:
+        """The columns that hold vectors."""
+        for first, part in zip(range(0, self.width, PART), self.parts, strict=True):
+            yield part[:, : self.width - first]
 
 
 def _refined(problem: _Problem, solve: Callable[[Array], Array], vectors: Array) -> Array:
     """Inverse steps of the whole block: they remove remains of high modes, most of the residual."""
     limit = 1e-10 * problem.scale(vectors.shape[1])
     for _ in range(REFINEMENTS):
-        frame = solve(vectors)
-        frame /= np.linalg.norm(frame, axis=0)
-        image = problem.operator @ frame
-        values, turn = scipy.linalg.eigh(frame.T @ image, frame.T @ frame)
-        vectors = frame @ turn
-        if np.linalg.norm(image @ turn - vectors * values, axis=0).max() < limit:
+        vectors = solve(vectors)
+        vectors /= np.linalg.norm(vectors, axis=0)
+        image = problem.operator @ vectors
+        values, turn = scipy.linalg.eigh(vectors.T @ image, vectors.T @ vectors)
+        vectors = vectors @ turn
+        image = image @ turn  # in place of the old one: of a large mesh each takes 0.2 GB
+        image -= vectors * values
+        if np.linalg.norm(image, axis=0).max() < limit:
             break
     return vectors
 

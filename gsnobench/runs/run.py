@@ -76,17 +76,20 @@ def validate_plan(plan: Plan, machine: Machine) -> RunResult:
 
 def finished_result(plan: Plan, home: Home) -> RunResult | None:
     """The stored result of this plan, if there is one."""
-    path = home.run_folder(plan.spec.key).result
-    try:
-        return RunResult.load(path) if path.exists() else None
-    except DataError as error:
-        raise DataError(f"{error}; --force repeats the run") from error
+    return _stored(home.run_folder(plan.spec.key).result, "--force repeats the run")
 
 
 def trial_result(plan: Plan, home: Home) -> RunResult | None:
     """The result that a search stored for this plan: scores on validation alone."""
     path = home.run_folder(plan.spec.key).trial
-    return RunResult.load(path) if path.exists() else None
+    return _stored(path, "remove it, and the point is trained again")
+
+
+def _stored(path: Path, remedy: str) -> RunResult | None:
+    try:
+        return RunResult.load(path) if path.exists() else None
+    except DataError as error:
+        raise DataError(f"{error}; {remedy}") from error
 
 
 def is_interrupted(plan: Plan, home: Home) -> bool:

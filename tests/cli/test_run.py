@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from command_line import call, call_here, the_mistake
 
+from gsnobench.records import RunResult
+
 pytestmark = pytest.mark.usefixtures("untracked")
 
 
@@ -81,6 +83,19 @@ def test_floors_of_the_registry_are_run_beside_the_model(
     names = [floor["spec"]["model"] for floor in json.loads(ended.stdout)["floors"]]
     assert "ridge" in names
     assert "mean" not in names
+
+
+def test_force_mends_a_damaged_result(
+    steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = (*run_words("mean", steady_file), "--home", str(tmp_path))
+    call_here(capsys, *words)
+    (path,) = tmp_path.glob("runs/*/result.json")
+    scores = RunResult.load(path).scores
+    path.write_text("{")
+    assert "--force repeats the run" in the_mistake(call_here(capsys, *words))
+    assert call_here(capsys, *words, "--force").returncode == 0
+    assert RunResult.load(path).scores == scores
 
 
 def test_a_run_is_set_against_the_best_floor_and_a_shown_one_is_said_to_be(

@@ -25,7 +25,9 @@ from gsnobench.files import (
     left_over,
     lock,
     lock_file,
+    part_of,
     read_arrays,
+    remove_abandoned,
     remove_left_over,
     write_arrays,
     write_csv,
@@ -209,6 +211,17 @@ def test_what_a_killed_process_left_goes_with_the_next_write_of_the_file(tmp_pat
     assert not part.exists() and other.exists()
 
 
+def test_what_a_killed_process_left_of_a_folder_goes_with_the_next_attempt(tmp_path: Path) -> None:
+    part = killed_writer(tmp_path / "out")
+    part.unlink()
+    part.mkdir()
+    (part / "half").touch()
+    mine = part_of(tmp_path / "out")
+    mine.mkdir()
+    remove_abandoned(tmp_path / "out")
+    assert not part.exists() and mine.exists()
+
+
 def test_left_over_files_below_a_folder_are_found_and_removed(tmp_path: Path) -> None:
     part = killed_writer(tmp_path / "deep" / "file")
     idle, held = tmp_path / "idle.lock", tmp_path / "held.lock"
@@ -303,3 +316,14 @@ def test_a_damaged_entry_is_computed_anew(tmp_path: Path) -> None:
         np.testing.assert_array_equal(entry(), np.arange(3.0))
         assert path.read_bytes() == whole
     assert len(calls) == 5
+
+
+def test_an_entry_in_the_place_of_another_one_is_computed_anew(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    right = cache.arrays("modes-v1", {"k": 3}, lambda: {"modes": np.arange(3.0)})["modes"]
+    cache.arrays("distance-v1", {}, lambda: {"modes": np.zeros(3)})
+    (path,) = (tmp_path / "modes-v1").glob("*.safetensors")
+    (other,) = (tmp_path / "distance-v1").glob("*.safetensors")
+    path.write_bytes(other.read_bytes())  # whole, but about something else
+    again = cache.arrays("modes-v1", {"k": 3}, lambda: {"modes": np.arange(3.0)})["modes"]
+    np.testing.assert_array_equal(again, right)

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import resource
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -144,6 +145,13 @@ def mutated_json(text: str, draw: random.Random) -> str:
 
 
 # ------------------------------------------------------------------------------------------- places
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -7,9 +7,7 @@ same file of it again.
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from gsnobench.datasets.interchange.own_dataset import kept_attributes
 from gsnobench.datasets.store import Opened, open_file
 from gsnobench.datasets.task_json import task_from_json, task_to_json
 from gsnobench.errors import DataError, ParamError, did_you_mean
+from gsnobench.files import part_of, remove_abandoned
 from gsnobench.reading import read_json, read_text
 
 FORMATS = (*exported_meshes.FORMATS, *exported_arrays.FORMATS)
@@ -65,19 +64,18 @@ def _whole_folder(out: Path) -> Iterator[Path]:
     """A new folder that gets its name when it is complete."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DataError(f"{out}: exists and is not an empty folder; name another one with --out")
-    part = None
+    part = part_of(out)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".part", dir=out.parent))
+        remove_abandoned(out)
+        part.mkdir()
         yield part
-        part.chmod(0o755)
-        os.replace(part, out)
+        part.replace(out)
     except OSError as error:
         reason = error.strerror or error
         raise DataError(f"{out}: cannot be written ({reason}); free some space") from error
     finally:
-        if part is not None:
-            shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def _chosen(
