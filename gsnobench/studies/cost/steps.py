@@ -115,7 +115,7 @@ def subject_of(options: Cost, template: Request, engine: Engine, *words: str) ->
     """The name of the study's folder; other rows, meshes, windows and knobs have another one."""
     parts = [*words, *words_of(options.datasets), options.track]
     device = choose_device(engine.limits.device).type
-    choice = [options.models, options.meshes, options.t_in, options.errors]
+    choice: list[object] = [options.models, options.meshes, options.t_in, options.errors]
     choice += ["" if device == "cpu" else device, dict(template.knobs or {})]
     choice += [template.data_seed, template.resolution]
     return "-".join([*parts, *([digest(choice)[:6]] if any(choice) else [])])
