@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import gsnobench
-from gsnobench.cli.help import WIDEST, WholeSentences
+from gsnobench.cli.console import WIDEST, WholeSentences
 from gsnobench.errors import GsnobenchError, Interrupted
 
 FILES = {  # file of this room -> its commands

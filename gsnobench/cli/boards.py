@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from gsnobench.api.boards import board_folders, board_named, installation, open_track
-from gsnobench.cli.console import print_result
-from gsnobench.cli.help import WholeSentences
+from gsnobench.cli.console import WholeSentences, print_result
 from gsnobench.cli.options import HomeOption, JsonOption, TrackOption
 from gsnobench.cli.table import print_table, print_text
 from gsnobench.errors import DataError, ParamError, RunError

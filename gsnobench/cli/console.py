@@ -1,4 +1,4 @@
-"""What a command prints: one JSON document, or facts and tables for a person."""
+"""What a command prints: one JSON document, facts and tables for a person, its help."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from typer.core import TyperGroup
+
 from gsnobench.records import plain
 
 if TYPE_CHECKING:
     from gsnobench.params import Params
+
+WIDEST = 100  # letters of a line of help
+LONGEST = 4 * WIDEST  # letters of the sentence of a command
 
 HeaderAndRows = tuple[Sequence[str], list[list[str]]]
 
@@ -56,3 +61,24 @@ def knob_table(
         for knob in params.knobs()
     ]
     return ("knob", preset, "values", "what it does"), rows
+
+
+# --------------------------------------------------------------------------------------------- help
+
+
+class WholeSentences(TyperGroup):
+    """A group of commands; click itself would cut their sentences to one line."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        self.write_section(ctx, formatter, "Commands", self.list_commands(ctx))
+
+    def write_section(self, ctx: Any, formatter: Any, heading: str, names: Sequence[str]) -> None:
+        """Some commands under a heading, each with its sentence."""
+        commands = [(name, self.get_command(ctx, name)) for name in names]
+        rows = [
+            (name, command.get_short_help_str(limit=LONGEST))
+            for name, command in commands
+            if command is not None
+        ]
+        with formatter.section(heading):
+            formatter.write_dl(rows)

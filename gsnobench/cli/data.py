@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gsnobench.api.progress import progress
-from gsnobench.cli.console import print_facts, print_result
-from gsnobench.cli.help import WholeSentences
+from gsnobench.cli.console import WholeSentences, print_facts, print_result
 from gsnobench.cli.options import (
     KNOBS,
     HomeOption,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gsnobench.cli.console import print_result
-from gsnobench.cli.help import WholeSentences
+from gsnobench.cli.console import WholeSentences, print_result
 from gsnobench.cli.options import JsonOption
 from gsnobench.cli.scaffold import Offer
 from gsnobench.cli.table import print_table
