@@ -36,6 +36,7 @@ class Knob:
     search: bool = True  # False: the range is a limit, no sweep varies the knob
     usual: tuple[float, float] | None = None  # a sweep's range, where the limits are far apart
     central: bool = False  # what a sweep or a study varies if nobody names knobs
+    fits_mesh: bool = False  # counts nodes: a preset's value is at most a third of a mesh's
     # the knob has an effect only where these knobs have one of these values
     when: tuple[tuple[str, tuple[Value, ...]], ...] = ()
 
@@ -129,14 +130,16 @@ def knob(
     search: bool = True,
     usual: tuple[float, float] | None = None,
     central: bool = False,
+    fits_mesh: bool = False,
     when: Mapping[str, Value | tuple[Value, ...]] | None = None,
 ) -> Any:
     """Declare a knob of a `Params` class.
 
     `geometry=True`: it changes what the model precomputes on a mesh. `search=False`: the range is
     only a limit, no sweep should vary the knob. `usual=(1e-4, 1e-2)`: where a sweep looks if the
-    limits are far apart. `central=True`: a sweep varies it if nobody names
-    knobs. `when={"basis": "knn"}`: it has an effect only with these values of knobs declared above.
+    limits are far apart. `central=True`: a sweep varies it if nobody names knobs. `fits_mesh=True`:
+    on a small mesh a preset's value is lowered to a third of the nodes. `when={"basis": "knn"}`: it
+    has an effect only with these values of knobs declared above.
     """
     if low is not None and high is not None and low > high:
         raise ParamError(f"knob: low {low!r} is above high {high!r}; swap them")
@@ -157,6 +160,7 @@ def knob(
         "search": search,
         "usual": usual,
         "central": central,
+        "fits_mesh": fits_mesh,
         "when": conditions,
     }
     return dataclasses.field(default=default, metadata=settings)

@@ -417,8 +417,9 @@ def _settings(
         _sections(of_family.get(base, {})),
         _sections(of_task.get(base, {})),
         _sections(registry.settings(task.id, row)),
-        knobs,
     )
+    held = model.params.make(preset.model, *(layer["model"] for layer in layers), label="model")
+    layers = (*layers, _sections(_fitted(held, task)), knobs)
     return Settings(
         preset_name=preset_name,
         registry_row=row,
@@ -427,6 +428,19 @@ def _settings(
         ),
         train=_train_params(task, preset, *(layer["train"] for layer in layers)),
     )
+
+
+def _fitted(params: Params, task: Task) -> dict[str, Any]:
+    """Knobs of a preset that a small mesh cannot carry, lowered to a third of its nodes.
+
+    A mesh of so few nodes has about as many inside as on its boundary.
+    """
+    most = task.resolution // 3
+    return {
+        f"model.{knob.name}": max(most, int(knob.low or 1))
+        for knob in params.knobs()
+        if knob.fits_mesh and 0 < most < getattr(params, knob.name)
+    }
 
 
 def _train_params(task: Task, preset: Preset, *layers: Mapping[str, Any]) -> TrainParams:

@@ -8,8 +8,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from problems import square, steady
 
 import gsnobench as gb
+from gsnobench.datasets.store import write
 from gsnobench.home import Home
 from gsnobench.plugins import load
 from gsnobench.records import RunResult, RunSpec
@@ -108,7 +110,7 @@ def test_a_plugin_may_ship_steps_and_a_home_may_count_them(
 def test_a_plan_names_what_differs_from_its_preset(steady_file: Path) -> None:
     request = Request("gsno", str(steady_file), track="smoke")
     assert make_plan(request).changed == {}
-    same = {"train.steps": "20", "model.k_s": "64"}  # what the row has anyway
+    same = {"train.steps": "20", "model.k_s": "40"}  # what the row has anyway, on 121 nodes
     assert make_plan(replace(request, knobs=same)).changed == {}
     other = {"train.steps": "300", "model.k_s": "16", "train.scale_outputs": "minmax"}
     changed = {"model.k_s": 16, "steps.fit": 300, "train.scale_outputs": "minmax"}
@@ -126,6 +128,18 @@ def test_a_new_knob_at_its_default_changes_no_key(steady_file: Path) -> None:
     )
     assert newer.key == spec.key
     assert replace(newer, defaults=spec.defaults).key != spec.key
+
+
+def test_a_preset_fits_a_small_mesh_and_a_person_decides(tmp_path: Path) -> None:
+    """The row stays the row: what a task's size forces is no change of anybody."""
+    write(tmp_path / "small.nc", steady(mesh=square(6)), provenance={"title": "36 nodes"})
+    file = str(tmp_path / "small.nc")
+    plan = make_plan(Request("gsno", file, preset="plus"))
+    assert plan.task.resolution == 36 and plan.spec.model_params["k_s"] == 12
+    assert not plan.changed
+    wanted = make_plan(Request("gsno", file, preset="plus", knobs={"model.k_s": "16"}))
+    assert wanted.spec.model_params["k_s"] == 16 and wanted.changed == {"model.k_s": 16}
+    assert make_plan(Request("gsno", file, preset="paper")).spec.model_params["k_s"] == 8
 
 
 def test_a_change_needs_a_frame_to_start_from(steady_file: Path) -> None:

@@ -46,6 +46,7 @@ class Params(gb.Params):
         log=True,
         geometry=True,
         central=True,
+        fits_mesh=True,
         help="graph modes: retained eigenvectors of the Laplacian",
     )
     k_t: int = gb.knob(
