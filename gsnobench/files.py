@@ -318,7 +318,7 @@ def checksum(arrays: Mapping[str, Array], subject: str = "") -> str:
     for name in sorted(arrays):
         value = arrays[name]
         total.update(f"{name}\0{value.dtype.str}\0{value.shape}\0".encode())
-        total.update(np.ascontiguousarray(value))  # its bytes, without a copy of them
+        total.update(np.ascontiguousarray(value).data)  # its bytes, without a copy of them
     return total.hexdigest()
 
 
