@@ -19,7 +19,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing.process import BaseProcess
@@ -336,9 +336,7 @@ def test_a_killed_command_is_completed_by_the_same_command(
 
 def at(given: Place, home: Path, database: str = "") -> Place:
     home.mkdir()
-    run = home / "runs" / given.run.name
-    shutil.copytree(given.run, run)
-    return Place(home, given.data, given.arrays, given.task, given.evidence, run, database)
+    return replace(given, home=home, database=database)
 
 
 def started(verb: Verb, place: Place) -> BaseProcess:
