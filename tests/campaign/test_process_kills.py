@@ -19,7 +19,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing.process import BaseProcess
@@ -37,10 +37,12 @@ from problems import steady
 from gsnobench.cli.app import main, make_app
 from gsnobench.datasets.store import open_file
 from gsnobench.datasets.task_json import task_to_json
-from gsnobench.files import digest, left_over
+from gsnobench.files import digest, is_locked, left_over
 from gsnobench.records import RunResult
 from gsnobench.registry import registry_path
 from gsnobench.sweeps.trials import open_storage
+from gsnobench.tracking.address import Address
+from gsnobench.tracking.mirror import lock_path
 from gsnobench.tracking.spool import is_mirrored, spools
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(0)]
@@ -94,10 +96,10 @@ def scores(place: Place) -> str:
 def tracked_scores(place: Place) -> str:
     """The same, and the record of every run in the home's own store: once, with every value."""
     replay = Verb(0, lambda _: ["doctor", "--replay"], scores, is_tracked=True)
-    for _ in range(10):  # on a loaded machine the store takes longer than the patience of a replay
-        finish(replay, place)
-        if all(map(is_mirrored, spools(place.home))):
-            break
+    mirror = lock_path(Address(place.home, "", is_default=True))
+    until(lambda: not is_locked(mirror), 900)  # on a loaded machine a new store takes minutes
+    finish(replay, place)
+    assert all(map(is_mirrored, spools(place.home)))
     with sqlite3.connect(place.home / "mlflow.db") as store:
         runs = store.execute(
             "SELECT status, value FROM runs JOIN tags USING (run_uuid) WHERE key = 'gsnobench.key'"
@@ -336,9 +338,7 @@ def test_a_killed_command_is_completed_by_the_same_command(
 
 def at(given: Place, home: Path, database: str = "") -> Place:
     home.mkdir()
-    run = home / "runs" / given.run.name
-    shutil.copytree(given.run, run)
-    return Place(home, given.data, given.arrays, given.task, given.evidence, run, database)
+    return replace(given, home=home, database=database)
 
 
 def started(verb: Verb, place: Place) -> BaseProcess:
