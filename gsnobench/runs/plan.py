@@ -413,13 +413,13 @@ def _settings(
     of_family = model.settings.get(data.family, {})
     # a plugin's settings for a task: by its whole id, else without the window
     of_task = model.settings.get(task.id) or model.settings.get(task.base) or {}
-    layers = (
+    layers = [
         _sections(of_family.get(base, {})),
         _sections(of_task.get(base, {})),
         _sections(registry.settings(task.id, row)),
-    )
+    ]
     held = model.params.make(preset.model, *(layer["model"] for layer in layers), label="model")
-    layers = (*layers, _sections(_fitted(held, task)), knobs)
+    layers += [_sections(_fitted(held, task)), knobs]
     return Settings(
         preset_name=preset_name,
         registry_row=row,
