@@ -381,6 +381,22 @@ def test_the_charts_compare_the_rows_best_first(served: Served, tab: Page, tmp_p
     tab.screenshot(path=tmp_path / "charts.png")
 
 
+def test_the_shared_view_shows_the_rows_best_first_with_their_errors(
+    served: Served, tab: Page
+) -> None:
+    tab.goto(served.page("leaderboard", "gsnobench/laptop/swe").partition("/runs/")[0] + "/runs")
+    # MLflow opens links of a description in a tab of their own
+    with tab.context.expect_page() as opened:
+        tab.get_by_role("link", name="rows", exact=True).first.click()
+    rows = opened.value
+    best, floor = (rows.get_by_role("link", name=name) for name in ("gsno@plus", "ridge@default"))
+    expect(best.first).to_be_visible(timeout=60_000)
+    heading = rows.get_by_role("columnheader", name="board/error")
+    expect(heading.first).to_be_visible(timeout=60_000)
+    above, below = best.first.bounding_box(), floor.first.bounding_box()
+    assert above is not None and below is not None and above["y"] < below["y"]
+
+
 def test_the_description_of_the_leaderboard_leads_to_the_rows(
     served: Served, tab: Page, tmp_path: Path
 ) -> None:
