@@ -52,6 +52,8 @@ def write(
     `level` is that of the compression, 0 for none.
     """
     layout = layout_of(path, samples_by_split, time_unit=time_unit, length_unit=length_unit)
+    if not (np.diff(layout.task.times) > 0).all():
+        raise DataError(f"{path}: the times of the frames do not increase; expected them in order")
     checksums = Checksums(str(path))
     with atomic(path) as part, create(part, path) as file:
         add_columns(file, layout, level=level)

@@ -59,10 +59,12 @@ def test_a_value_at_a_wall_fails(tmp_path: Path) -> None:
 
 def test_wrong_units_and_times_fail(tmp_path: Path) -> None:
     fields = (replace(TASK.fields[0], unit="?!"), TASK.fields[1])
-    parts = with_walls(fixed(task=replace(TASK, fields=fields, times=(0.0, 2.0, 1.0))))
+    task = replace(TASK, fields=fields, times=(0.0, 1.0, 2.0))
+    parts = with_walls(fixed(task=task))
     path = written(tmp_path, parts)
     with netCDF4.Dataset(path, "a") as file:
         file["field_u"].units = "km"
+        file["time"][:] = [0.0, 2.0, 1.0]
     found = failed(path)
     assert set(found) == {"units", "times"}
     assert "'km'" in found["units"] and "'?!'" in found["units"]

@@ -120,7 +120,7 @@ def test_cells_on_other_data_are_variants_and_the_tracks_own_are_the_row(
         ("data --dataset darcy --models gsno --seeds ,", "seeds: none given"),
         ("data --dataset darcy --models gsno --hold time", "hold: 'time' is not allowed; expected"),
         ("data --dataset darcy --models gsno --track desk", "track: 'desk' is unknown"),
-        ("data --dataset my.nc --models gsno", "study: my.nc is a file"),
+        ("data --dataset my.nc --models gsno", "my.nc: no such file; expected a NetCDF file"),
         ("data --dataset darcy --models gsno --executor abacus", "abacus: no such executor"),
         ("data --dataset darcy --models gsno --train.lr fast", "train.lr: 'fast' is not a number"),
         ("budget --dataset darcy --models gsno --hold cpu", "--hold: unknown option"),

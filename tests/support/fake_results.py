@@ -119,10 +119,12 @@ def save(root: Path, *results: RunResult) -> list[Path]:
     return paths
 
 
-def made_evidence(root: Path) -> Path:
-    """Three models and a floor, three seeds each, clearly apart."""
+def made_evidence(root: Path, task: str = "darcy") -> Path:
+    """Three models and a floor on one task, three seeds each, clearly apart."""
     for index, (model, mean) in enumerate((("gsno", 0.02), ("amg", 0.04), ("coral", 0.08))):
         for seed in range(3):
-            save(root, made_result(model, errors=spread(mean, 10 * index + seed), seed=seed))
-    save(root, made_result("mean", errors=spread(0.5, 99), preset="default", steps={"fit": 0}))
+            errors = spread(mean, 10 * index + seed)
+            save(root, made_result(model, errors=errors, seed=seed, task=task))
+    floor = {"preset": "default", "steps": {"fit": 0}, "task": task}
+    save(root, made_result("mean", errors=spread(0.5, 99), **floor))
     return root

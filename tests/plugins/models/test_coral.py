@@ -394,7 +394,7 @@ def train(
         steps={"codec": steps[0], "processor": steps[1]},
         horizon=MODEL.horizon(task, params),
         frames=task.t_out,
-        params=TrainParams.make(preset.train, {"batch": 8}),
+        params=TrainParams.make(preset.train, {"batch": 8, "lr": 5e-3}),
         seed=0,
         folder=folder,
         on_epoch=lambda phase, epoch, scores: None,
