@@ -14,6 +14,7 @@ PAGES = (
     "leaderboards/*.md",
     "leaderboards/cards/*.md",
     "leaderboards/studies/*.md",
+    "leaderboards/tuning/*.md",
 )
 FOLDERS = (  # whole folders, so that the boards can link to pictures, tables and evidence
     "leaderboards/pictures",
