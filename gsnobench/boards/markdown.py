@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row
@@ -202,16 +202,28 @@ def verdict(track: BoardTrack) -> str:
     boards = [board for board in track.boards if board.slug in track.compared]
     leader = next(standing.row for standing in track.standings if not standing.is_floor)
     first = [board for board in boards if _models(board)[0].name == leader]
-    ahead_of_models = [board for board in boards if _is_ahead(board, leader, _models)]
-    ahead_of_floors = [board for board in boards if _is_ahead(board, leader, _floors)]
     sentences = [
         f"**{plain(leader)} leads.** It has the lowest error of all models on "
         f"{_of(first, boards)}.",
-        f"It is significantly better than every other model on {_of(ahead_of_models, boards)}, "
-        f"and than every floor on {_of(ahead_of_floors, boards)}.",
-        _ties(boards, leader),
+        *_tested(boards, leader),
+        _not_compared(track),
     ]
-    return " ".join(filter(None, [*sentences, _not_compared(track)]))
+    return " ".join(filter(None, sentences))
+
+
+def _tested(boards: Sequence[Board], leader: str) -> Iterator[str]:
+    """What the tests say of the leader; a single seed can be compared with nobody."""
+    ranked = {row.name for board in boards for row in board.compared if row.rank is not None}
+    if leader not in ranked:
+        yield "It has one seed on each of them, so no difference has been tested yet."
+        return
+    ahead_of_models = [board for board in boards if _is_ahead(board, leader, _models)]
+    ahead_of_floors = [board for board in boards if _is_ahead(board, leader, _floors)]
+    yield (
+        f"It is significantly better than every other model on {_of(ahead_of_models, boards)}, "
+        f"and than every floor on {_of(ahead_of_floors, boards)}."
+    )
+    yield _ties(boards, leader)
 
 
 def _not_compared(track: BoardTrack) -> str:
@@ -266,7 +278,7 @@ def _tied(board: Board, leader: str) -> str:
 def _against(board: Board, leader: str, rows: Sequence[Row]) -> list[tuple[Row, float, float]]:
     """Ranked rows beside the leader, with the p-value of the difference and the leader's error."""
     names = [row.name for row in board.compared]
-    if leader not in names:
+    if leader not in {row.name for row in board.compared if row.rank is not None}:
         return []
     index = names.index(leader)
     return [

@@ -134,6 +134,15 @@ def test_a_near_row_and_a_better_floor_are_named(tmp_path: Path) -> None:
     assert "**" not in line, "the floor is significantly better than all of them"
 
 
+def test_a_leader_with_one_seed_is_said_to_be_untested(tmp_path: Path) -> None:
+    for model, error in (("gsno", 0.01), ("amg", 0.1)):
+        save(tmp_path, made_result(model, errors=error, seed=0))
+    (track,) = tracks_of(tmp_path, board_tasks=("darcy",))
+    said = markdown.verdict(track)
+    assert said.endswith("It has one seed on each of them, so no difference has been tested yet.")
+    assert "significant" not in said
+
+
 def test_many_rows_that_do_not_differ_are_counted(tmp_path: Path) -> None:
     near = ("gsno", "amg", "coral", "gnot", "geofno")
     filled(tmp_path, "darcy", {model: 0.05 + 1e-5 * i for i, model in enumerate(near)})
@@ -154,7 +163,7 @@ def test_only_the_five_best_models_are_shown_and_rows_with_one_seed_prove_nothin
     )
     shown = [f"{model}<br>@compact" for model in models[:5]]
     assert [cell.strip() for cell in header.split("|")][2:7] == shown
-    assert "every other model on none of 1 tasks" in markdown.verdict(track)
+    assert "no difference has been tested yet" in markdown.verdict(track)
 
 
 def test_nothing_run_is_said(tmp_path: Path) -> None:
