@@ -34,6 +34,7 @@ from gsnobench.boards.build import read_tracks
 from gsnobench.boards.site.pages import site_files
 from gsnobench.tracking.address import URI_VARIABLES
 
+BOARD = "gsnobench/laptop/darcy_threshold"  # whose rows the browser looks at
 CHROMIUM = os.environ.get("GSNOBENCH_CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
@@ -333,8 +334,9 @@ def test_a_fresh_clone_shows_a_leaderboard_that_sorts(
     frame = tab.frame_locator("iframe")
     expect(frame.locator("#ranking tbody tr").first).to_be_visible(timeout=60_000)
     print(f"visible {time.monotonic() - served.began:.1f} s after the command")
-    tab.goto(served.page("leaderboard", "gsnobench/laptop/swe"))
-    expect(frame.get_by_role("heading", level=1)).to_contain_text("swe@5-46", timeout=60_000)
+    tab.goto(served.page("leaderboard", BOARD))
+    heading = frame.get_by_role("heading", level=1)
+    expect(heading).to_contain_text("darcy_threshold", timeout=60_000)
     table = frame.locator("#ranking")
     before = names(table)
     assert before[0] == "gsno@plus" and {"ridge@default", "transolver@compact"} <= set(before)
@@ -343,7 +345,7 @@ def test_a_fresh_clone_shows_a_leaderboard_that_sorts(
     assert header.get_attribute("aria-sort") == "ascending" and names(table) != before
     frame.get_by_role("searchbox").fill("gsno")
     left = names(table)
-    assert {"gsno@paper", "gsno@plus"} <= set(left) and all("gsno" in name for name in left)
+    assert {"gsno@compact", "gsno@plus"} <= set(left) and all("gsno" in name for name in left)
     tab.screenshot(path=tmp_path / "leaderboard.png")
     tab.emulate_media(color_scheme="dark")
     tab.screenshot(path=tmp_path / "leaderboard-dark.png")
@@ -364,13 +366,13 @@ def test_one_click_leads_to_an_overview_with_errors(
 
 
 def test_the_browser_is_given_the_overview_and_nothing_else(served: Served) -> None:
-    served.page("charts", "gsnobench/laptop/swe")  # printed last
+    served.page("charts", BOARD)  # printed last
     assert served.lines[1].startswith("overview"), "first after the address of the server"
     assert served.opened.read_text().split() == [served.lines[1].split()[-1]]
 
 
 def test_the_charts_compare_the_rows_best_first(served: Served, tab: Page, tmp_path: Path) -> None:
-    tab.goto(served.page("charts", "gsnobench/laptop/swe"))
+    tab.goto(served.page("charts", BOARD))
     for name in ("gsno@plus", "ridge@default", "sp2gno@compact"):
         expect(tab.get_by_role("link", name=name).first).to_be_visible(timeout=60_000)
     best = tab.get_by_role("link", name="gsno@plus").first.bounding_box()
@@ -384,7 +386,7 @@ def test_the_charts_compare_the_rows_best_first(served: Served, tab: Page, tmp_p
 def test_the_shared_view_shows_the_rows_best_first_with_their_errors(
     served: Served, tab: Page
 ) -> None:
-    tab.goto(served.page("leaderboard", "gsnobench/laptop/swe").partition("/runs/")[0] + "/runs")
+    tab.goto(served.page("leaderboard", BOARD).partition("/runs/")[0] + "/runs")
     # MLflow opens links of a description in a tab of their own
     with tab.context.expect_page() as opened:
         tab.get_by_role("link", name="rows", exact=True).first.click()
@@ -400,7 +402,7 @@ def test_the_shared_view_shows_the_rows_best_first_with_their_errors(
 def test_the_description_of_the_leaderboard_leads_to_the_rows(
     served: Served, tab: Page, tmp_path: Path
 ) -> None:
-    tab.goto(served.page("leaderboard", "gsnobench/laptop/swe").partition("/artifacts")[0])
+    tab.goto(served.page("leaderboard", BOARD).partition("/artifacts")[0])
     tab.get_by_text("Show more", exact=True).first.click()
     tab.screenshot(path=tmp_path / "description.png")
     # MLflow opens links of a description in a tab of their own

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from gsnobench.api.boards import installation
 from gsnobench.boards.build import read_tracks
+from gsnobench.home import Home
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -73,7 +75,8 @@ def test_an_installed_wheel_shows_the_boards_from_any_folder(python: Path, tmp_p
     words = ["leaderboard", "show", "--task", "darcy_threshold", "--home", "home"]
     shown = subprocess.run([python, "-m", "gsnobench", *words], **options)
     assert shown.returncode == 0, shown.stderr
-    (track,) = [track for track in read_tracks([ROOT / RESULTS])[0] if track.name == "laptop"]
+    tracks, _ = read_tracks([ROOT / RESULTS], installation(Home(tmp_path / "home")))
+    (track,) = [track for track in tracks if track.name == "laptop"]
     (board,) = [board for board in track.boards if board.slug == "darcy_threshold"]
     assert all(row.name in shown.stdout for row in board.compared)
     code = (
