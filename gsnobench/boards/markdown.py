@@ -253,9 +253,17 @@ def _floors(board: Board) -> list[Row]:
 
 
 def _is_ahead(board: Board, leader: str, others: Callable[[Board], list[Row]]) -> bool:
-    """Whether the leader has a lower error than all others of this kind, significantly."""
+    """Whether the leader has a lower error than all others of this kind, significantly.
+
+    A row with one seed is not tested, so nobody is known to be ahead of it.
+    """
     beside = _against(board, leader, others(board))
-    return bool(beside) and all(p < LEVEL and row.error > error for row, p, error in beside)
+    is_tested = len(beside) == len([row for row in others(board) if row.name != leader])
+    return (
+        bool(beside)
+        and is_tested
+        and all(p < LEVEL and row.error > error for row, p, error in beside)
+    )
 
 
 def _ties(boards: Sequence[Board], leader: str) -> str:

@@ -143,6 +143,15 @@ def test_a_leader_with_one_seed_is_said_to_be_untested(tmp_path: Path) -> None:
     assert "significant" not in said
 
 
+def test_nobody_is_ahead_of_a_row_with_one_seed(tmp_path: Path) -> None:
+    filled(tmp_path, "darcy", {"gsno": 0.01, "amg": 0.1})
+    (track,) = tracks_of(tmp_path, board_tasks=("darcy",))
+    assert "every other model on 1 of 1 tasks" in markdown.verdict(track)
+    save(tmp_path, made_result("coral", errors=0.2, seed=0))
+    (track,) = tracks_of(tmp_path, board_tasks=("darcy",))
+    assert "every other model on none of 1 tasks" in markdown.verdict(track)
+
+
 def test_many_rows_that_do_not_differ_are_counted(tmp_path: Path) -> None:
     near = ("gsno", "amg", "coral", "gnot", "geofno")
     filled(tmp_path, "darcy", {model: 0.05 + 1e-5 * i for i, model in enumerate(near)})
