@@ -276,8 +276,10 @@ def test_links_to_files_beside_the_site_lead_to_files(committed: dict[str, str])
             aimed = (folder / address.partition("#")[0]).resolve()
             assert aimed.is_file(), f"{path}: {address}"
             found[aimed.relative_to(BOARDS.parent).parts[:2]] += 1
-    folders = ("results", "tables", "cards", "site")
-    assert all(found[BOARDS.name, folder] for folder in folders)
+    assert min(found[BOARDS.name, folder] for folder in ("results", "tables", "site")) > 10
+    trained = [path for path in committed if "@" in path and path.startswith("models/")]
+    trained = [path for path in trained if "@default" not in path]  # floors have no card
+    assert found[BOARDS.name, "cards"] >= len(trained) > 0
 
 
 def test_the_overview_is_small_and_begins_with_the_answer(committed: dict[str, str]) -> None:
