@@ -117,6 +117,10 @@ def page() -> str:
         "where both columns of settings agree, the search found nothing better. The task in",
         "brackets stands for its family. Every JSON file here holds all trials of one search.",
         "",
+        "The seconds are those for which steps were counted; on a busy machine a trial took more",
+        "or less, and each JSON file has what it took. Of `coral@compact` on nse the first four",
+        "trials were counted without the time to encode its codes, the other eight with it.",
+        "",
         f"{len(found)} of {len(ROWS) * len(FAMILIES)} searches are on record.",
     ]
     for family, task in FAMILIES.items():
