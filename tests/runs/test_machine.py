@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import gsnobench as gb
 from gsnobench.home import Home
 from gsnobench.plugins import dataset_named
 from gsnobench.runs.machine import (
+    MALLOC_VARIABLES,
     Machine,
     Report,
     choose_device,
@@ -71,3 +73,42 @@ def test_waiting_threads_sleep_unless_a_user_wants_otherwise() -> None:
             [sys.executable, "-c", program], env=environment, capture_output=True, text=True
         )
         assert ended.stdout.strip() == expected
+
+
+FAULTS = """
+import resource
+import torch
+from gsnobench.runs.machine import keep_freed_memory
+
+def faults():  # of steps that allocate and free what a training step does
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        blocks = [torch.ones(1_000_000 + 50_000 * index) for index in range(8)]
+        del blocks
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+returned = faults()
+does_keep = keep_freed_memory()
+faults()  # the memory is requested for the last time
+print(does_keep, returned, faults())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator")
+def test_the_memory_of_a_step_is_kept_for_the_next_one() -> None:
+    environment = {
+        name: value for name, value in os.environ.items() if name not in MALLOC_VARIABLES
+    }
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", FAULTS],
+            env={**environment, **own},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for own in ({}, {"MALLOC_TRIM_THRESHOLD_": "100000"})
+    ]
+    (does_keep, returned, kept), (respects, _, own_faults) = said
+    assert does_keep == "True" and int(kept) < 100 < 10_000 < int(returned)
+    assert respects == "False" and int(own_faults) > 10_000  # a person's own setting wins
