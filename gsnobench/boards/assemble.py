@@ -357,7 +357,7 @@ def _promotion(ranked: Sequence[Row], p_values: Array) -> Promotion | None:
 
 
 def _with_marks(row: Row, declared: Declared) -> Row:
-    """The row with its CPU-seconds on the machine that counted the steps, and with its marks."""
+    """The row with its normalised CPU-seconds and with its marks."""
     normalised = replace(row, normalised_cpu_s=_normalised_cpu_s(row, declared.registry))
     return replace(normalised, marks=tuple(_marks(normalised, declared)))
 

@@ -65,7 +65,7 @@ class Row:
     settings: str = ""  # of a variant: which settings differ from the row's
     rank: Rank | None = None  # None for variants, for a single seed, and without an error
     needs: str = ""  # what would separate it from the row above
-    normalised_cpu_s: float = math.nan  # training, on the machine that counted the steps
+    normalised_cpu_s: float = math.nan  # of training: in units of the reference step
     marks: tuple[Mark, ...] = ()
 
     @property

@@ -79,7 +79,7 @@ COSTS = (
     _measured("train CPU-s", "CPU-seconds of training, validation apart", _cost("train_cpu_s")),
     _measured(
         "normalised CPU-s",
-        "the same on the machine that counted the steps, by a reference step timed beside it",
+        "the same in a unit that all machines share, by a reference step timed beside it",
         lambda row: row.normalised_cpu_s,
     ),
     _counted("parameters", "trained real numbers", _cost("parameters"), is_detail=True),

@@ -158,5 +158,5 @@ def _timed_steps(job: Job, phase: Phase, nominal_s: float, warm: int, count: int
 
 
 def _normalised(seconds: float, clock: Clock, nominal_s: float) -> float:
-    """Seconds of the machine that counted the benchmark's steps."""
+    """Seconds in units of the reference step, so that all machines count alike."""
     return seconds * nominal_s / clock.reference_step_s
