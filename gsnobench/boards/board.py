@@ -311,6 +311,7 @@ class Standing:
     is_complete: bool  # it has one on every compared task
     mean_rank: float  # over the compared tasks, among complete rows; not a number if incomplete
     ratio: float  # geometric mean of error / best error over its compared tasks
+    ratio_interval: tuple[float, float] | None = None  # 95 % over tasks of the log ratio
 
 
 @dataclass(frozen=True, eq=False)

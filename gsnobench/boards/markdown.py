@@ -9,6 +9,7 @@ from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row
 from gsnobench.boards.columns import cost_columns, error_columns
 from gsnobench.boards.evidence import printable
+from gsnobench.boards.reading import across_tasks, reading
 from gsnobench.boards.reproduction.paper import CITATION
 from gsnobench.boards.statistics import LEVEL
 
@@ -77,7 +78,10 @@ def _across(track: BoardTrack) -> str:
     """What the columns of the overview are about, and mean ranks over tasks."""
     signs = f"Bold: {wording.BOLD}. {wording.SIGNS}"
     parts = [wording.overview_legend(track), signs, *wording.comparisons(track)]
-    return " ".join(plain(part) for part in parts)
+    paragraphs = (parts, across_tasks(track))
+    return "\n\n".join(
+        " ".join(plain(part) for part in paragraph) for paragraph in paragraphs
+    ).strip()
 
 
 def anchor(board: Board) -> str:
@@ -96,7 +100,7 @@ def board_section(board: Board) -> str:
         f"## {plain(board.slug)}",
         _facts(board),
         _ranking(board),
-        plain(wording.promotion(board)),
+        plain(reading(board)),
         _costs(board),
         *_computed_inputs(board),
         *_variants(board),

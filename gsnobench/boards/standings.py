@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from gsnobench.boards.board import Board, Standing, safe_name
-from gsnobench.boards.statistics import LEVEL, Comparison, across, mean_ranks
+from gsnobench.boards.statistics import LEVEL, Comparison, across, interval, mean_ranks
 from gsnobench.data import Array
 from gsnobench.records import rounded
 
@@ -63,6 +63,7 @@ def make_standings(
             is_complete=name in ranks,
             mean_rank=ranks.get(name, math.nan),
             ratio=_ratio(name, compared),
+            ratio_interval=_ratio_interval(name, compared),
         )
         for name, row in rows.items()
     ]
@@ -91,14 +92,23 @@ def _has(board: Board, name: str) -> bool:
 
 def _ratio(name: str, boards: Sequence[Board]) -> float:
     """Geometric mean of the row's error over the best one, on the boards that have the row."""
-    ratios = [
+    ratios = _ratios(name, boards)
+    # the last bits of exp and log differ between processors, committed pages must not
+    return rounded(float(np.exp(np.mean(np.log(ratios)))), 12) if ratios else math.nan
+
+
+def _ratio_interval(name: str, boards: Sequence[Board]) -> tuple[float, float] | None:
+    """t-interval of the log ratio: the tasks are the sample; None for a single one."""
+    return interval(np.array(_ratios(name, boards)))
+
+
+def _ratios(name: str, boards: Sequence[Board]) -> list[float]:
+    return [
         row.error / board.compared[0].error
         for board in boards
         for row in board.compared
         if row.name == name
     ]
-    # the last bits of exp and log differ between processors, committed pages must not
-    return rounded(float(np.exp(np.mean(np.log(ratios)))), 12) if ratios else math.nan
 
 
 # -------------------------------------------------------------------------------------- comparisons

@@ -1,0 +1,158 @@
+"""What a board says, in sentences: each is a pure function of the rows, and each holds a number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from gsnobench.boards import wording
+from gsnobench.boards.board import Board, BoardTrack, Row, Standing
+
+MOST_NAMES = 5  # of rows in a sentence; the tables have them all
+
+
+def reading(board: Board) -> str:
+    """The paragraph of a board: order, ties, floors, other data, costs, and what was cut short."""
+    models = [row for row in board.compared if not row.is_floor]
+    if not models:
+        return ""
+    sentences = (
+        wording.promotion(board),
+        _ties(board),
+        _below_floor(board, models),
+        _out_of_distribution(board, models),
+        _inference(models),
+        _cut_short(models),
+        _off_budget(models),
+    )
+    return " ".join(filter(None, sentences))
+
+
+def _ties(board: Board) -> str:
+    """Which ranked rows the tests do not separate from the best ranked one."""
+    tied = board.tied_with_best[1:]
+    ranked = [row for row in board.compared if row.rank is not None]
+    if len(ranked) < 2:
+        return ""
+    if not tied:
+        return f"Every one of the {len(ranked) - 1} other ranked rows is significantly worse."
+    best = ranked[0]
+    index = {row.name: number for number, row in enumerate(board.compared)}
+    values = [
+        f"{row.name} (p = {board.p_values[index[best.name], index[row.name]]:.2g})" for row in tied
+    ]
+    return f"Not significantly worse than {best.name}: {_listed(values)}."
+
+
+def _below_floor(board: Board, models: Sequence[Row]) -> str:
+    """How many models a closed form beats."""
+    floor = board.best_floor
+    if floor is None:
+        return ""
+    beaten = [row for row in models if row.error > floor.error]
+    if not beaten:
+        return f"All {len(models)} rows of models are below the best floor, {_with_error(floor)}."
+    names = _listed([row.name for row in beaten])
+    return (
+        f"{len(beaten)} of {len(models)} rows of models do not reach the best floor, "
+        f"{_with_error(floor)}: {names}."
+    )
+
+
+def _out_of_distribution(board: Board, models: Sequence[Row]) -> str:
+    """Who is best on other data, by how much the error grows, and whether the order stands."""
+    known = [row for row in board.compared if math.isfinite(row.ood_error)]
+    if len(known) < 2 or not any(row in known for row in models):
+        return ""
+    best = min(known, key=lambda row: row.ood_error)
+    grown = [row.ood_error / row.error for row in known if not row.is_floor]
+    place = "too" if best is board.compared[0] else f"instead of {board.compared[0].name}"
+    return (
+        f"Out of distribution {best.name} has the lowest error {place}, "
+        f"{wording.number(best.ood_error)}; the errors of models grow there by a factor of "
+        f"{wording.number(min(grown))} to {wording.number(max(grown))}."
+    )
+
+
+def _inference(models: Sequence[Row]) -> str:
+    """What the best model costs to evaluate, beside the cheapest one."""
+    timed = [row for row in models if math.isfinite(row.cost("inference_s"))]
+    if len(timed) < 2:
+        return ""
+    best, cheapest = timed[0], min(timed, key=lambda row: row.cost("inference_s"))
+    spent = f"{best.name} takes {_milliseconds(best)} per sample"
+    if best is cheapest:
+        return f"{spent}, the least of all models."
+    times = wording.number(cheapest.error / best.error)
+    return f"{spent}; {cheapest.name} takes {_milliseconds(cheapest)} with {times} times its error."
+
+
+def _cut_short(models: Sequence[Row]) -> str:
+    """Which rows the budget stopped before they had converged."""
+    starved = [row for row in models if not row.is_converged]
+    if not starved:
+        return f"All {len(models)} rows of models had converged."
+    names = [f"{row.name} ({row.ending.epochs:.0f} epochs)" for row in starved if row.ending]
+    return (
+        f"The budget stopped {len(starved)} of {len(models)} rows before they had converged: "
+        f"{_listed(names)}."
+    )
+
+
+def _off_budget(models: Sequence[Row]) -> str:
+    rows = [row for row in models if any(mark.name == "off the budget" for mark in row.marks)]
+    spent = [f"{row.name} ({row.normalised_cpu_s:.0f} normalised CPU-s)" for row in rows]
+    return f"More than 15 % off the budget: {_listed(spent)}." if rows else ""
+
+
+def across_tasks(track: BoardTrack) -> Iterator[str]:
+    """What the tasks say together: who leads how often, and how far the rows are from the best."""
+    boards = [board for board in track.boards if board.slug in track.compared]
+    models = [row for row in track.standings if not row.is_floor and row.is_complete]
+    if len(boards) < 2 or len(models) < 2:
+        return
+    yield f"Over {len(boards)} tasks: {'; '.join(_standing(row) for row in models)}."
+    yield from _wins(track, models)
+    yield from _floors_ahead(boards)
+
+
+def _standing(standing: Standing) -> str:
+    between = wording.spread(standing.ratio_interval)
+    interval = f" ({between})" if standing.ratio_interval else ""
+    return (
+        f"{standing.row} has mean rank {wording.number(standing.mean_rank)} and "
+        f"{wording.number(standing.ratio)}{interval} times the best error"
+    )
+
+
+def _wins(track: BoardTrack, models: Sequence[Standing]) -> Iterator[str]:
+    """How often the first row is significantly better than the row behind it."""
+    first, second = models[0].row, models[1].row
+    won, both = track.wins.get((first, second), (0, 0))
+    lost, _ = track.wins.get((second, first), (0, 0))
+    yield (
+        f"{first} is significantly better than {second} on {won} of {both} tasks, and "
+        f"significantly worse on {lost}."
+    )
+
+
+def _floors_ahead(boards: Sequence[Board]) -> Iterator[str]:
+    """Where a closed form has the lowest error of all."""
+    won = [board for board in boards if board.compared[0].is_floor]
+    names = [f"{board.slug} ({_with_error(board.compared[0])})" for board in won]
+    if won:
+        where = f"{len(won)} of {len(boards)} tasks"
+        yield f"A floor has the lowest error on {where}: {_listed(names)}."
+
+
+def _with_error(row: Row) -> str:
+    return f"{row.name} with {wording.number(row.error)}"
+
+
+def _milliseconds(row: Row) -> str:
+    return f"{wording.number(1e3 * row.cost('inference_s'))} ms"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,76 @@
+"""The paragraph of a board says what its numbers say; every number is computed here again."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake_results import made_result, save
+from scipy import stats
+from toy_boards import board_of, tracks_of
+
+from gsnobench.boards.reading import across_tasks, reading
+
+
+def _save(root: Path, name: str, error: float, seeds: int = 3, **more: object) -> None:
+    for seed in range(seeds):
+        save(root, made_result(name, errors=error, seed=seed, **more))
+
+
+def test_a_reading_counts_the_models_that_a_floor_beats(tmp_path: Path) -> None:
+    _save(tmp_path, "gnot", 0.01)
+    _save(tmp_path, "amg", 0.4)
+    _save(tmp_path, "mean", 0.1, seeds=1, preset="default", steps={})
+    board = board_of(tmp_path)
+    floor = board.best_floor
+    assert floor is not None and floor.name == "mean@default"
+    text = reading(board)
+    assert "1 of 2 rows of models do not reach the best floor, mean@default" in text
+    assert text.index("gnot@compact has") == 0 and ": amg@compact." in text
+
+
+def test_a_reading_names_what_is_not_separated_from_the_best(tmp_path: Path) -> None:
+    for seed, (first, second) in enumerate([(0.010, 0.011), (0.013, 0.012), (0.011, 0.0115)]):
+        save(tmp_path, made_result("gnot", errors=first, seed=seed))
+        save(tmp_path, made_result("amg", errors=second, seed=seed))
+    _save(tmp_path, "coral", 0.5)
+    board = board_of(tmp_path)
+    best, other, _ = board.compared
+    assert f"Not significantly worse than {best.name}: {other.name} (p = " in reading(board)
+    far = tmp_path / "far"
+    _save(far, "gnot", 0.01)
+    _save(far, "coral", 0.5)
+    assert "Every one of the 1 other ranked rows is significantly worse." in reading(board_of(far))
+
+
+def test_a_board_of_floors_has_nothing_to_read(tmp_path: Path) -> None:
+    _save(tmp_path, "mean", 0.1, seeds=1, preset="default", steps={})
+    assert reading(board_of(tmp_path)) == ""
+
+
+def test_ratios_across_tasks_have_a_t_interval_over_tasks(tmp_path: Path) -> None:
+    errors = {"darcy": 0.02, "nse": 0.05, "car": 0.03}
+    for task, error in errors.items():
+        _save(tmp_path, "gnot", 0.01, task=task)
+        _save(tmp_path, "amg", error, task=task)
+    (track,) = tracks_of(tmp_path)
+    by_row = {
+        name: [row.error for board in track.boards for row in board.compared if row.name == name]
+        for name in ("gnot@compact", "amg@compact")
+    }
+    logs = np.log(np.array(by_row["amg@compact"]) / np.array(by_row["gnot@compact"]))
+    standing = next(row for row in track.standings if row.row == "amg@compact")
+    low, high = stats.t.interval(0.95, 2, logs.mean(), logs.std(ddof=1) / math.sqrt(3))
+    assert standing.ratio_interval == pytest.approx((math.exp(low), math.exp(high)))
+    sentences = list(across_tasks(track))
+    assert sentences[0].startswith("Over 3 tasks: gnot@compact has mean rank 1.00 and 1.00")
+    assert "gnot@compact is significantly better than amg@compact on 3 of 3 tasks" in sentences[1]
+
+
+def test_one_task_is_not_read_across(tmp_path: Path) -> None:
+    _save(tmp_path, "gnot", 0.01)
+    _save(tmp_path, "amg", 0.5)
+    (track,) = tracks_of(tmp_path)
+    assert list(across_tasks(track)) == []
