@@ -34,9 +34,9 @@ def _ties(board: Board) -> str:
     ranked = [row for row in board.compared if row.rank is not None]
     if len(ranked) < 2:
         return ""
-    if not tied:
-        return f"Every one of the {len(ranked) - 1} other ranked rows is significantly worse."
     best = ranked[0]
+    if not tied:
+        return f"{best.name} is significantly better than every other ranked row."
     index = {row.name: number for number, row in enumerate(board.compared)}
     values = [
         f"{row.name} (p = {board.p_values[index[best.name], index[row.name]]:.2g})" for row in tied
@@ -51,10 +51,10 @@ def _below_floor(board: Board, models: Sequence[Row]) -> str:
         return ""
     beaten = [row for row in models if row.error > floor.error]
     if not beaten:
-        return f"All {len(models)} rows of models are below the best floor, {_with_error(floor)}."
+        return f"{_all(models, 'is', 'are')} below the best floor, {_with_error(floor)}."
     names = _listed([row.name for row in beaten])
     return (
-        f"{len(beaten)} of {len(models)} rows of models do not reach the best floor, "
+        f"{len(beaten)} of {len(models)} models do not reach the best floor, "
         f"{_with_error(floor)}: {names}."
     )
 
@@ -65,12 +65,12 @@ def _out_of_distribution(board: Board, models: Sequence[Row]) -> str:
     if len(known) < 2 or not any(row in known for row in models):
         return ""
     best = min(known, key=lambda row: row.ood_error)
-    grown = [row.ood_error / row.error for row in known if not row.is_floor]
+    grown = sorted(row.ood_error / row.error for row in known if not row.is_floor)
     place = "too" if best is board.compared[0] else f"instead of {board.compared[0].name}"
     return (
         f"Out of distribution {best.name} has the lowest error {place}, "
-        f"{wording.number(best.ood_error)}; the errors of models grow there by a factor of "
-        f"{wording.number(min(grown))} to {wording.number(max(grown))}."
+        f"{wording.number(best.ood_error)}; there the errors of models are "
+        f"{wording.number(grown[0])} to {wording.number(grown[-1])} times as large."
     )
 
 
@@ -91,10 +91,10 @@ def _cut_short(models: Sequence[Row]) -> str:
     """Which rows the budget stopped before they had converged."""
     starved = [row for row in models if not row.is_converged]
     if not starved:
-        return f"All {len(models)} rows of models had converged."
+        return f"{_all(models, 'has', 'have')} converged."
     names = [f"{row.name} ({row.ending.epochs:.0f} epochs)" for row in starved if row.ending]
     return (
-        f"The budget stopped {len(starved)} of {len(models)} rows before they had converged: "
+        f"The budget stopped {len(starved)} of {len(models)} models before they had converged: "
         f"{_listed(names)}."
     )
 
@@ -143,6 +143,11 @@ def _floors_ahead(boards: Sequence[Board]) -> Iterator[str]:
     if won:
         where = f"{len(won)} of {len(boards)} tasks"
         yield f"A floor has the lowest error on {where}: {_listed(names)}."
+
+
+def _all(models: Sequence[Row], one: str, many: str) -> str:
+    """The subject of a sentence about every model of a board, with its verb."""
+    return f"All {len(models)} models {many}" if len(models) > 1 else f"{models[0].name} {one}"
 
 
 def _with_error(row: Row) -> str:

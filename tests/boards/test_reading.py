@@ -27,7 +27,7 @@ def test_a_reading_counts_the_models_that_a_floor_beats(tmp_path: Path) -> None:
     floor = board.best_floor
     assert floor is not None and floor.name == "mean@default"
     text = reading(board)
-    assert "1 of 2 rows of models do not reach the best floor, mean@default" in text
+    assert "1 of 2 models do not reach the best floor, mean@default" in text
     assert text.index("gnot@compact has") == 0 and ": amg@compact." in text
 
 
@@ -42,7 +42,9 @@ def test_a_reading_names_what_is_not_separated_from_the_best(tmp_path: Path) -> 
     far = tmp_path / "far"
     _save(far, "gnot", 0.01)
     _save(far, "coral", 0.5)
-    assert "Every one of the 1 other ranked rows is significantly worse." in reading(board_of(far))
+    assert "gnot@compact is significantly better than every other ranked row." in reading(
+        board_of(far)
+    )
 
 
 def test_a_board_of_floors_has_nothing_to_read(tmp_path: Path) -> None:
