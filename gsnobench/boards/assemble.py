@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -184,10 +184,11 @@ def _board_rows(entries: Sequence[Entry], declared: Declared) -> list[Row]:
     for model in {entry.spec.model for entry in entries}:
         score = declared.registry.published_score(spec.task, model, spec.resolution)
         published |= {} if score is None else {model: score.rel_l2}
+    data = _usual(_fingerprint(entry) for entry in entries)
     return [
         row
         for name, group in sorted(by_name.items())
-        for row in _rows(name, group, declared, published)
+        for row in _rows(name, group, _standard(group, data, declared), declared, published)
     ]
 
 
@@ -195,7 +196,7 @@ def _board_rows(entries: Sequence[Entry], declared: Declared) -> list[Row]:
 class Variant:
     """What sets a result apart from the row of its preset; all empty: it is the row itself."""
 
-    origin: str = ""  # in words: "tuned, 12 trials", "steps not counted"
+    origin: str = ""  # in words: "tuned, 12 trials", "steps not counted", "other code"
     settings: str = ""  # batch=4, lr=0.004
     identity: str = ""  # results of one variant agree in all settings
 
@@ -206,17 +207,29 @@ class Variant:
         return " ".join(filter(None, (words, f"[{self.settings}]" if needs_settings else "")))
 
 
+@dataclass(frozen=True)
+class Standard:
+    """What all results of a row share."""
+
+    settings: RunSpec | None  # the unmodified preset at its committed steps
+    code: str  # digest of the model's source
+    data: str  # fingerprint of the data
+
+
 def _rows(
-    name: str, entries: Sequence[Entry], declared: Declared, published: Mapping[str, float]
+    name: str,
+    entries: Sequence[Entry],
+    standard: Standard,
+    declared: Declared,
+    published: Mapping[str, float],
 ) -> list[Row]:
     """A row, and one per variant: seeds of two settings are never averaged.
 
     The row is the unmodified preset at its committed steps; whatever was changed is a variant.
     """
     groups: dict[Variant, list[Entry]] = defaultdict(list)
-    row_spec = _row_spec(entries, declared)
     for entry in sorted(entries, key=lambda entry: (entry.spec.seed, entry.key)):
-        groups[_variant(entry, declared, row_spec)].append(entry)
+        groups[_variant(entry, declared, standard)].append(entry)
     origins = Counter(variant.origin for variant in groups)
     has_no_printed_number = entries[0].spec.has_features or name in declared.registry.our_rows
     rows = []
@@ -239,9 +252,8 @@ def _rows(
     return rows
 
 
-def _variant(entry: Entry, declared: Declared, row: RunSpec | None) -> Variant:
-    """Of a result; `row` has the settings of the row itself."""
-    spec, identity = entry.spec, _identity(entry.spec)
+def _variant(entry: Entry, declared: Declared, standard: Standard) -> Variant:
+    spec, identity, row = entry.spec, _identity(entry.spec), standard.settings
     if entry.changed:
         return Variant(spec.origin, _spelled(entry.changed, spec), identity)
     if entry.status != "done":
@@ -249,6 +261,12 @@ def _variant(entry: Entry, declared: Declared, row: RunSpec | None) -> Variant:
     if doubt := _doubt(entry, declared):
         steps = {f"steps.{phase}": count for phase, count in spec.trained_steps.items()}
         return Variant(doubt, _spelled(steps, spec), identity)
+    if _fingerprint(entry) not in ("", standard.data):
+        data = entry.data.get("hash", "")[:6]
+        return Variant("other data", f"data={data}", digest([identity, data]))
+    if _code(entry) not in ("", standard.code):
+        code = _code(entry)[:6]
+        return Variant("other code", f"code={code}", digest([identity, code]))
     if row is not None and identity != _identity(row):
         here, there = chosen_settings(spec), chosen_settings(row)
         names = sorted(name for name in {*here, *there} if here.get(name) != there.get(name))
@@ -257,13 +275,38 @@ def _variant(entry: Entry, declared: Declared, row: RunSpec | None) -> Variant:
     return Variant()
 
 
-def _row_spec(entries: Sequence[Entry], declared: Declared) -> RunSpec | None:
-    """The settings of the row itself: those of the most seeds if a preset was changed in place."""
+def _standard(entries: Sequence[Entry], data: str, declared: Declared) -> Standard:
+    """What makes the row of some results, if plugins were edited without a new revision.
+
+    The code is the installed one if any of them has it, else that of the most; the settings are
+    those of the most results with that code.
+    """
     done = [entry for entry in entries if entry.status == "done" and not entry.changed]
-    specs = {_identity(entry.spec): entry.spec for entry in done if not _doubt(entry, declared)}
+    sound = [
+        entry for entry in done if not _doubt(entry, declared) and _fingerprint(entry) in ("", data)
+    ]
+    installed = declared.here.code.get(("model", entries[0].spec.model), "")
+    codes = [_code(entry) for entry in sound]
+    code = installed if installed in codes else _usual(codes)
+    specs = {_identity(entry.spec): entry.spec for entry in sound if _code(entry) in ("", code)}
     counts = Counter(_identity(entry.spec) for entry in done)
     chosen = max(sorted(specs), key=lambda identity: counts[identity], default=None)
-    return None if chosen is None else specs[chosen]
+    return Standard(None if chosen is None else specs[chosen], code, data)
+
+
+def _usual(texts: Iterable[str]) -> str:
+    """The one that occurs most often; empty ones, of old results, do not count."""
+    counts = Counter(text for text in texts if text)
+    return max(sorted(counts), key=lambda text: counts[text], default="")
+
+
+def _code(entry: Entry) -> str:
+    return entry.code.get("model", "")
+
+
+def _fingerprint(entry: Entry) -> str:
+    """Rounded statistics of the data: the same on all machines, where the hash may differ."""
+    return entry.data.get("fingerprint", "")
 
 
 def _identity(spec: RunSpec) -> str:
@@ -286,7 +329,8 @@ def _doubt(entry: Entry, declared: Declared) -> str:
         return "steps of an earlier count" if is_other else ""
     if entry.steps_from == "track" and declared.track(spec.track).counts_steps:
         return "steps not counted"
-    if entry.steps_from == "home" and not entry.is_own:
+    # also by another registry: this one has no count of the pair
+    if entry.steps_from in ("home", "registry") and not entry.is_own:
         return "steps counted on another machine"
     return ""
 

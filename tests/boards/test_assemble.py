@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_results import made_result, made_spec, save, spread
@@ -11,10 +12,10 @@ from toy_boards import board_of, tracks_of
 
 from gsnobench.boards import markdown
 from gsnobench.boards.board import Board
-from gsnobench.boards.evidence import Installation
+from gsnobench.boards.evidence import NOWHERE, Installation
 from gsnobench.boards.plots.task import board_figures
 from gsnobench.boards.plots.track import overview_png
-from gsnobench.records import RunResult
+from gsnobench.records import RunResult, StepsFrom
 from gsnobench.registry import Published, Track
 
 LAPTOP = {"tracks": {"laptop": Track("laptop", train_cpu_s=120, counts_steps=True)}}
@@ -203,12 +204,13 @@ def test_steps_that_nobody_counted_are_ranked_on_no_counting_track(evidence: Pat
     assert names_of(board_of(evidence))[0][0] == "own@compact", "a track that counts nothing"
 
 
-def test_steps_counted_by_another_home_are_shown_and_not_ranked(
-    evidence: Path, tmp_path: Path
+@pytest.mark.parametrize("counted_by", ["home", "registry"])
+def test_steps_counted_by_another_home_or_registry_are_shown_and_not_ranked(
+    evidence: Path, tmp_path: Path, counted_by: StepsFrom
 ) -> None:
-    counted = replace(made_result("own", errors=0.001), steps_from="home")
+    counted = replace(made_result("own", errors=0.001), steps_from=counted_by)
     form = {"preset": "default", "steps": {"fit": 0}}
-    save(evidence, counted, replace(made_result("closed", **form), steps_from="home"))
+    save(evidence, counted, replace(made_result("closed", **form), steps_from=counted_by))
     ranked, variants = names_of(board_of(evidence, here=Installation(evidence), **LAPTOP))
     assert ranked[0] == "own@compact" and variants == []
     for here in (Installation(), Installation(tmp_path / "elsewhere")):
@@ -242,6 +244,56 @@ def test_seeds_of_two_settings_are_never_averaged_though_neither_is_marked_as_ch
     assert board.compared[0].name == "gsno@compact" and board.compared[0].seeds == 3
     (variant,) = board.variants
     assert (variant.name, variant.untold) == ("gsno@compact (earlier settings)", "width=48")
+
+
+def coded(code: str, **changes: Any) -> RunResult:
+    return replace(made_result("gsno", **changes), code={"model": code})
+
+
+def test_seeds_of_two_codes_are_never_averaged(tmp_path: Path) -> None:
+    """A plugin that was edited without a new revision: its many seeds do not move the row."""
+    for seed in range(3):
+        save(tmp_path, coded("honest", errors=spread(0.02, seed), seed=seed))
+    before = board_of(tmp_path).compared[0]
+    for seed in range(10, 12):
+        save(tmp_path, coded("edited", errors=spread(0.001, seed), seed=seed))
+    here = Installation(None, {("model", "gsno"): "honest"})
+    save(tmp_path, coded("third", errors=0.003, seed=20))
+    for installation in (NOWHERE, here):
+        board = board_of(tmp_path, here=installation)
+        (row,) = board.compared
+        assert (row.name, row.seeds, row.error) == (before.name, 3, before.error)
+        assert [(row.name, row.seeds) for row in board.variants] == [
+            ("gsno@compact (other code) [code=edited]", 2),
+            ("gsno@compact (other code) [code=third]", 1),
+        ]
+    for seed in range(30, 40):
+        save(tmp_path, coded("edited", errors=spread(0.001, seed), seed=seed))
+    assert board_of(tmp_path, here=here).compared[0].error == before.error
+    edited = Installation(None, {("model", "gsno"): "edited"})
+    assert board_of(tmp_path, here=edited).compared[0].seeds == 12, "the code that is installed"
+
+
+def test_a_preset_that_was_edited_with_the_code_does_not_take_the_row(evidence: Path) -> None:
+    """Nor do results of which the code is not known stand back."""
+    for seed in range(10, 15):
+        knobs = {"model_params": {"width": 48}, "seed": seed}
+        save(evidence, coded("edited", errors=0.001, **knobs))
+    for seed in range(3, 5):
+        save(evidence, coded("honest", errors=spread(0.02, seed), seed=seed))
+    board = board_of(evidence, here=Installation(None, {("model", "gsno"): "honest"}))
+    assert (board.compared[0].name, board.compared[0].seeds) == ("gsno@compact", 5)
+    assert [row.name for row in board.variants] == ["gsno@compact (other code)"]
+
+
+def test_results_on_other_data_are_not_ranked(evidence: Path) -> None:
+    """A solver that was edited: the data are another draw, or easier."""
+    easier = {"hash": "b" * 64, "fingerprint": '{"field_head": [0, 1]}', "origin": "generated"}
+    elsewhere = {**easier, "fingerprint": "{}"}  # other last digits: another machine
+    save(evidence, replace(made_result("own", errors=0.001), data=easier))
+    save(evidence, replace(made_result("gnot", errors=0.01), data=elsewhere))
+    ranked, variants = names_of(board_of(evidence))
+    assert variants == ["own@compact (other data)"] and ranked[0] == "gnot@compact"
 
 
 def test_a_knob_at_its_default_that_older_results_do_not_name_changes_no_row(

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import gsnobench as gb
+from gsnobench.api.boards import installation
 from gsnobench.boards.board import Board, Row
 from gsnobench.boards.build import read_tracks
 from gsnobench.home import open_home
@@ -29,7 +30,7 @@ def run(home: Path, seed: int, **knobs: str) -> gb.RunResult:
 
 
 def board_of(home: Path) -> Board:
-    tracks, problems = read_tracks([home / "results"])
+    tracks, problems = read_tracks([home / "results"], installation(open_home(home)))
     assert problems == ()
     ((board,),) = (track.boards for track in tracks)
     return board
@@ -111,3 +112,8 @@ def test_an_edited_plugin_keeps_its_old_number_and_says_so(
     monkeypatch.setattr("gsnobench.runs.run.source_digest", lambda kind, name: "edited")
     assert run(home, 0).headline == pytest.approx(run(home, 0).headline)
     assert row_of(home).error == honest
+    for seed in range(10, 14):  # more seeds than the honest row has
+        run(home, seed)
+    assert (row_of(home).error, row_of(home).seeds) == (honest, 3)
+    (variant,) = (row for row in board_of(home).rows if row.is_variant)
+    assert (variant.name, variant.seeds) == (f"{ROW} (other code)", 4)

@@ -74,7 +74,7 @@ def made_result(
         data={"hash": "a" * 64, "fingerprint": "{}", "origin": "generated"},
         environment={"gsnobench": "0.1.0", "hardware": "test"},
         changed=changed or {},
-        steps_from="registry",
+        steps_from="plugin",  # counts that are ranked without a registry
     )
 
 

@@ -119,6 +119,6 @@ def _done(spec: RunSpec, rank: int, frames: int) -> Entry:
         environment={"hardware": spec.model},
         bands={"height": bands} if has_bands(spec.task) else {},
         changed={f"model.{name}": value for name, value in spec.model_params.items()},
-        steps_from="registry",
+        steps_from="plugin",
     )
     return Entry.of(result)
