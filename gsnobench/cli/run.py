@@ -332,6 +332,9 @@ def _print_notes(
     if result.changed:
         settings = ", ".join(f"{name}={value}" for name, value in result.changed.items())
         print(f"note: a variant of {spec.row}, not ranked as it: {settings}")
+    if plan.steps_from == "home" and not result.changed and any(spec.steps.values()):
+        print(f"note: the steps were counted on this machine and are kept in {home.steps}; only")
+        print("      the boards of this home rank them")
     if track.train_cpu_s and not track.counts_steps and any(spec.steps.values()):
         steps = sum(spec.steps.values())
         print(f"note: {steps} steps on track {track.name} test the machinery; they are no result")

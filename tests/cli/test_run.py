@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from command_line import call, call_here, the_mistake
 
+from gsnobench.home import open_home
 from gsnobench.records import RunResult
+from gsnobench.registry import write_steps
+from gsnobench.runs.plan import home_name, task_of_file
 
 pytestmark = pytest.mark.usefixtures("untracked")
 
@@ -51,6 +54,19 @@ def test_json_is_one_document_and_nothing_else(
     assert body["result"]["status"] == "done"
     shown = call_here(capsys, "show", body["result"]["key"][:10], "--json", home=tmp_path)
     assert json.loads(shown.stdout)["status"] == "done"
+
+
+def test_steps_counted_here_are_said_with_the_file_that_keeps_them(
+    steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task, content_hash = task_of_file(steady_file)
+    kept = open_home(tmp_path).steps
+    write_steps("laptop", home_name(task.id, content_hash), "deeponet@compact", {"fit": 3}, kept)
+    words = ["run", "--model", "deeponet", "--dataset", str(steady_file), "--no-floors"]
+    shown = call_here(capsys, *words, home=tmp_path).stdout
+    assert f"counted on this machine and are kept in {kept}" in shown
+    changed = call_here(capsys, *words, "--train.steps", "4", home=tmp_path).stdout
+    assert "not ranked as it: steps.fit=4" in changed and str(kept) not in changed
 
 
 def test_a_dry_run_shows_what_would_happen_and_writes_nothing(
