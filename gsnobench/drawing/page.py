@@ -29,10 +29,9 @@ from gsnobench.drawing.views import View
 from gsnobench.files import atomic
 
 RESOLUTION = 110  # dots per inch
-FINE = 4000  # triangles per panel, at least
-SLIVER = 4.0  # length over height of a triangle that is cut before it is filled
+PIECE = 2.0  # dots: a triangle that is longer and not of one colour is cut before it is filled
+ONE_COLOUR = 1 / 128  # of the scale: values closer to each other need no cut
 FLAT = 1e-6  # of the longest side: a slice through nodes leaves triangles without an area
-MANY = 32000  # triangles per panel: no sliver is cut beyond
 # A file has 256 colours, a third of the bytes of full colour: so many greys, else the colour maps.
 GREYS = 24
 SHADES = 144  # of these 256, where surfaces are lit
@@ -125,7 +124,9 @@ class Page:
         elif view.light is not None:
             self._lit(axes, view, shown, norm, scale.colours)
         else:
-            _gouraud(axes, view, shown, colours)
+            dot = 1 / (RESOLUTION * _inches(box, view))
+            finest = PIECE * dot, ONE_COLOUR * (scale.high - scale.low)
+            _gouraud(axes, view, shown, colours, finest)
             if view.body is not None and len(view.body):
                 axes.add_patch(Polygon(view.body, facecolor=GROUND, edgecolor=INK, linewidth=0.4))
             axes.add_collection(LineCollection(list(view.outline), colors=INK, linewidths=0.4))
@@ -144,10 +145,8 @@ class Page:
         self, axes: Axes, view: View, colours: dict[str, Any], box: Sequence[float]
     ) -> None:
         """Dots as large as their distance to the next one, so that they touch but hide nothing."""
-        x0, x1, y0, y1 = view.box
-        inches = min(box[2] / (x1 - x0), box[3] / (y1 - y0))  # per unit of length
         spacing = np.zeros(1) if view.spacing is None else view.spacing
-        size = np.clip(72.0 * inches * spacing * 1.3, 1.2, 12.0) ** 2
+        size = np.clip(72.0 * _inches(box, view) * spacing * 1.3, 1.2, 12.0) ** 2
         x, y = view.points[:, 0], view.points[:, 1]
         axes.scatter(x, y, s=size, linewidths=0, **colours)
 
@@ -270,14 +269,20 @@ def _line_width(box: Sequence[float], view: View) -> float:
     """Points: a quarter, less where the cells are so small that lines would fill them."""
     if view.triangles is None:
         return 0.25
-    x0, x1, y0, y1 = view.box
     height = np.median(_heights(view.points[view.triangles]))  # lines of slivers are this close
-    inches = height * min(box[2] / (x1 - x0), box[3] / (y1 - y0))
-    return float(np.clip(4.0 * inches, 0.06, 0.3))
+    return float(np.clip(4.0 * height * _inches(box, view), 0.06, 0.3))
 
 
-def _gouraud(axes: Axes, view: View, shown: Array, colours: dict[str, Any]) -> None:
-    """Triangles in view with linear values."""
+def _inches(box: Sequence[float], view: View) -> float:
+    """On paper, per unit of length."""
+    x0, x1, y0, y1 = view.box
+    return min(box[2] / (x1 - x0), box[3] / (y1 - y0))
+
+
+def _gouraud(
+    axes: Axes, view: View, shown: Array, colours: dict[str, Any], finest: tuple[float, float]
+) -> None:
+    """Triangles in view with linear values, in pieces as fine as a length and a difference."""
     assert view.triangles is not None
     x0, x1, y0, y1 = view.box
     corners = view.points[view.triangles]  # (m, 3, 2)
@@ -285,32 +290,27 @@ def _gouraud(axes: Axes, view: View, shown: Array, colours: dict[str, Any]) -> N
     is_in_view = (low < (x1, y1)).all(1) & (high > (x0, y0)).all(1)
     kept = view.triangles[is_in_view & np.isfinite(shown[view.triangles]).all(1)]
     if len(kept):
-        corners, height = _subdivided(view.points[kept], shown[kept])
+        corners, height = _in_pieces(view.points[kept], shown[kept], finest)
         x, y = corners[..., 0].ravel(), corners[..., 1].ravel()
         mesh = Triangulation(x, y, np.arange(height.size).reshape(-1, 3))
         axes.tripcolor(mesh, height.ravel(), shading="gouraud", **colours)
 
 
-def _subdivided(corners: Array, values: Array) -> tuple[Array, Array]:
-    """Smaller triangles with linear values, (m, 3, 2) and (m, 3).
+def _in_pieces(corners: Array, values: Array, finest: tuple[float, float]) -> tuple[Array, Array]:
+    """Triangles cut at their longest side until it is short or their values are nearly equal.
 
-    Gouraud shading mixes colours, not values: in small triangles it hardly leaves the colour map.
+    Gouraud shading mixes colours, not values: a mixture of far colours is on no colour map. And a
+    triangle that is thinner than a dot gets a single colour. (m, 3, 2) and (m, 3).
     """
+    length, difference = finest
     has_area = _heights(corners) > FLAT * _lengths(corners).max()
-    corners, values = _without_slivers(corners[has_area], values[has_area])
-    while 0 < len(corners) < FINE:
-        corners, values = (np.concatenate(_quarters(whole)) for whole in (corners, values))
-    return corners, values
-
-
-def _without_slivers(corners: Array, values: Array) -> tuple[Array, Array]:
-    """Long triangles cut in pieces: one that is thinner than a pixel gets a single colour."""
-    is_long = np.ones(len(corners), dtype=bool)
-    while is_long.any() and len(corners) < MANY:
-        is_long = _lengths(corners).max(1) > SLIVER * _heights(corners)
-        long, kept = (corners[is_long], values[is_long]), (corners[~is_long], values[~is_long])
-        corners, values = (np.concatenate(pair) for pair in zip(kept, _halved(*long), strict=True))
-    return corners, values
+    corners, values = corners[has_area], values[has_area]
+    done = [(corners[:0], values[:0])]
+    while len(corners):
+        is_coarse = (_lengths(corners).max(1) > length) & (np.ptp(values, axis=1) > difference)
+        done.append((corners[~is_coarse], values[~is_coarse]))
+        corners, values = _halved(corners[is_coarse], values[is_coarse])
+    return np.concatenate([part for part, _ in done]), np.concatenate([part for _, part in done])
 
 
 def _halved(corners: Array, values: Array) -> tuple[Array, Array]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import matplotlib
 import numpy as np
+from scipy.spatial import KDTree
 
 from gsnobench.data import Array, Mesh
 from gsnobench.drawing.page import Page
@@ -47,6 +49,22 @@ def test_cells_without_an_area_take_no_detail_from_others() -> None:
     meshes = [Mesh(points, table, {}) for table in (cells, np.concatenate([cells, flat]))]
     plain, sliced = (drawn(mesh, values) for mesh in meshes)
     assert (plain == sliced)[:-8].all()  # without the border below, where those cells lie
+
+
+def test_colours_are_those_of_the_map_also_in_large_cells_beside_many_small_ones() -> None:
+    small = duct(51, 51)  # 5000 cells
+    corner = np.array([[-10.0, -0.5], [-10.0, 0.5]])
+    points = np.concatenate([small.points, corner])
+    large = [[len(points) - 2, 0, 50], [len(points) - 2, 50, len(points) - 1]]
+    assert small.cells is not None
+    mesh = Mesh(points, np.concatenate([small.cells, large]), {})
+    values = (points[:, 0] < -1) * 1.0  # from 0 to 1 over the large cells
+    image = drawn(mesh, values)
+    height, width, _ = image.shape
+    inside = image[height // 2, width // 10 : width // 2]
+    assert np.ptp(inside, axis=0).max() > 100  # large cells are in view
+    known = 255 * matplotlib.colormaps["viridis"](np.linspace(0, 1, 256))[:, :3]
+    assert KDTree(known).query(inside)[0].max() < 8  # mixtures of both ends are 19 away
 
 
 def test_lines_that_would_hide_the_values_are_left_out() -> None:
