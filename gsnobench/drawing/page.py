@@ -34,7 +34,7 @@ ONE_COLOUR = 1 / 128  # of the scale: values closer to each other need no cut
 FLAT = 1e-6  # of the longest side: a slice through nodes leaves triangles without an area
 # A file has 256 colours, a third of the bytes of full colour: so many greys, else the colour maps.
 GREYS = 24
-SHADES = 144  # of these 256, where surfaces are lit
+STRIP = 0.1  # of a picture's height: how much each map counts where colours are chosen by frequency
 INSET = 0.34  # of a panel's width and height: the whole domain, where the panel shows a part
 
 
@@ -44,7 +44,7 @@ class Page:
     def __init__(self, width: float, height: float, resolution: float = RESOLUTION) -> None:
         self.width, self.height = width, height
         self.colours: set[str] = set()
-        self.is_lit = False
+        self.has_shades = False  # colours beside those of its maps
         self.figure = Figure(figsize=(width, height), dpi=resolution, facecolor="white")
 
     def axes(self, left: float, top: float, width: float, height: float) -> Axes:
@@ -88,9 +88,9 @@ class Page:
             corners = view.points[view.triangles]
             faces: dict[str, Any] = {"facecolors": GROUND, "edgecolors": INK, "linewidths": line}
             axes.add_collection(PolyCollection(list(corners), rasterized=True, **faces))
-            axes.add_collection(LineCollection(list(view.outline), colors=INK, linewidths=0.8))
+            axes.add_collection(_border(view, 0.8))
         else:
-            self.is_lit = True
+            self.has_shades = True
             tints = np.asarray(to_rgb(GROUND)) * view.light[:, None]
             faces = {"facecolors": tints, "edgecolors": INK, "linewidths": line}
             axes.add_collection(PolyCollection(list(view.points[view.triangles]), **faces))
@@ -103,6 +103,7 @@ class Page:
         Where cells are so small that lines would hide the values, there are none either.
         """
         if view.triangles is not None and not view.note and _line_width(box, view) > 0.2:
+            self.has_shades = True
             axes, corners = self._frame(box, view), list(view.points[view.triangles])
             line: dict[str, Any] = {"facecolors": "none", "edgecolors": INK, "linewidths": 0.15}
             axes.add_collection(PolyCollection(corners, alpha=0.35, **line))
@@ -129,12 +130,12 @@ class Page:
             _gouraud(axes, view, shown, colours, finest)
             if view.body is not None and len(view.body):
                 axes.add_patch(Polygon(view.body, facecolor=GROUND, edgecolor=INK, linewidth=0.4))
-            axes.add_collection(LineCollection(list(view.outline), colors=INK, linewidths=0.4))
+            axes.add_collection(_border(view, 0.4))
 
     def _lit(self, axes: Axes, view: View, shown: Array, norm: Normalize, colours: str) -> None:
         """Faces of a surface, back to front, darker where they turn away from the light."""
         assert view.triangles is not None and view.light is not None
-        self.is_lit = True
+        self.has_shades = True
         is_known = np.asarray(np.isfinite(shown[view.triangles]).all(1))
         corners, values, light = _quartered(view, shown, is_known)
         tints = matplotlib.colormaps[colours](norm(values))[:, :3] * light[:, None]
@@ -165,7 +166,7 @@ class Page:
         axes.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fc="white", ec="none", zorder=-1))
         x0, x1, y0, y1 = view.box
         axes.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, ec=INK, lw=0.5, zorder=5))
-        axes.add_collection(LineCollection(list(view.outline), colors=INK, linewidths=0.4))
+        axes.add_collection(_border(view, 0.4))
         return axes
 
     # ----------------------------------------------------------------------------------- the rest
@@ -223,13 +224,28 @@ def save_stack(path: Path, pages: Sequence[Page]) -> None:
 
 
 def _in_few_colours(picture: Image.Image, pages: Sequence[Page]) -> Image.Image:
-    """With the colours of the pages' maps; a sheet without maps keeps its own."""
+    """With the colours of the pages' maps; with the most frequent ones where it has shades."""
     colours = sorted({name for page in pages for name in page.colours})
-    is_lit = any(page.is_lit for page in pages)
-    if not colours and not is_lit:
+    if any(page.has_shades for page in pages):
+        return _in_frequent_colours(picture, colours)
+    if not colours:
         return picture
-    shades = _shades(picture) if is_lit else np.zeros((0, 3), dtype=np.uint8)
-    return picture.quantize(palette=_palette(colours, shades), dither=Image.Dither.NONE)
+    return picture.quantize(palette=_palette(colours), dither=Image.Dither.NONE)
+
+
+def _in_frequent_colours(picture: Image.Image, maps: Sequence[str]) -> Image.Image:
+    """Its most frequent colours; each map counts as a strip of it, or colour bars had steps."""
+    width, height = picture.size
+    high = round(STRIP * height)
+    whole = Image.new("RGB", (width, height + high * len(maps)))
+    whole.paste(picture, (0, 0))
+    for number, name in enumerate(maps):
+        strip = matplotlib.colormaps[name](np.linspace(0, 1, width), bytes=True)[None, :, :3]
+        rows = np.ascontiguousarray(np.repeat(strip, high, axis=0))
+        whole.paste(Image.fromarray(rows), (0, height + number * high))
+    median = Image.Quantize.MEDIANCUT
+    few = whole.quantize(256, method=median, kmeans=2, dither=Image.Dither.NONE)
+    return few.crop((0, 0, width, height))
 
 
 def panel_size(aspect: float, size: float) -> tuple[float, float]:
@@ -277,6 +293,11 @@ def _inches(box: Sequence[float], view: View) -> float:
     """On paper, per unit of length."""
     x0, x1, y0, y1 = view.box
     return min(box[2] / (x1 - x0), box[3] / (y1 - y0))
+
+
+def _border(view: View, width: float) -> LineCollection:
+    """The outline; level sides are not moved to whole dots, which would break a curve there."""
+    return LineCollection(list(view.outline), colors=INK, linewidths=width, snap=False)
 
 
 def _gouraud(
@@ -360,21 +381,14 @@ def _quartered(view: View, shown: Array, is_known: Array) -> tuple[Array, Array,
     return corners, values, np.repeat(view.light[is_known], 4)
 
 
-def _shades(picture: Image.Image) -> Array:
-    """The colours between the maps and black that a page with lit surfaces has most of."""
-    few = picture.quantize(SHADES, method=Image.Quantize.MEDIANCUT)
-    shades = np.asarray(few.getpalette(), dtype=np.uint8).reshape(-1, 3)[:SHADES]
-    return shades[np.ptp(shades.astype(int), axis=1) > 12]  # greys are there anyway
-
-
-def _palette(names: Sequence[str], shades: Array) -> Image.Image:
-    """Equal shares of the colour maps on a page, shades of lit surfaces, and greys for the text."""
-    share = (256 - GREYS - len(shades)) // max(len(names), 1)
+def _palette(names: Sequence[str]) -> Image.Image:
+    """Equal shares of the colour maps on a page, and greys for the text."""
+    share = (256 - GREYS) // len(names)
     rows = [matplotlib.colormaps[name](np.linspace(0, 1, share))[:, :3] for name in names]
     rows.append(np.repeat(np.linspace(0.133, 1, GREYS)[:, None], 3, axis=1))
     colours = (np.concatenate(rows) * 255).round().astype(np.uint8)
     image = Image.new("P", (1, 1))
-    image.putpalette(np.concatenate([colours, shades]).astype(np.uint8).tobytes())
+    image.putpalette(colours.tobytes())
     return image
 
 
