@@ -19,6 +19,7 @@ from gsnobench.cli.options import (
     TrackOption,
     check_names,
     knobs_of,
+    pairs_of,
 )
 from gsnobench.cli.table import print_table
 from gsnobench.errors import ParamError
@@ -227,7 +228,7 @@ def import_data(
     A public task is then the name of a dataset: run --dataset NAME. Its knobs are options too:
     --data.frames 21.
     """
-    knobs = knobs_of(context.args)["knobs"]
+    knobs = pairs_of(context.args)
     facts = (
         _import_arrays(Path(name), source, task, knobs, by_time)
         if name.endswith(".nc")

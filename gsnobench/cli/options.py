@@ -54,7 +54,7 @@ def knobs_of(words: list[str]) -> dict[str, Any]:
 
     --data.seed and --data.resolution are entries of the request, all others are knobs of a plugin.
     """
-    knobs = _pairs(words)
+    knobs = pairs_of(words)
     entries: dict[str, Any] = {}
     for name, entry in REQUEST_KNOBS.items():
         if name in knobs:
@@ -65,7 +65,8 @@ def knobs_of(words: list[str]) -> dict[str, Any]:
     return {"knobs": knobs, **entries}
 
 
-def _pairs(words: list[str]) -> dict[str, str]:
+def pairs_of(words: list[str]) -> dict[str, str]:
+    """`--section.name value` (or `=value`) pairs by dotted name."""
     pairs: dict[str, str] = {}
     rest = list(words)
     while rest:

@@ -119,16 +119,21 @@ def score(
 
 
 def _open_named_truth(dataset: str, options: Mapping[str, Any], machine: Machine) -> Opened:
-    """The data of a task, or a file."""
+    """The data of a task, an imported public task or a file."""
     from gsnobench.datasets import store
+    from gsnobench.datasets.imported import stored_file
     from gsnobench.datasets.tasks import named_task
 
-    if dataset.endswith(".nc"):
-        path = Path(dataset)
+    path = stored_file(dataset, machine.home)
+    if path is not None:
         if not path.is_file():
             raise DataError(f"{path}: no such file; expected a NetCDF file or a task such as 'swe'")
-        for knob in options["knobs"]:
-            raise ParamError(f"--{knob}: a file has no data knobs; drop the option")
+        named = [name for name in options if name not in ("track", "knobs")]
+        given = [*options["knobs"], *(name for name in named if options[name] is not None)]
+        if given:
+            raise ParamError(
+                f"{given[0]}: a file has no data knobs and no samples; drop the option"
+            )
         store.verify(path)
         return store.open_file(path)
     declared, task = named_task(dataset, **options)

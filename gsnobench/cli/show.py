@@ -12,14 +12,14 @@ from gsnobench.cli.console import HeaderAndRows, knob_table, print_result
 from gsnobench.cli.options import HomeOption, JsonOption
 from gsnobench.cli.table import print_table
 from gsnobench.errors import DataError, PluginError, RunError
-from gsnobench.home import RunFolder, open_home
+from gsnobench.home import Home, RunFolder, open_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gsnobench.data import Field
     from gsnobench.datasets.store import Opened
-    from gsnobench.declare import Dataset, Model
+    from gsnobench.declare import Dataset, Importer, Model
     from gsnobench.plugins import Listed
 
 app = typer.Typer()
@@ -201,6 +201,8 @@ def describe(name: str, home: Path | None) -> Description:
         return _describe_model(load("model", name))
     if kind == "dataset":
         return _describe_dataset(load("dataset", name))
+    if kind == "importer":
+        return _describe_importer(load("importer", name), open_home(home))
     return Description(name, {"kind": kind, **provenance(kind, name)})
 
 
@@ -255,6 +257,28 @@ def _describe_dataset(dataset: Dataset) -> Description:
     sizes = (("track", *SIZES[:-1], "nodes"), rows)
     knobs = knob_table(dataset.params, "data")
     return Description(name, facts, {"Sizes": sizes, "Knobs": knobs})
+
+
+def _describe_importer(importer: Importer, home: Home) -> Description:
+    from gsnobench.plugins import provenance
+    from gsnobench.registry import read_registry
+
+    name, registry = importer.name, read_registry(home=home)
+    public, imported = registry.public.get(name), registry.file(name)
+    size = {} if public is None else {"size": public.size}
+    facts = {
+        "kind": "importer",
+        "title": importer.title,
+        **provenance("importer", name),
+        "revision": importer.revision,
+        "files": importer.layout,
+        "address": importer.url,
+        **size,
+        "licence": importer.licence,
+        "cite": importer.cites,
+        "imported": "not yet" if imported is None else str(imported),
+    }
+    return Description(name, facts, {"Knobs": knob_table(importer.params, "data")})
 
 
 def _describe_file(path: Path) -> Description:

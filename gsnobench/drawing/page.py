@@ -29,13 +29,12 @@ from gsnobench.drawing.views import View
 from gsnobench.files import atomic
 
 RESOLUTION = 110  # dots per inch
-FINE = 4000  # triangles per panel, at least
-SLIVER = 4.0  # length over height of a triangle that is cut before it is filled
+PIECE = 2.0  # dots: a triangle that is longer and not of one colour is cut before it is filled
+ONE_COLOUR = 1 / 128  # of the scale: values closer to each other need no cut
 FLAT = 1e-6  # of the longest side: a slice through nodes leaves triangles without an area
-MANY = 32000  # triangles per panel: no sliver is cut beyond
 # A file has 256 colours, a third of the bytes of full colour: so many greys, else the colour maps.
 GREYS = 24
-SHADES = 144  # of these 256, where surfaces are lit
+STRIP = 0.1  # of a picture's height: how much each map counts where colours are chosen by frequency
 INSET = 0.34  # of a panel's width and height: the whole domain, where the panel shows a part
 
 
@@ -45,7 +44,7 @@ class Page:
     def __init__(self, width: float, height: float, resolution: float = RESOLUTION) -> None:
         self.width, self.height = width, height
         self.colours: set[str] = set()
-        self.is_lit = False
+        self.has_shades = False  # colours beside those of its maps
         self.figure = Figure(figsize=(width, height), dpi=resolution, facecolor="white")
 
     def axes(self, left: float, top: float, width: float, height: float) -> Axes:
@@ -89,9 +88,9 @@ class Page:
             corners = view.points[view.triangles]
             faces: dict[str, Any] = {"facecolors": GROUND, "edgecolors": INK, "linewidths": line}
             axes.add_collection(PolyCollection(list(corners), rasterized=True, **faces))
-            axes.add_collection(LineCollection(list(view.outline), colors=INK, linewidths=0.8))
+            axes.add_collection(_border(view, 0.8))
         else:
-            self.is_lit = True
+            self.has_shades = True
             tints = np.asarray(to_rgb(GROUND)) * view.light[:, None]
             faces = {"facecolors": tints, "edgecolors": INK, "linewidths": line}
             axes.add_collection(PolyCollection(list(view.points[view.triangles]), **faces))
@@ -104,6 +103,7 @@ class Page:
         Where cells are so small that lines would hide the values, there are none either.
         """
         if view.triangles is not None and not view.note and _line_width(box, view) > 0.2:
+            self.has_shades = True
             axes, corners = self._frame(box, view), list(view.points[view.triangles])
             line: dict[str, Any] = {"facecolors": "none", "edgecolors": INK, "linewidths": 0.15}
             axes.add_collection(PolyCollection(corners, alpha=0.35, **line))
@@ -125,15 +125,17 @@ class Page:
         elif view.light is not None:
             self._lit(axes, view, shown, norm, scale.colours)
         else:
-            _gouraud(axes, view, shown, colours)
+            dot = 1 / (RESOLUTION * _inches(box, view))
+            finest = PIECE * dot, ONE_COLOUR * (scale.high - scale.low)
+            _gouraud(axes, view, shown, colours, finest)
             if view.body is not None and len(view.body):
                 axes.add_patch(Polygon(view.body, facecolor=GROUND, edgecolor=INK, linewidth=0.4))
-            axes.add_collection(LineCollection(list(view.outline), colors=INK, linewidths=0.4))
+            axes.add_collection(_border(view, 0.4))
 
     def _lit(self, axes: Axes, view: View, shown: Array, norm: Normalize, colours: str) -> None:
         """Faces of a surface, back to front, darker where they turn away from the light."""
         assert view.triangles is not None and view.light is not None
-        self.is_lit = True
+        self.has_shades = True
         is_known = np.asarray(np.isfinite(shown[view.triangles]).all(1))
         corners, values, light = _quartered(view, shown, is_known)
         tints = matplotlib.colormaps[colours](norm(values))[:, :3] * light[:, None]
@@ -144,10 +146,8 @@ class Page:
         self, axes: Axes, view: View, colours: dict[str, Any], box: Sequence[float]
     ) -> None:
         """Dots as large as their distance to the next one, so that they touch but hide nothing."""
-        x0, x1, y0, y1 = view.box
-        inches = min(box[2] / (x1 - x0), box[3] / (y1 - y0))  # per unit of length
         spacing = np.zeros(1) if view.spacing is None else view.spacing
-        size = np.clip(72.0 * inches * spacing * 1.3, 1.2, 12.0) ** 2
+        size = np.clip(72.0 * _inches(box, view) * spacing * 1.3, 1.2, 12.0) ** 2
         x, y = view.points[:, 0], view.points[:, 1]
         axes.scatter(x, y, s=size, linewidths=0, **colours)
 
@@ -166,7 +166,7 @@ class Page:
         axes.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fc="white", ec="none", zorder=-1))
         x0, x1, y0, y1 = view.box
         axes.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, ec=INK, lw=0.5, zorder=5))
-        axes.add_collection(LineCollection(list(view.outline), colors=INK, linewidths=0.4))
+        axes.add_collection(_border(view, 0.4))
         return axes
 
     # ----------------------------------------------------------------------------------- the rest
@@ -224,13 +224,28 @@ def save_stack(path: Path, pages: Sequence[Page]) -> None:
 
 
 def _in_few_colours(picture: Image.Image, pages: Sequence[Page]) -> Image.Image:
-    """With the colours of the pages' maps; a sheet without maps keeps its own."""
+    """With the colours of the pages' maps; with the most frequent ones where it has shades."""
     colours = sorted({name for page in pages for name in page.colours})
-    is_lit = any(page.is_lit for page in pages)
-    if not colours and not is_lit:
+    if any(page.has_shades for page in pages):
+        return _in_frequent_colours(picture, colours)
+    if not colours:
         return picture
-    shades = _shades(picture) if is_lit else np.zeros((0, 3), dtype=np.uint8)
-    return picture.quantize(palette=_palette(colours, shades), dither=Image.Dither.NONE)
+    return picture.quantize(palette=_palette(colours), dither=Image.Dither.NONE)
+
+
+def _in_frequent_colours(picture: Image.Image, maps: Sequence[str]) -> Image.Image:
+    """Its most frequent colours; each map counts as a strip of it, or colour bars had steps."""
+    width, height = picture.size
+    high = round(STRIP * height)
+    whole = Image.new("RGB", (width, height + high * len(maps)))
+    whole.paste(picture, (0, 0))
+    for number, name in enumerate(maps):
+        strip = matplotlib.colormaps[name](np.linspace(0, 1, width), bytes=True)[None, :, :3]
+        rows = np.ascontiguousarray(np.repeat(strip, high, axis=0))
+        whole.paste(Image.fromarray(rows), (0, height + number * high))
+    median = Image.Quantize.MEDIANCUT
+    few = whole.quantize(256, method=median, kmeans=2, dither=Image.Dither.NONE)
+    return few.crop((0, 0, width, height))
 
 
 def panel_size(aspect: float, size: float) -> tuple[float, float]:
@@ -270,14 +285,25 @@ def _line_width(box: Sequence[float], view: View) -> float:
     """Points: a quarter, less where the cells are so small that lines would fill them."""
     if view.triangles is None:
         return 0.25
-    x0, x1, y0, y1 = view.box
     height = np.median(_heights(view.points[view.triangles]))  # lines of slivers are this close
-    inches = height * min(box[2] / (x1 - x0), box[3] / (y1 - y0))
-    return float(np.clip(4.0 * inches, 0.06, 0.3))
+    return float(np.clip(4.0 * height * _inches(box, view), 0.06, 0.3))
 
 
-def _gouraud(axes: Axes, view: View, shown: Array, colours: dict[str, Any]) -> None:
-    """Triangles in view with linear values."""
+def _inches(box: Sequence[float], view: View) -> float:
+    """On paper, per unit of length."""
+    x0, x1, y0, y1 = view.box
+    return min(box[2] / (x1 - x0), box[3] / (y1 - y0))
+
+
+def _border(view: View, width: float) -> LineCollection:
+    """The outline; level sides are not moved to whole dots, which would break a curve there."""
+    return LineCollection(list(view.outline), colors=INK, linewidths=width, snap=False)
+
+
+def _gouraud(
+    axes: Axes, view: View, shown: Array, colours: dict[str, Any], finest: tuple[float, float]
+) -> None:
+    """Triangles in view with linear values, in pieces as fine as a length and a difference."""
     assert view.triangles is not None
     x0, x1, y0, y1 = view.box
     corners = view.points[view.triangles]  # (m, 3, 2)
@@ -285,32 +311,27 @@ def _gouraud(axes: Axes, view: View, shown: Array, colours: dict[str, Any]) -> N
     is_in_view = (low < (x1, y1)).all(1) & (high > (x0, y0)).all(1)
     kept = view.triangles[is_in_view & np.isfinite(shown[view.triangles]).all(1)]
     if len(kept):
-        corners, height = _subdivided(view.points[kept], shown[kept])
+        corners, height = _in_pieces(view.points[kept], shown[kept], finest)
         x, y = corners[..., 0].ravel(), corners[..., 1].ravel()
         mesh = Triangulation(x, y, np.arange(height.size).reshape(-1, 3))
         axes.tripcolor(mesh, height.ravel(), shading="gouraud", **colours)
 
 
-def _subdivided(corners: Array, values: Array) -> tuple[Array, Array]:
-    """Smaller triangles with linear values, (m, 3, 2) and (m, 3).
+def _in_pieces(corners: Array, values: Array, finest: tuple[float, float]) -> tuple[Array, Array]:
+    """Triangles cut at their longest side until it is short or their values are nearly equal.
 
-    Gouraud shading mixes colours, not values: in small triangles it hardly leaves the colour map.
+    Gouraud shading mixes colours, not values: a mixture of far colours is on no colour map. And a
+    triangle that is thinner than a dot gets a single colour. (m, 3, 2) and (m, 3).
     """
+    length, difference = finest
     has_area = _heights(corners) > FLAT * _lengths(corners).max()
-    corners, values = _without_slivers(corners[has_area], values[has_area])
-    while 0 < len(corners) < FINE:
-        corners, values = (np.concatenate(_quarters(whole)) for whole in (corners, values))
-    return corners, values
-
-
-def _without_slivers(corners: Array, values: Array) -> tuple[Array, Array]:
-    """Long triangles cut in pieces: one that is thinner than a pixel gets a single colour."""
-    is_long = np.ones(len(corners), dtype=bool)
-    while is_long.any() and len(corners) < MANY:
-        is_long = _lengths(corners).max(1) > SLIVER * _heights(corners)
-        long, kept = (corners[is_long], values[is_long]), (corners[~is_long], values[~is_long])
-        corners, values = (np.concatenate(pair) for pair in zip(kept, _halved(*long), strict=True))
-    return corners, values
+    corners, values = corners[has_area], values[has_area]
+    done = [(corners[:0], values[:0])]
+    while len(corners):
+        is_coarse = (_lengths(corners).max(1) > length) & (np.ptp(values, axis=1) > difference)
+        done.append((corners[~is_coarse], values[~is_coarse]))
+        corners, values = _halved(corners[is_coarse], values[is_coarse])
+    return np.concatenate([part for part, _ in done]), np.concatenate([part for _, part in done])
 
 
 def _halved(corners: Array, values: Array) -> tuple[Array, Array]:
@@ -360,21 +381,14 @@ def _quartered(view: View, shown: Array, is_known: Array) -> tuple[Array, Array,
     return corners, values, np.repeat(view.light[is_known], 4)
 
 
-def _shades(picture: Image.Image) -> Array:
-    """The colours between the maps and black that a page with lit surfaces has most of."""
-    few = picture.quantize(SHADES, method=Image.Quantize.MEDIANCUT)
-    shades = np.asarray(few.getpalette(), dtype=np.uint8).reshape(-1, 3)[:SHADES]
-    return shades[np.ptp(shades.astype(int), axis=1) > 12]  # greys are there anyway
-
-
-def _palette(names: Sequence[str], shades: Array) -> Image.Image:
-    """Equal shares of the colour maps on a page, shades of lit surfaces, and greys for the text."""
-    share = (256 - GREYS - len(shades)) // max(len(names), 1)
+def _palette(names: Sequence[str]) -> Image.Image:
+    """Equal shares of the colour maps on a page, and greys for the text."""
+    share = (256 - GREYS) // len(names)
     rows = [matplotlib.colormaps[name](np.linspace(0, 1, share))[:, :3] for name in names]
     rows.append(np.repeat(np.linspace(0.133, 1, GREYS)[:, None], 3, axis=1))
     colours = (np.concatenate(rows) * 255).round().astype(np.uint8)
     image = Image.new("P", (1, 1))
-    image.putpalette(np.concatenate([colours, shades]).astype(np.uint8).tobytes())
+    image.putpalette(colours.tobytes())
     return image
 
 

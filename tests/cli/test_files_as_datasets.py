@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import official_files as official
 import pytest
 from command_line import command
 
+from gsnobench.datasets.store import open_file
 from gsnobench.home import Home
 
 SMOKE = ["--track", "smoke", "--device", "cpu"]
@@ -50,6 +52,17 @@ def test_an_imported_task_is_a_dataset(tmp_path: Path, capsys: pytest.CaptureFix
     result = command(capsys, *words, *SMOKE, *home).json["result"]
     assert result["spec"]["task"] == "airfoil_official@1-1"
     assert result["spec"]["source"] == facts["content hash"]
+    with open_file(Path(facts["file"])) as opened:
+        pairs = opened.read("test").frames[:, 1:]  # (S, T - 1, N, C): what is asked
+        np.save(tmp_path / "guess.npy", 1.1 * pairs)
+    words = ["score", tmp_path / "guess.npy", "--dataset", "airfoil_official"]
+    scored = command(capsys, *words, *home, "--json").json
+    assert scored["truth"] == facts["content hash"]
+    assert scored["scores"]["headline"]["rel_l2"] == pytest.approx(0.1, rel=1e-4)
+    for option in ("--data.seed", "--data.every", "--samples"):
+        assert "a file has no data knobs" in command(capsys, *words, option, 1, *home).mistake
+    again = ["data", "import", "airfoil_official", *source, "--data.seed", 1, *home]
+    assert "seed" in command(capsys, *again).mistake
 
 
 def test_show_says_what_is_in_a_file(steady_file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,9 @@ from stranger_plugins import make_strangers
 
 from gsnobench.cli.show import describe
 from gsnobench.errors import DataError
+from gsnobench.home import Home
+from gsnobench.plugins import Listed, listed, load
+from gsnobench.registry import remember_file
 
 
 def test_list_names_every_bundled_plugin(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,6 +53,22 @@ def test_a_model_is_described_with_its_knobs(tmp_path: Path) -> None:
     document = describe("gsno", tmp_path).to_dict()
     assert document["kind"] == "model"
     assert "--model.k_s" in [knob["knob"] for knob in document["Knobs"]]
+
+
+@pytest.mark.parametrize("entry", listed("importer"), ids=lambda entry: entry.name)
+def test_a_public_set_is_described_with_its_files_and_knobs(entry: Listed, tmp_path: Path) -> None:
+    document = describe(entry.name, tmp_path).to_dict()
+    importer = load("importer", entry.name)
+    assert document["files"] == importer.layout and document["imported"] == "not yet"
+    assert document["licence"] == importer.licence and document["size"]
+    knobs = [knob["knob"] for knob in document["Knobs"]]
+    assert knobs == [f"--data.{name}" for name in importer.params().to_dict()]
+
+
+def test_an_imported_public_set_names_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "imported.nc"
+    remember_file("pipe_official", path, Home(tmp_path))
+    assert describe("pipe_official", tmp_path).to_dict()["imported"] == str(path)
 
 
 def test_a_dataset_is_described_with_its_sizes(tmp_path: Path) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import matplotlib
 import numpy as np
+from PIL import Image
+from scipy.spatial import KDTree
 
 from gsnobench.data import Array, Mesh
 from gsnobench.drawing.page import Page
@@ -49,7 +54,63 @@ def test_cells_without_an_area_take_no_detail_from_others() -> None:
     assert (plain == sliced)[:-8].all()  # without the border below, where those cells lie
 
 
+def test_colours_are_those_of_the_map_also_in_large_cells_beside_many_small_ones() -> None:
+    small = duct(51, 51)  # 5000 cells
+    corner = np.array([[-10.0, -0.5], [-10.0, 0.5]])
+    points = np.concatenate([small.points, corner])
+    large = [[len(points) - 2, 0, 50], [len(points) - 2, 50, len(points) - 1]]
+    assert small.cells is not None
+    mesh = Mesh(points, np.concatenate([small.cells, large]), {})
+    values = (points[:, 0] < -1) * 1.0  # from 0 to 1 over the large cells
+    image = drawn(mesh, values)
+    height, width, _ = image.shape
+    inside = image[height // 2, width // 10 : width * 9 // 20]
+    assert np.ptp(inside, axis=0).max() > 100  # large cells are in view
+    known = 255 * matplotlib.colormaps["viridis"](np.linspace(0, 1, 256))[:, :3]
+    assert KDTree(known).query(inside)[0].max() < 8  # mixtures of both ends are 19 away
+
+
 def test_lines_that_would_hide_the_values_are_left_out() -> None:
     mesh = duct()
     plain, lined = (drawn(mesh, mesh.points[:, 0], with_lines=flag) for flag in (False, True))
     assert (plain == lined).all()
+
+
+def test_lines_over_a_field_leave_its_colours_and_those_of_its_bar(tmp_path: Path) -> None:
+    mesh = duct(5, 5)
+    values = np.sin(3 * mesh.points[:, 0])
+    view, page = view_of(mesh, np.ones(mesh.size, dtype=bool)), Page(4.0, 1.0)
+    scale = Scale.spanning(values, "u", "RdBu_r")
+    page.panel((0.0, 0.0, 3.0, 1.0), view, values, scale)
+    page.lines((0.0, 0.0, 3.0, 1.0), view)
+    page.bar((3.2, 0.1, 0.1, 0.8), scale)
+    assert page.has_shades  # black over red is on no map
+    page.save(tmp_path / "x.png")
+    saved = np.asarray(Image.open(tmp_path / "x.png").convert("RGB")).astype(int)
+    apart = np.abs(saved - np.asarray(page.pixels())).max(-1)
+    assert apart.max() < 40  # 78 with the colours of the maps alone
+    bar = saved[20:-20, round(3.25 * 110)]
+    assert len(np.unique(bar, axis=0)) > 35
+
+
+def test_a_curve_is_not_broken_where_it_is_level() -> None:
+    """Level pieces of an outline stay between the rows of dots where their neighbours are."""
+    angle = np.linspace(0, 2 * np.pi, 61)[:-1] + np.pi / 60
+    rim = np.column_stack([np.cos(angle), np.sin(angle)])
+    after = (np.arange(60) + 1) % 60
+    cells = np.column_stack([np.full(60, 60), np.arange(60), after])
+    mesh = Mesh(np.concatenate([rim, [[0.0, 0.0]]]), cells, {})
+    for size in (1.0, 1.003, 1.006):  # where the top lies between two rows
+        view, page = view_of(mesh, np.ones(61, dtype=bool)), Page(size, size)
+        page.mesh((0.0, 0.0, size, size), view)
+        dark = 255 - np.asarray(page.pixels()).astype(int).mean(-1)
+        middle = dark.shape[1] // 2
+        heights = [_centre(dark[:20, column]) for column in range(middle - 12, middle + 13)]
+        assert np.abs(np.diff(heights, 2)).max() < 0.6  # moved to whole dots: 0.75
+
+
+def _centre(column: Array) -> float:
+    """Where the first dark line of a column is, in dots."""
+    first = int(np.flatnonzero(column > 60)[0])
+    near = column[max(first - 1, 0) : first + 2]
+    return float((near * np.arange(max(first - 1, 0), first + 2)).sum() / near.sum())

@@ -10,6 +10,8 @@ from typing import Any
 
 import meshio
 import numpy as np
+from numba import njit
+from scipy.spatial import Delaunay
 
 Arrays = Mapping[str, Any]
 
@@ -18,13 +20,19 @@ Arrays = Mapping[str, Any]
 
 
 def bitwise_crc32c(data: bytes) -> int:
-    """The checksum bit by bit: slow, and the definition itself."""
-    rest = 0xFFFFFFFF
+    """The checksum bit by bit: the definition itself."""
+    return int(_bitwise(np.frombuffer(data, dtype=np.uint8)))
+
+
+@njit
+def _bitwise(data: np.ndarray) -> np.uint32:
+    rest = np.uint32(0xFFFFFFFF)
     for byte in data:
-        rest ^= byte
+        rest ^= np.uint32(byte)
         for _ in range(8):
-            rest = (rest >> 1) ^ (0x82F63B78 & -(rest & 1))
-    return rest ^ 0xFFFFFFFF
+            last = rest & np.uint32(1)
+            rest = (rest >> np.uint32(1)) ^ (np.uint32(0x82F63B78) * last)
+    return rest ^ np.uint32(0xFFFFFFFF)
 
 
 def _mask(data: bytes) -> bytes:
@@ -77,7 +85,22 @@ def trajectory(seed: int, nodes: int = 9) -> dict[str, np.ndarray]:
     }
 
 
-def meta() -> dict[str, Any]:
+def real_trajectory(seed: int) -> dict[str, np.ndarray]:
+    """Random values in the real sizes: 601 frames, 5233 nodes, 10216 triangles."""
+    draw, nodes, cells = np.random.default_rng(seed), 5233, 10216
+    points = np.random.default_rng(0).uniform(-20, 20, size=(nodes, 2)).astype("<f4")
+    kinds = np.repeat([2, 4, 0], [200, 50, nodes - 250])
+    return {
+        "mesh_pos": points[None],
+        "cells": Delaunay(points).simplices[None, :cells].astype("<i4"),
+        "node_type": kinds.astype("<i4")[None, :, None],
+        "velocity": draw.standard_normal((601, nodes, 2), dtype="f4"),
+        "density": draw.standard_normal((601, nodes, 1), dtype="f4"),
+        "pressure": draw.standard_normal((601, nodes, 1), dtype="f4"),
+    }
+
+
+def meta(frames: int = FRAMES) -> dict[str, Any]:
     static = {"mesh_pos": 2, "cells": 3, "node_type": 1}
     dynamic = {"velocity": 2, "density": 1, "pressure": 1}
     kind = {"cells": "int32", "node_type": "int32"}
@@ -86,24 +109,47 @@ def meta() -> dict[str, Any]:
         for name, width in static.items()
     }
     features |= {
-        name: {"type": "dynamic", "shape": [FRAMES, -1, width], "dtype": "float32"}
+        name: {"type": "dynamic", "shape": [frames, -1, width], "dtype": "float32"}
         for name, width in dynamic.items()
     }
-    return {"trajectory_length": FRAMES, "dt": 0.008, "features": features}
+    return {"trajectory_length": frames, "dt": 0.008, "features": features}
 
 
-def write_airfoil(folder: Path) -> dict[str, list[dict[str, np.ndarray]]]:
-    """meta.json and three TFRecord files; returns what is in them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "meta.json").write_text(json.dumps(meta()))
-    written: dict[str, list[dict[str, np.ndarray]]] = {}
-    for split, size in SIZES.items():
-        written[split] = [
-            trajectory(ord(split[0]) * 100 + ord(split[-1]) + number) for number in range(size)
-        ]
-        parts = [{n: array.tobytes() for n, array in part.items()} for part in written[split]]
-        (folder / f"{split}.tfrecord").write_bytes(b"".join(record(example(p)) for p in parts))
+Trajectories = dict[str, list[dict[str, np.ndarray]]]
+
+
+def write_airfoil(folder: Path) -> Trajectories:
+    """meta.json and three small TFRecord files; returns what is in them."""
+    written = {
+        split: [trajectory(ord(split[0]) * 100 + ord(split[-1]) + number) for number in range(size)]
+        for split, size in SIZES.items()
+    }
+    write_trajectories(folder, written, FRAMES)
     return written
+
+
+def write_trajectories(folder: Path, written: Trajectories, frames: int) -> None:
+    """meta.json and one TFRecord file per split."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "meta.json").write_text(json.dumps(meta(frames)))
+    for split, trajectories in written.items():
+        parts = [{n: array.tobytes() for n, array in part.items()} for part in trajectories]
+        (folder / f"{split}.tfrecord").write_bytes(b"".join(record(example(p)) for p in parts))
+
+
+def write_repacked(folder: Path, part: Mapping[str, np.ndarray], frames: int) -> np.ndarray:
+    """The re-pack as NumPy arrays, all on the mesh of one trajectory; returns the test data."""
+    folder.mkdir(parents=True)
+    draw, nodes = np.random.default_rng(0), part["mesh_pos"].shape[1]
+    kinds = np.select([part["node_type"] == 2, part["node_type"] == 4], [1, 2])
+    repeated = {"grid": part["mesh_pos"], "cells": part["cells"], "node_type": kinds}
+    for split, count in (("train", 10), ("test", 2)):
+        for name, array in repeated.items():
+            whole = np.repeat(array[:, :, None], frames, axis=2).repeat(count, axis=0)
+            np.save(folder / f"{split}_{name}.npy", whole)
+        data = draw.standard_normal((count, nodes, frames, 4), dtype="f4")
+        np.save(folder / f"{split}_data.npy", data)
+    return data
 
 
 # ------------------------------------------------------------------------------------------- arrays
@@ -198,6 +244,21 @@ def write_car(case: Path, seed: int, side: int = 5) -> dict[str, np.ndarray]:
     (case / "quadpress_smpl.vtk").write_text(vtk_text(body, quads, 9, "pressure", pressure))
     (case / "hexvelo_smpl.vtk").write_text(vtk_text(air, hexes, 12, "point_vectors", velocity))
     return {"body": body, "quads": quads, "air": air, "pressure": pressure, "velocity": velocity}
+
+
+def write_real_car(case: Path) -> None:
+    """A car in the real sizes: 3586 of 3682 points in quadrilaterals, 994 of 29498 on the body."""
+    case.mkdir(parents=True)
+    draw = np.random.default_rng(0)
+    body = draw.normal(size=(3682, 3)).astype("f4")
+    used = np.delete(np.arange(3682), np.s_[16:112])
+    quads = used[np.stack([np.arange(3584) + corner for corner in (0, 1, 2, -1)], axis=1)]
+    air = np.concatenate([body[used[:994]], 9 + draw.normal(size=(28504, 3)).astype("f4")])
+    hexes = np.arange(29491)[:, None] + np.arange(8)
+    pressure = draw.normal(size=3682).astype("f4")
+    velocity = draw.normal(size=(29498, 3)).astype("f4")
+    (case / "quadpress_smpl.vtk").write_text(vtk_text(body, quads, 9, "pressure", pressure))
+    (case / "hexvelo_smpl.vtk").write_text(vtk_text(air, hexes, 12, "point_vectors", velocity))
 
 
 def write_surface_cars(folder: Path, count: int = 8) -> dict[str, np.ndarray]:

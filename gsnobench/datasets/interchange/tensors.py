@@ -16,6 +16,7 @@ from gsnobench.datasets.imported import stored_file
 from gsnobench.datasets.tasks import named_task
 from gsnobench.errors import ParamError
 from gsnobench.home import open_home
+from gsnobench.shown import facts_html
 
 Item = dict[str, torch.Tensor]
 
@@ -74,6 +75,10 @@ class TensorSamples:
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name} {tuple(part.shape)}" for name, part in self[0].items())
         return f"<{len(self)} {self.split} items of {self.task.id}: {shapes}>"
+
+    def _repr_html_(self) -> str:
+        shapes = {name: str(tuple(part.shape)) for name, part in self[0].items()}
+        return facts_html(f"{len(self)} {self.split} items of {self.task.id}", shapes)
 
 
 def samples(

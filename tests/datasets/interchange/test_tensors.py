@@ -48,6 +48,15 @@ def test_the_shown_form_is_one_short_line(path: Path) -> None:
     assert "5 train items of toy@1-2" in text and len(text) < 200 and "\n" not in text
 
 
+def test_a_notebook_shows_a_table_of_shapes(path: Path) -> None:
+    items = gb.samples(path)
+    html = items._repr_html_()
+    assert "5 train items of toy@1-2" in html
+    assert all(
+        f">{name}<" in html and str(tuple(part.shape)) in html for name, part in items[0].items()
+    )
+
+
 def test_a_file_has_no_knobs(path: Path) -> None:
     with pytest.raises(gb.ParamError, match="is a file"):
         gb.samples(path, knobs={"data.resolution": 3})
