@@ -8,16 +8,18 @@ from collections.abc import Iterator, Sequence
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row, Standing
 
-MOST_NAMES = 5  # of rows in a sentence; the tables have them all
-
 
 def reading(board: Board) -> str:
-    """The paragraph of a board: order, ties, floors, other data, costs, and what was cut short."""
+    """The paragraph of a board: who is ahead, then the further sentences."""
+    return " ".join(filter(None, (wording.promotion(board), further_reading(board))))
+
+
+def further_reading(board: Board) -> str:
+    """Ties, floors, other data, costs, and what was cut short; empty without a model."""
     models = [row for row in board.compared if not row.is_floor]
     if not models:
         return ""
     sentences = (
-        wording.promotion(board),
         _ties(board),
         _below_floor(board, models),
         _out_of_distribution(board, models),
@@ -111,7 +113,10 @@ def across_tasks(track: BoardTrack) -> Iterator[str]:
     models = [row for row in track.standings if not row.is_floor and row.is_complete]
     if len(boards) < 2 or len(models) < 2:
         return
-    yield f"Over {len(boards)} tasks: {'; '.join(_standing(row) for row in models)}."
+    shown = "; ".join(_standing(row) for row in models[: wording.MOST_NAMES])
+    more = len(models) - wording.MOST_NAMES
+    rest = f"; the other {more} are in the table" if more > 0 else ""
+    yield f"Over {len(boards)} tasks: {shown}{rest}."
     yield from _wins(track, models)
     yield from _floors_ahead(boards)
 
@@ -159,5 +164,5 @@ def _milliseconds(row: Row) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - wording.MOST_NAMES
+    return ", ".join(names[: wording.MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -71,6 +71,15 @@ def test_ratios_across_tasks_have_a_t_interval_over_tasks(tmp_path: Path) -> Non
     assert "gnot@compact is significantly better than amg@compact on 3 of 3 tasks" in sentences[1]
 
 
+def test_a_sentence_about_many_rows_names_the_best_of_them(tmp_path: Path) -> None:
+    for number in range(8):
+        for task in ("darcy", "car"):
+            _save(tmp_path, f"model{number}", 0.01 * 1.5**number, task=task)
+    (track,) = tracks_of(tmp_path)
+    first = next(iter(across_tasks(track)))
+    assert first.count("has mean rank") == 5 and first.endswith("; the other 3 are in the table.")
+
+
 def test_one_task_is_not_read_across(tmp_path: Path) -> None:
     _save(tmp_path, "gnot", 0.01)
     _save(tmp_path, "amg", 0.5)
