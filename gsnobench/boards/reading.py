@@ -11,14 +11,14 @@ from gsnobench.boards.board import Board, BoardTrack, Row, Standing
 
 def reading(board: Board) -> str:
     """The paragraph of a board: who is ahead, then the further sentences."""
-    return " ".join(filter(None, (wording.promotion(board), further_reading(board))))
+    return " ".join(filter(None, (wording.promotion(board), *further_reading(board))))
 
 
-def further_reading(board: Board) -> str:
-    """Ties, floors, other data, costs, and what was cut short; empty without a model."""
+def further_reading(board: Board) -> list[str]:
+    """Ties, floors, other data, costs, and what was cut short; none without a model."""
     models = [row for row in board.compared if not row.is_floor]
     if not models:
-        return ""
+        return []
     sentences = (
         _ties(board),
         _below_floor(board, models),
@@ -27,7 +27,7 @@ def further_reading(board: Board) -> str:
         _cut_short(models),
         _off_budget(models),
     )
-    return " ".join(filter(None, sentences))
+    return list(filter(None, sentences))
 
 
 def _ties(board: Board) -> str:
@@ -116,7 +116,10 @@ def across_tasks(track: BoardTrack) -> Iterator[str]:
     shown = "; ".join(_standing(row) for row in models[: wording.MOST_NAMES])
     more = len(models) - wording.MOST_NAMES
     rest = f"; the other {more} are in the table" if more > 0 else ""
-    yield f"Over {len(boards)} tasks: {shown}{rest}."
+    yield (
+        f"Mean rank and times the best error over {len(boards)} tasks, with a 95 % interval over "
+        f"tasks: {shown}{rest}."
+    )
     yield from _wins(track, models)
     yield from _floors_ahead(boards)
 
@@ -124,10 +127,8 @@ def across_tasks(track: BoardTrack) -> Iterator[str]:
 def _standing(standing: Standing) -> str:
     between = wording.spread(standing.ratio_interval)
     interval = f" ({between})" if standing.ratio_interval else ""
-    return (
-        f"{standing.row} has mean rank {wording.number(standing.mean_rank)} and "
-        f"{wording.number(standing.ratio)}{interval} times the best error"
-    )
+    rank, ratio = wording.number(standing.mean_rank), wording.number(standing.ratio)
+    return f"{standing.row} {rank} and {ratio}{interval}"
 
 
 def _wins(track: BoardTrack, models: Sequence[Standing]) -> Iterator[str]:

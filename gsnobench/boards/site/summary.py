@@ -100,7 +100,7 @@ def gallery(track: BoardTrack, around: Surroundings, *, is_alone: bool) -> Html:
 
 
 def _tile(board: Board, around: Surroundings, *, is_counted: bool) -> Html:
-    known, picture = around.task(board), around.address(around.picture(board))
+    known, picture = around.task(board), around.address(around.tile(board))
     image: Iterator[Html] | Html = tag("span", class_="blank")
     if picture:
         image = tag("img", src=picture, alt="", loading="lazy", decoding="async")

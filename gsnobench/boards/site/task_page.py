@@ -64,7 +64,7 @@ def task_page(
         tag("p", *lead, class_="lead"),
         *task_header(board, around, home),
         tag("h2", "Ranking"),
-        *([tag("p", further)] if (further := further_reading(board)) else []),
+        tag("ul", [tag("li", sentence) for sentence in further_reading(board)], class_="reading"),
         tools({wording.kind(row) for row in board.rows}, groups),
         _ranking(board, home),
         *published_note(board.compared),
