@@ -44,9 +44,11 @@ cards: $(STAMP)
 
 # one sample per task is made, so this takes minutes; the names are those of pages and site
 pictures: $(STAMP)
-	mkdir -p leaderboards/pictures
+	mkdir -p leaderboards/pictures/tiles
 	for task in $(TASKS); do \
-		$(BIN)/gsnobench data picture $$task --out leaderboards/pictures/$$task.png || exit 1; done
+		$(BIN)/gsnobench data picture $$task --out leaderboards/pictures/$$task.png || exit 1; \
+		$(BIN)/gsnobench data picture $$task --tile \
+			--out leaderboards/pictures/tiles/$$task.png || exit 1; done
 	$(BIN)/gsnobench data picture $(TILES) --out leaderboards/pictures/geometries.png
 	$(BIN)/gsnobench data picture swe --data.resolution 1830 --out leaderboards/pictures/swe.gif
 

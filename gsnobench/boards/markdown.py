@@ -204,18 +204,20 @@ def _shown_rows(track: BoardTrack) -> str:
 def verdict(track: BoardTrack) -> str:
     """Who leads, on how many tasks, and on how many of them significantly."""
     boards = [board for board in track.boards if board.slug in track.compared]
-    leader = next(standing.row for standing in track.standings if not standing.is_floor)
+    standing = next(standing for standing in track.standings if not standing.is_floor)
+    leader, mean_rank = standing.row, wording.number(standing.mean_rank)
+    rank = f"the best mean rank of all models ({mean_rank}) and " if standing.is_complete else ""
     first = [board for board in boards if _models(board)[0].name == leader]
     sentences = [
-        f"**{plain(leader)} leads.** It has the lowest error of all models on "
-        f"{_of(first, boards)}.",
-        *_tested(boards, leader),
+        f"**{plain(leader)} leads.** It has {rank}the lowest error of all "
+        f"models on {_of(first, boards)}.",
+        *_tested(boards, first, leader),
         _not_compared(track),
     ]
     return " ".join(filter(None, sentences))
 
 
-def _tested(boards: Sequence[Board], leader: str) -> Iterator[str]:
+def _tested(boards: Sequence[Board], first: Sequence[Board], leader: str) -> Iterator[str]:
     """What the tests say of the leader; a single seed can be compared with nobody."""
     ranked = {row.name for board in boards for row in board.compared if row.rank is not None}
     if leader not in ranked:
@@ -227,7 +229,13 @@ def _tested(boards: Sequence[Board], leader: str) -> Iterator[str]:
         f"It is significantly better than every other model on {_of(ahead_of_models, boards)}, "
         f"and than every floor on {_of(ahead_of_floors, boards)}."
     )
-    yield _ties(boards, leader)
+    yield _ties(first, leader)
+    behind = [board for board in boards if _is_behind(board, leader)]
+    yield (
+        f"Other rows are significantly better than it on {_of(behind, boards)}."
+        if behind
+        else "No row is significantly better than it on any task."
+    )
 
 
 def _not_compared(track: BoardTrack) -> str:
@@ -270,12 +278,19 @@ def _is_ahead(board: Board, leader: str, others: Callable[[Board], list[Row]]) -
     )
 
 
+def _is_behind(board: Board, leader: str) -> bool:
+    """Whether any row is significantly better than the leader."""
+    beside = _against(board, leader, board.compared)
+    return any(p < LEVEL and row.error < error for row, p, error in beside)
+
+
 def _ties(boards: Sequence[Board], leader: str) -> str:
-    """The ranked rows that the tests do not separate from the leader, by tasks."""
+    """The ranked rows that the tests do not separate from the leader where it is first."""
     tied = {board.slug: _tied(board, leader) for board in boards}
     listed = "; ".join(f"from {rows} on {plain(task)}" for task, rows in tied.items() if rows)
     corrected = " (p after Holm's correction)" if "(p = " in listed else ""
-    return f"It does not differ significantly {listed}{corrected}." if listed else ""
+    lead = "Where it has the lowest error, it does not differ significantly"
+    return f"{lead} {listed}{corrected}." if listed else ""
 
 
 def _tied(board: Board, leader: str) -> str:

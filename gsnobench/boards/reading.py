@@ -8,16 +8,18 @@ from collections.abc import Iterator, Sequence
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row, Standing
 
-MOST_NAMES = 5  # of rows in a sentence; the tables have them all
-
 
 def reading(board: Board) -> str:
-    """The paragraph of a board: order, ties, floors, other data, costs, and what was cut short."""
+    """The paragraph of a board: who is ahead, then the further sentences."""
+    return " ".join(filter(None, (wording.promotion(board), *further_reading(board))))
+
+
+def further_reading(board: Board) -> list[str]:
+    """Ties, floors, other data, costs, and what was cut short; none without a model."""
     models = [row for row in board.compared if not row.is_floor]
     if not models:
-        return ""
+        return []
     sentences = (
-        wording.promotion(board),
         _ties(board),
         _below_floor(board, models),
         _out_of_distribution(board, models),
@@ -25,7 +27,7 @@ def reading(board: Board) -> str:
         _cut_short(models),
         _off_budget(models),
     )
-    return " ".join(filter(None, sentences))
+    return list(filter(None, sentences))
 
 
 def _ties(board: Board) -> str:
@@ -111,7 +113,13 @@ def across_tasks(track: BoardTrack) -> Iterator[str]:
     models = [row for row in track.standings if not row.is_floor and row.is_complete]
     if len(boards) < 2 or len(models) < 2:
         return
-    yield f"Over {len(boards)} tasks: {'; '.join(_standing(row) for row in models)}."
+    shown = "; ".join(_standing(row) for row in models[: wording.MOST_NAMES])
+    more = len(models) - wording.MOST_NAMES
+    rest = f"; the other {more} are in the table" if more > 0 else ""
+    yield (
+        f"Mean rank and times the best error over {len(boards)} tasks, with a 95 % interval over "
+        f"tasks: {shown}{rest}."
+    )
     yield from _wins(track, models)
     yield from _floors_ahead(boards)
 
@@ -119,10 +127,8 @@ def across_tasks(track: BoardTrack) -> Iterator[str]:
 def _standing(standing: Standing) -> str:
     between = wording.spread(standing.ratio_interval)
     interval = f" ({between})" if standing.ratio_interval else ""
-    return (
-        f"{standing.row} has mean rank {wording.number(standing.mean_rank)} and "
-        f"{wording.number(standing.ratio)}{interval} times the best error"
-    )
+    rank, ratio = wording.number(standing.mean_rank), wording.number(standing.ratio)
+    return f"{standing.row} {rank} and {ratio}{interval}"
 
 
 def _wins(track: BoardTrack, models: Sequence[Standing]) -> Iterator[str]:
@@ -159,5 +165,5 @@ def _milliseconds(row: Row) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - wording.MOST_NAMES
+    return ", ".join(names[: wording.MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

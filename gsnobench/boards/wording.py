@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from gsnobench.boards.board import Board, BoardTrack, Row, Standing
+from gsnobench.boards.board import Board, BoardTrack, Promotion, Row, Standing
 from gsnobench.boards.statistics import Comparison, Rank, letter_number
 
 NOTHING = "–"
+MOST_NAMES = 5  # of rows in a sentence; the tables have them all
 LONG_RUN = 4  # letters in a row, of which only the first and the last are written
 HOW_TO_READ = (
     "Error: relative L2 error on the test set, after a reference is subtracted where the field has "
@@ -135,6 +136,14 @@ def is_bold(row: Row, board: Board) -> bool:
     return board.has_models and row.rank is not None and row.rank.low == 1
 
 
+def is_lowest(row: Row, board: Board) -> bool:
+    """Whether a table underlines the row: its error is the lowest of its board.
+
+    Where no model has an error, nobody is the best.
+    """
+    return board.has_models and not row.is_variant and row.error == board.compared[0].error
+
+
 def notes(row: Row) -> list[str]:
     """Marks, what would tell a row from the one above, and what became of lost seeds."""
     needs = f"needs {row.needs} to differ from the row above" if row.needs else ""
@@ -184,9 +193,10 @@ def comparisons(track: BoardTrack) -> list[str]:
     sentences = [_chance(track.comparison)]
     if track.converged is not None and track.converged != track.comparison:
         order = sorted(zip(track.converged.mean_ranks, track.converged.rows, strict=True))
-        listed = ", ".join(f"{name} {mean:.2f}" for mean, name in order)
+        best = ", ".join(f"{name} {mean:.2f}" for mean, name in order[:MOST_NAMES])
+        shown = f", the best {MOST_NAMES} of {len(order)}" if len(order) > MOST_NAMES else ""
         sentences.append(
-            f"Mean ranks among converged rows only: {listed}. {_chance(track.converged)}"
+            f"Mean ranks among converged rows only{shown}: {best}. {_chance(track.converged)}"
         )
     elif track.converged is None:
         sentences.append("Fewer than three of these rows are converged.")
@@ -216,9 +226,18 @@ def promotion(board: Board) -> str:
     best = board.promotion
     if best is None:
         return ""
-    tested = "significant" if best.is_separated else "not significant"
-    model = f"{best.percent:.0f} % less error than {best.second}, the next best model ({tested})"
+    other = f"{best.second}, the next best model ({_tested(board, best)})"
+    model = f"{best.percent:.0f} % less error than {other}"
     return f"{best.first} has {model}{_against_floor(board)}."
+
+
+def _tested(board: Board, best: Promotion) -> str:
+    """What the tests say of the two best models; a single seed cannot be tested."""
+    pair = [row for row in board.compared if row.name in (best.first, best.second)]
+    single = [row.name for row in pair if not row.scores.is_testable]
+    if single:
+        return f"not tested: one seed of {' and of '.join(single)}"
+    return "significant" if best.is_separated else "not significant"
 
 
 def _against_floor(board: Board) -> str:
@@ -231,13 +250,3 @@ def _against_floor(board: Board) -> str:
         percent = 100 * (1 - model.error / floor.error)
         return f", and {percent:.0f} % less than {floor.name}, the best floor"
     return f", but {number(model.error / floor.error)} times the error of the floor {floor.name}"
-
-
-def podium(board: Board) -> tuple[float, float]:
-    """Best and second best error, which the site marks; not a number where there is none.
-
-    Where no model has an error, nobody is the best.
-    """
-    errors = sorted({row.error for row in board.compared}) if board.has_models else []
-    best, second, *_ = (*errors, math.nan, math.nan)
-    return best, second

@@ -77,6 +77,9 @@ def picture_of_data(
     context: typer.Context,
     tasks: Annotated[str, typer.Argument(help="Task or FILE.nc; TASK,TASK makes tiles.")],
     out: Annotated[Path, typer.Option(help="PNG to write, or GIF of all frames.")],
+    tile: Annotated[
+        bool, typer.Option("--tile", help="The field to predict alone, without a word.")
+    ] = False,
     track: TrackOption = "laptop",
     home: HomeOption = None,
     as_json: JsonOption = False,
@@ -100,7 +103,9 @@ def picture_of_data(
         )
     if kind == ".gif" and len(named) > 1:
         raise ParamError(f"out: one task moves in a GIF, {len(named)} are given; name one of them")
-    from gsnobench.drawing.tasks import draw_moving, draw_task, draw_tiles
+    if tile and (kind == ".gif" or len(named) > 1):
+        raise ParamError("tile: is the picture of one task; expected one task and a .png")
+    from gsnobench.drawing.tasks import draw_moving, draw_task, draw_tile, draw_tiles
 
     with progress(quiet=as_json) as report:
         report.stage("one sample of " + (named[0] if len(named) == 1 else f"{len(named)} tasks"))
@@ -110,7 +115,7 @@ def picture_of_data(
         elif kind == ".gif":
             draw_moving(out, shown[0])
         else:
-            draw_task(out, shown[0])
+            (draw_tile if tile else draw_task)(out, shown[0])
     facts = {"picture": str(out), "bytes": out.stat().st_size}
     print_result(facts, lambda: print_facts(facts), as_json=as_json)
     return 0

@@ -23,6 +23,7 @@ STRIP = 5  # frames: the last given one, then predicted ones
 MOST_PANELS = 3  # beside the geometry, of a steady task
 WIDTH, HIGHEST = 8.4, 2.1  # inches: of a page, and of a panel
 MARGIN, GAP, BAR, NUMBERS, HEAD = 0.18, 0.12, 0.09, 0.62, 0.92  # inches
+TILE = (2.75, 2.0)  # inches
 MOST_BYTES = 400_000  # of a GIF
 
 
@@ -207,7 +208,7 @@ def _moment(shown: Shown, frame: int) -> str:
 
 def draw_tiles(path: Path, tasks: Sequence[Shown], across: int = 3) -> None:
     """One tile per task: the field to predict on its mesh, its name, what it is."""
-    wide, high, head = 2.75, 2.0, 0.52
+    wide, high, head = *TILE, 0.52
     down = -(-len(tasks) // across)
     page = Page(across * (wide + GAP) + GAP, down * (high + head) + GAP)
     for number, shown in enumerate(tasks):
@@ -216,6 +217,14 @@ def draw_tiles(path: Path, tasks: Sequence[Shown], across: int = 3) -> None:
         page.text(left, top, shown.task.base, fontweight="bold", fontsize=NORMAL + 1)
         page.text(left, top + 0.18, shown.title, fontsize=SMALL, color=FAINT)
         _tile(page, (left, top + 0.32, wide, high - 0.15), shown)
+    page.save(path)
+
+
+def draw_tile(path: Path, shown: Shown) -> None:
+    """The field to predict on its mesh without a word, for a gallery that names it."""
+    wide, high = TILE
+    page = Page(wide, high)
+    _tile(page, (GAP, GAP, wide - 2 * GAP, high - 2 * GAP), shown)
     page.save(path)
 
 

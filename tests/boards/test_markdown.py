@@ -111,10 +111,12 @@ def test_a_clear_lead_is_significant(tmp_path: Path) -> None:
     (track,) = tracks_of(tmp_path, board_tasks=("darcy", "pipe", "car"), floors=("ridge",))
     said = markdown.verdict(track)
     assert said.startswith(
-        "**gsno@compact leads.** It has the lowest error of all models on 2 of 2"
+        "**gsno@compact leads.** It has the best mean rank of all models (1.00) and the lowest "
+        "error of all models on 2 of 2"
     )
     assert "every other model on 2 of 2 tasks (darcy, pipe)" in said
     assert "every floor on 2 of 2 tasks" in said and "not differ" not in said
+    assert "No row is significantly better than it on any task." in said
     assert said.endswith("On the other task no model has been ranked yet.")
     save(tmp_path, made_result("gsno", task="car"))
     (track,) = tracks_of(tmp_path, board_tasks=("darcy", "pipe", "car"), floors=("ridge",))
@@ -128,6 +130,7 @@ def test_a_near_row_and_a_better_floor_are_named(tmp_path: Path) -> None:
     assert "every other model on none of 1 tasks, and than every floor on none of 1 tasks" in said
     assert "differ significantly from gsno@compact (p = " in said and ") on darcy (p after" in said
     assert "coral@" not in said
+    assert "Other rows are significantly better than it on 1 of 1 tasks (darcy)." in said
     page = markdown.readme_part(track, "boards.md")
     (line,) = [line for line in page.splitlines() if line.startswith("| [darcy](boards.md#darcy)")]
     assert "ridge 0.0100" in line
@@ -157,7 +160,7 @@ def test_many_rows_that_do_not_differ_are_counted(tmp_path: Path) -> None:
     filled(tmp_path, "darcy", {model: 0.05 + 1e-5 * i for i, model in enumerate(near)})
     (track,) = tracks_of(tmp_path, board_tasks=("darcy",))
     said = markdown.verdict(track)
-    assert "It does not differ significantly from 4 of 4 other rows on darcy." in said
+    assert "does not differ significantly from 4 of 4 other rows on darcy." in said
 
 
 def test_only_the_five_best_models_are_shown_and_rows_with_one_seed_prove_nothing(

@@ -67,8 +67,20 @@ def test_ratios_across_tasks_have_a_t_interval_over_tasks(tmp_path: Path) -> Non
     low, high = stats.t.interval(0.95, 2, logs.mean(), logs.std(ddof=1) / math.sqrt(3))
     assert standing.ratio_interval == pytest.approx((math.exp(low), math.exp(high)))
     sentences = list(across_tasks(track))
-    assert sentences[0].startswith("Over 3 tasks: gnot@compact has mean rank 1.00 and 1.00")
+    assert (
+        "over 3 tasks, " in sentences[0]
+        and ": gnot@compact 1.00 and 1.00 (1.00 to " in sentences[0]
+    )
     assert "gnot@compact is significantly better than amg@compact on 3 of 3 tasks" in sentences[1]
+
+
+def test_a_sentence_about_many_rows_names_the_best_of_them(tmp_path: Path) -> None:
+    for number in range(8):
+        for task in ("darcy", "car"):
+            _save(tmp_path, f"model{number}", 0.01 * 1.5**number, task=task)
+    (track,) = tracks_of(tmp_path)
+    first = next(iter(across_tasks(track)))
+    assert first.count("@compact") == 5 and first.endswith("; the other 3 are in the table.")
 
 
 def test_one_task_is_not_read_across(tmp_path: Path) -> None:

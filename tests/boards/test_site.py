@@ -14,13 +14,16 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from fake_results import made_result, save
 from toy_boards import FLOOR, HOSTILE, toy_tracks, tracks_of
 
 from gsnobench.boards.evidence import PNG
+from gsnobench.boards.markdown import board_section
 from gsnobench.boards.plots.task import board_figures
 from gsnobench.boards.site.about import make_about
 from gsnobench.boards.site.html import SCRIPTS, STYLES, VOID, asset, script, tag, text
 from gsnobench.boards.site.index_page import index_page
+from gsnobench.boards.site.model_page import model_page
 from gsnobench.boards.site.pages import site_files
 from gsnobench.boards.site.surroundings import Surroundings
 from gsnobench.boards.site.task_page import task_page
@@ -168,15 +171,29 @@ def test_a_page_runs_our_script_only_and_requests_nothing() -> None:
 # ------------------------------------------------------------------------------------------ content
 
 
-def test_the_overview_marks_best_second_floors_and_thin_rows_and_gives_reasons() -> None:
+def test_the_overview_marks_the_lowest_floors_and_thin_rows_and_gives_reasons() -> None:
     page = benign()["index.html"]
     read = Reader(page)
-    assert page.count('class="best"') == len(TASKS) and page.count('class="second"') == len(TASKS)
+    assert len(re.findall(r'class="(?:best )?lowest"', page)) == len(TASKS)
     assert any(attributes.get("class") == "floor" for attributes in read.all("tr"))
     assert read.texts["°"] == len(TASKS)
     declined = [attributes for attributes in read.all("td") if attributes.get("title") == "no mesh"]
     assert len(declined) == 2, "the reason as a tooltip"
     assert read.texts["declined: no mesh"] == 1, "the reason as a visible note"
+
+
+def test_bold_means_the_same_on_the_site_as_in_markdown(tmp_path: Path) -> None:
+    for seed, (first, second) in enumerate([(0.010, 0.011), (0.013, 0.012), (0.011, 0.0115)]):
+        save(tmp_path, made_result("gnot", errors=first, seed=seed))
+        save(tmp_path, made_result("amg", errors=second, seed=seed))
+        save(tmp_path, made_result("coral", errors=0.5, seed=seed))
+    (track,) = tracks_of(tmp_path)
+    line = r'<tr[^>]*data-name="([^"]*)"[^>]*>(?:(?!</tr>).)*class="best[ "]'
+    in_markdown = set(re.findall(r"\| \*\*(\S+@\S+)\*\* \|", board_section(track.boards[0])))
+    assert in_markdown == {"gnot@compact", "amg@compact"}, "the two that are not separated"
+    pages = dict(site_files([track]))
+    for page in ("index.html", "tasks/laptop--darcy.html"):
+        assert set(re.findall(line, pages[page])) == in_markdown, page
 
 
 def test_every_column_can_be_sorted_by_a_button() -> None:
@@ -325,8 +342,16 @@ def test_every_row_has_commands_that_repeat_it(committed: dict[str, str]) -> Non
     assert files and all((BOARDS.parent / name).is_file() for name in files)
 
 
-def test_a_model_page_names_its_sources(committed: dict[str, str]) -> None:
-    page = committed["models/transolver@compact.html"]
+def test_a_row_of_variants_alone_has_a_page(tmp_path: Path) -> None:
+    save(tmp_path, made_result("amg", changed={"model.width": 64}), made_result("gnot"))
+    pages = dict(site_files(tracks_of(tmp_path)))
+    assert 'href="../models/amg@compact.html"' in pages["tasks/laptop--darcy.html"]
+    assert "Variants (1), not ranked" in pages["models/amg@compact.html"]
+
+
+def test_a_model_page_names_its_sources() -> None:
+    around = Surroundings.of([BOARDS / "results"])
+    page = model_page("transolver@compact", [], around)
     for words in ("attention", "2024", "https://arxiv.org/abs/", "https://github.com/", "cards/"):
         assert words in page
 

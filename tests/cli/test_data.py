@@ -70,4 +70,6 @@ def test_wrong_requests_for_pictures_are_one_line(
     for (tasks, out), text in wrong.items():
         words = ("data", "picture", tasks, "--out", tmp_path / out, "--home", tmp_path / "home")
         assert text in command(capsys, *words, "--track", "smoke").mistake
+    both = command(capsys, "data", "picture", "darcy,swe", "--tile", "--out", tmp_path / "a.png")
+    assert "tile: is the picture of one task" in both.mistake
     assert not [path for path in tmp_path.iterdir() if path.name != "home"]

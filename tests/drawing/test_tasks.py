@@ -12,7 +12,7 @@ from problems import square, steady, unsteady
 from gsnobench.data import Field, Mesh, Samples, Task
 from gsnobench.drawing.page import ticks
 from gsnobench.drawing.scales import Scale
-from gsnobench.drawing.tasks import Shown, draw_moving, draw_task, draw_tiles
+from gsnobench.drawing.tasks import Shown, draw_moving, draw_task, draw_tile, draw_tiles
 
 
 def shown(samples: Samples) -> Shown:
@@ -82,6 +82,8 @@ def test_tiles_and_a_moving_picture(tmp_path: Path) -> None:
     moving = shown(unsteady()["test"])
     draw_tiles(tmp_path / "tiles.png", [moving, shown(steady()["test"])])
     assert coloured(tmp_path / "tiles.png") > 0.1
+    draw_tile(tmp_path / "tile.png", moving)
+    assert coloured(tmp_path / "tile.png") > 0.1
     draw_moving(tmp_path / "moving.gif", moving)
     with Image.open(tmp_path / "moving.gif") as gif:
         assert gif.n_frames == len(moving.task.times)

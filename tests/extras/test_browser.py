@@ -359,7 +359,7 @@ def test_one_click_leads_to_an_overview_with_errors(
     frame = tab.frame_locator("iframe")
     expect(frame.get_by_role("heading", level=1)).to_be_visible(timeout=60_000)
     expect(frame.locator(".card").first).to_contain_text("leads")
-    best = frame.locator("tr[data-name='gsno@plus'] td .best").first
+    best = frame.locator("tr[data-name='gsno@plus'] td .lowest").first
     best.scroll_into_view_if_needed()
     expect(best).to_be_visible()
     tab.screenshot(path=tmp_path / "overview.png")

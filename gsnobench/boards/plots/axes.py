@@ -8,10 +8,16 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
 
 from gsnobench.boards.board import Row
-from gsnobench.boards.plots.style import GREY, Drawing, label, row_style
+from gsnobench.boards.plots.style import GREY, Drawing, RowStyle, label, row_style
 from gsnobench.boards.wording import number
 
 LINE = 0.155  # inches per line of labels
@@ -28,7 +34,9 @@ def log_axis(axes: Axes, side: str, values: Sequence[float]) -> None:
     (axes.set_xlim if side == "x" else axes.set_ylim)(low / margin, high * margin)
     decades = np.log10(high / low)
     steps = (1.0,) if decades > 2.2 else (1.0, 3.0) if decades > 1.2 else (1.0, 2.0, 5.0)
-    axis.set_major_locator(LogLocator(subs=steps))
+    marks = [step * 10.0**decade for decade in range(-12, 13) for step in steps]
+    few = len([mark for mark in marks if low / margin <= mark <= high * margin]) < 2
+    axis.set_major_locator(MaxNLocator(3) if few else LogLocator(subs=steps))
     axis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
@@ -46,24 +54,35 @@ def tick(value: float) -> str:
 
 
 def end_labels(drawing: Drawing, axes: Axes, rows: Sequence[Row], heights: Sequence[float]) -> None:
+    """Names of rows right of the axes at their heights."""
+    names = [(row.name, row_style(row), tone(row.is_floor)) for row in rows]
+    place_names(drawing, axes, names, heights)
+
+
+def place_names(
+    drawing: Drawing,
+    axes: Axes,
+    names: Sequence[tuple[str, RowStyle, dict[str, Any]]],
+    heights: Sequence[float],
+) -> None:
     """Names right of the axes at their heights, moved apart where they would touch.
 
     A thin line leads from a name to its true height.
     """
     low, high = np.log10(axes.get_ylim())
     inches = float(axes.get_position().height * drawing.height)
-    order = sorted(range(len(rows)), key=lambda index: heights[index])
+    order = sorted(range(len(names)), key=lambda index: heights[index])
     true = [(math.log10(heights[index]) - low) / (high - low) * inches for index in order]
     wide = float(axes.get_position().width * drawing.width)
     outside: dict[str, Any] = {"transform": axes.transAxes, "clip_on": False}
     for index, start, end in zip(order, true, spread(true, LINE * 0.92, 0.0, inches), strict=True):
-        row, style = rows[index], row_style(rows[index])
+        name, style, shade = names[index]
         ends = [start / inches, end / inches]
         axes.plot([1 + 0.05 / wide, 1 + 0.22 / wide], ends, color=GREY, lw=0.5, **outside)
         mark = {"color": style.colour, "ms": 4, **outside}
         axes.plot([1 + 0.3 / wide], [end / inches], style.marker, **mark)
-        written = {"transform": axes.transAxes, **tone(row.is_floor)}
-        drawing.text(axes, 1 + 0.4 / wide, end / inches, label(row.name), **written)
+        written = {"transform": axes.transAxes, **shade}
+        drawing.text(axes, 1 + 0.4 / wide, end / inches, label(name), **written)
 
 
 def name_rows(drawing: Drawing, axes: Axes, rows: Sequence[Row], *, is_named: bool = True) -> None:

@@ -17,10 +17,19 @@ from gsnobench.boards.plots.axes import (
     end_labels,
     log_axis,
     name_rows,
+    place_names,
     spread,
     tone,
 )
-from gsnobench.boards.plots.style import GREY, Drawing, Figure, label, row_style
+from gsnobench.boards.plots.style import (
+    GREY,
+    Drawing,
+    Figure,
+    RowStyle,
+    label,
+    numbered_style,
+    row_style,
+)
 from gsnobench.boards.plots.task import board_figures, pareto_front
 from gsnobench.boards.plots.track import ENOUGH_TASKS, track_figures
 from gsnobench.boards.wording import letters
@@ -241,7 +250,7 @@ def convergence_figure(board: Board) -> Figure | None:
     drawing, axes = _curve_axes(len(rows) + len(floors))
     ends: list[float] = []
     for index, row in enumerate(rows):
-        ends.append(_draw_curve(axes, row, known[row.name], index))
+        ends.append(_draw_curve(axes, row_style(row), known[row.name], index))
     for row in floors:
         colour = row_style(row).colour
         axes.axhline(_valid(row), color=colour, linewidth=0.8, linestyle=(0, (4, 3)))
@@ -260,25 +269,20 @@ def convergence_figure(board: Board) -> Figure | None:
 
 
 def row_curves_figure(name: str, results: Mapping[str, Row]) -> Figure | None:
-    """The training curves of one row on all its tasks, each relative to where it begins."""
+    """The training curves of one row on all its tasks."""
     known = {task: c for task, row in results.items() if (c := mean_curve(row)) is not None}
     if not known:
         return None
     drawing, axes = _curve_axes(len(known))
-    ink: dict[str, Any] = {"color": drawing.ink}
-    values: list[float] = []
-    for curve in known.values():
-        axes.plot(100 * curve[:, 0], curve[:, 1], linewidth=1.1, **ink)
-        values += [float(value) for value in curve[:, 1]]
-    log_axis(axes, "y", values)
+    styles = [numbered_style(number) for number in range(len(known))]
+    ends = [
+        _draw_curve(axes, style, curve, number)
+        for number, (style, curve) in enumerate(zip(styles, known.values(), strict=True))
+    ]
+    log_axis(axes, "y", [float(value) for curve in known.values() for value in curve[:, 1]])
     axes.set_xlim(0, 100)
-    low, high = np.log10(axes.get_ylim())
-    inches = float(axes.get_position().height * drawing.height)
-    order = sorted(known, key=lambda task: known[task][-1, 1])
-    true = [(math.log10(known[task][-1, 1]) - low) / (high - low) * inches for task in order]
-    for task, height in zip(order, spread(true, LINE, 0.0, inches), strict=True):
-        y = 10 ** (low + height / inches * (high - low))
-        drawing.text(axes, 102, y, label(task))
+    names = [(task, style, tone(False)) for task, style in zip(known, styles, strict=True)]
+    place_names(drawing, axes, names, ends)
     caption = "Validation error on each task while training, geometric mean over seeds."
     return drawing.figure(f"{name}-curves", "Training curves", caption)
 
@@ -292,8 +296,9 @@ def _curve_axes(lines: int) -> tuple[Drawing, Axes]:
     return drawing, axes
 
 
-def _draw_curve(axes: Axes, row: Row, curve: Array, index: int) -> float:
-    style, every = row_style(row), max(len(curve) // 6, 1)
+def _draw_curve(axes: Axes, style: RowStyle, curve: Array, index: int) -> float:
+    """A curve with a few marks, each curve at other places; returns where it ends."""
+    every = max(len(curve) // 6, 1)
     marks: dict[str, Any] = {"marker": style.marker, "markersize": 3}
     marks["markevery"] = (index % every, every)
     axes.plot(100 * curve[:, 0], curve[:, 1], color=style.colour, linewidth=1.0, **marks)

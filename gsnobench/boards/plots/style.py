@@ -67,6 +67,11 @@ def named_style(model: str, row: str, *, is_floor: bool) -> RowStyle:
     return RowStyle(COLOURS[position % len(COLOURS)], marker)
 
 
+def numbered_style(number: int) -> RowStyle:
+    """The style of one of several lines that are no rows, such as tasks."""
+    return RowStyle(COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)])
+
+
 @cache
 def _tables() -> tuple[Sequence[str], Sequence[str]]:
     """Models and floors in the order of the registry."""

@@ -22,9 +22,6 @@ KINDS = {"floor": "floors"}  # that a reader can hide
 GROUPS = {"floors-only": "tasks with floors only", "detail": "more errors"}
 ROW_HELP = "model@preset; a link leads to all results of the row"
 
-Podium = tuple[float, float]  # best and second best error
-
-
 # -------------------------------------------------------------------------------- links and figures
 
 
@@ -81,10 +78,12 @@ def figure(drawn: Figure) -> Html:
     return Html(tag("h3", drawn.title) + tag("figure", drawing, tag("figcaption", drawn.caption)))
 
 
-def published_note() -> Html:
-    """The source of the column `published`."""
+def published_note(rows: Sequence[Row]) -> Sequence[Html]:
+    """The source of the column `published`, where any row fills it."""
+    if all(row.published is None for row in rows):
+        return ()
     source = f"printed in {CITATION}; on raw fields, with other data, sizes and budgets."
-    return tag("p", f"Published: {source}", class_="notes")
+    return (tag("p", f"Published: {source}", class_="notes"),)
 
 
 # ------------------------------------------------------------------------------------------- tables
@@ -181,9 +180,16 @@ def row_heading(name: str = "row", title: str = ROW_HELP) -> Html:
     return heading(name, class_="names", title=title)
 
 
+def task_label(name: str) -> Html:
+    """The name of a task, which breaks between its words and before its window, not inside it."""
+    words, at, window = name.partition("@")
+    whole = tag("wbr") + tag("span", at, window, class_="whole") if at else ""
+    return Html(text(words).replace("_", "_<wbr>") + whole)
+
+
 def _with_unit(name: str) -> Html:
     """A heading that breaks between words, also of a name, but not before the s of its unit."""
-    shown = Html(text(name).replace("_", "_<wbr>").replace("@", "<wbr>@"))
+    shown = task_label(name)
     if shown.endswith(" s"):
         return Html(shown.removesuffix(" s") + "&nbsp;s")
     return Html(shown.replace("CPU-s", "CPU&#8209;s"))
@@ -235,31 +241,31 @@ def place_cells(row: Row) -> list[Html]:
 
 
 def error_cell(
-    row: Row, podium: Podium, beside: str = "", class_: str | None = None, more: Sequence[Html] = ()
+    row: Row, board: Board, class_: str | None = None, more: Sequence[Html] = ()
 ) -> Html:
-    """Best bold, second underlined; behind it a text, ° for too few seeds, † not converged."""
-    best, second = podium
-    kind = "best" if row.error == best else "second" if row.error == second else None
-    shown = tag("span", wording.number(row.error), class_=kind)
-    signs = tag("span", beside, wording.signs(row), class_="place")
+    """Bold where no row is significantly better, the lowest underlined; behind it the signs."""
+    marks = {"best": wording.is_bold(row, board), "lowest": wording.is_lowest(row, board)}
+    kinds = " ".join(kind for kind, is_set in marks.items() if is_set)
+    shown = tag("span", wording.number(row.error), class_=kinds or None)
+    signs = tag("span", wording.signs(row), class_="signs")
     return tag("td", shown, signs, more, data_value=repr(row.error), class_=class_)
 
 
-def wide_error_cell(row: Row, podium: Podium, scale: tuple[float, float]) -> Html:
+def wide_error_cell(row: Row, board: Board, scale: tuple[float, float]) -> Html:
     """The error with its interval over seeds, and a bar on a logarithmic scale."""
     low, high = scale
     share = math.log(row.error / low) / math.log(high / low) if high > low else 0.0
     bar = tag("span", class_="bar", style=f"width: {4 + 96 * share:.0f}%")
     spread = wording.spread(row.interval)
     interval = tag("span", spread, class_="interval") if row.interval else ""
-    return error_cell(row, podium, class_="error", more=[Html(interval), bar])
+    return error_cell(row, board, class_="error", more=[Html(interval), bar])
 
 
-def measured_cells(row: Row, columns: Sequence[Column], podium: Podium) -> Iterator[Html]:
+def measured_cells(row: Row, columns: Sequence[Column], board: Board) -> Iterator[Html]:
     """One cell per column; the error stands out."""
     for column in columns:
         if column is ERROR:
-            yield error_cell(row, podium)
+            yield error_cell(row, board)
         else:
             yield cell(column.show(row), column.value(row), column_class(column))
 

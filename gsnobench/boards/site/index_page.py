@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row, Standing
 from gsnobench.boards.plots.standing import all_track_figures
+from gsnobench.boards.reading import across_tasks
 from gsnobench.boards.site.elements import (
     SITE_TITLE,
-    Podium,
     badge,
     breakable,
     cell,
@@ -40,9 +39,9 @@ ABOUT = (
     "part (water depth 5 m) are scored after subtracting it."
 )
 MARKS = (
-    "Bold: best of the task. Underlined: second. ≈: not significantly worse than the best. °: "
-    "fewer than three seeds, not to be trusted yet. †: training had not converged. Pale: a floor, "
-    "which every model should beat; n/a: it does not apply."
+    f"Bold: {wording.BOLD}. Underlined: the lowest error of the task. °: fewer than three seeds, "
+    "not to be trusted yet. †: training had not converged. Pale: a floor, which every model should "
+    "beat; n/a: it does not apply."
 )
 MEANS = (
     "As each model declares it, after the table of the GSNO paper (tab:comparison_prior); partly: "
@@ -51,14 +50,6 @@ MEANS = (
 FLOORS_ONLY = "floors-only"  # class of the columns of tasks that no model has tried
 
 Reason = tuple[str, str]  # state and reason of a row without an error
-
-
-@dataclass(frozen=True)
-class Signs:
-    """What marks the cells of a task."""
-
-    podium: Podium
-    tied: frozenset[str]  # rows that are not significantly worse than the best
 
 
 def index_page(
@@ -121,6 +112,7 @@ def _track_section(
     yield _overview_table(track, anchor, reasons, is_alone=is_alone)
     legend = [MARKS, wording.overview_legend(track), *wording.comparisons(track)]
     yield from (tag("p", sentence, class_="notes") for sentence in legend)
+    yield from (tag("p", sentence) for sentence in across_tasks(track))
     if remarks := around.notes(track.name):
         yield tag("h3", "Remarks")
         yield from (tag("p", _remark(text, around)) for text in remarks.split("\n\n"))
@@ -157,18 +149,12 @@ def _reasons(rows: Sequence[Row]) -> dict[Reason, int]:
 def _overview_table(
     track: BoardTrack, anchor: str, reasons: Mapping[Reason, int], *, is_alone: bool
 ) -> Html:
-    columns = [
-        (_column_class(board), {row.name: row for row in board.rows}, _signs(board))
-        for board in track.boards
-    ]
+    columns = [(board, {row.name: row for row in board.rows}) for board in track.boards]
     complete: list[Html] = []
     others: list[Html] = []
     for standing in track.standings:
         name, kind = standing.row, "floor" if standing.is_floor else "model"
-        cells = [
-            _overview_cell(rows.get(name), signs, anchor, reasons, class_)
-            for class_, rows, signs in columns
-        ]
+        cells = [_overview_cell(rows.get(name), board, anchor, reasons) for board, rows in columns]
         shown = breakable(name)
         link = shown if is_alone else tag("a", shown, href=model_path(name))
         head = tag("th", link, badge(kind), scope="row", data_value=name)
@@ -194,11 +180,6 @@ def _standing_cells(standing: Standing, track: BoardTrack) -> list[Html]:
     ]
 
 
-def _signs(board: Board) -> Signs:
-    tied = board.tied_with_best[1:] if board.has_models else []
-    return Signs(wording.podium(board), frozenset(row.name for row in tied))
-
-
 def _column_class(board: Board) -> str | None:
     return FLOORS_ONLY if _is_floors_only(board) else None
 
@@ -215,17 +196,14 @@ def _task_heading(board: Board, *, is_alone: bool) -> Html:
 
 
 def _overview_cell(
-    row: Row | None,
-    signs: Signs,
-    anchor: str,
-    reasons: Mapping[Reason, int],
-    class_: str | None,
+    row: Row | None, board: Board, anchor: str, reasons: Mapping[Reason, int]
 ) -> Html:
+    class_ = _column_class(board)
     if row is None:
         blank = " ".join(filter(None, ("blank", class_)))
         return tag("td", tag("span", "not run", class_="hidden-text"), class_=blank)
     if row.seeds:
-        return error_cell(row, signs.podium, "≈" if row.name in signs.tied else "", class_)
+        return error_cell(row, board, class_)
     number = str(reasons[row.state, row.reason])
     link = tag("a", number, href=f"#{anchor}-note-{number}", aria_label=f"reason {number}")
     muted = " ".join(filter(None, ("muted", class_)))

@@ -47,7 +47,7 @@ def model_page(name: str, tracks: Sequence[BoardTrack], around: Surroundings | N
             main += _tables(f"{name} on track {track.name}", results, f"track-{number}")
             main += _curves(f"{name}-{track.name}", results)
             main += _reproduce(results, around)
-    main.append(published_note())
+    main += published_note([row for track in tracks for _, row in _results(name, track)])
     links = site_links("../", tag("span", name))
     footer = site_footer(tracks, around, "../")
     return document(f"{name}, {SITE_TITLE}", links, main, footer=footer, about=name)
@@ -192,8 +192,7 @@ def _task_cell(board: Board, row: Row) -> Html:
 def _measured(board: Board, row: Row, columns: Sequence[Column]) -> Iterator[Html]:
     ratio = row.error / board.compared[0].error if board.compared else math.nan
     yield cell(wording.number(ratio), ratio)
-    podium = (math.nan, math.nan) if row.is_variant else wording.podium(board)
-    yield from measured_cells(row, columns, podium)
+    yield from measured_cells(row, columns, board)
     yield notes_cell(row)
 
 

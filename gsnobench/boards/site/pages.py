@@ -25,5 +25,7 @@ def site_files(
         for board in track.boards:
             figures = all_figures(board)
             yield task_path(board), task_page(track, board, figures, around=around, home="../")
-    for name in sorted({name for track in tracks for name in track.rows}):
+    boards = [board for track in tracks for board in track.boards]
+    # also rows of which there are variants alone: task pages link to them
+    for name in sorted({row.entries[0].spec.row for board in boards for row in board.rows}):
         yield model_path(name), model_page(name, tracks, around)

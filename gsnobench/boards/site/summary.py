@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Standing
 from gsnobench.boards.site.about import TaskAbout
-from gsnobench.boards.site.elements import ADD_PATH, task_name, task_path
+from gsnobench.boards.site.elements import ADD_PATH, task_label, task_name, task_path
 from gsnobench.boards.site.formula import formula, unit
 from gsnobench.boards.site.html import Html, tag
 from gsnobench.boards.site.surroundings import TABLES, Surroundings, inlined
@@ -100,7 +100,7 @@ def gallery(track: BoardTrack, around: Surroundings, *, is_alone: bool) -> Html:
 
 
 def _tile(board: Board, around: Surroundings, *, is_counted: bool) -> Html:
-    known, picture = around.task(board), around.address(around.picture(board))
+    known, picture = around.task(board), around.address(around.tile(board))
     image: Iterator[Html] | Html = tag("span", class_="blank")
     if picture:
         image = tag("img", src=picture, alt="", loading="lazy", decoding="async")
@@ -109,7 +109,8 @@ def _tile(board: Board, around: Surroundings, *, is_counted: bool) -> Html:
     models = len({row.model for row in board.compared if not row.is_floor})
     chip = f"{models} model{'s' if models != 1 else ''}" if models else "floors only"
     chips = [chip, *([] if is_counted else [EXTRA])]
-    words = [tag("strong", task_name(board)), *(tag("span", c, class_="badge") for c in chips)]
+    name = tag("strong", task_label(task_name(board)))
+    words = [name, *(tag("span", chip, class_="badge") for chip in chips)]
     line = tag("span", task_line(board, known), class_="line") if known else ""
     return tag("a", image, tag("span", words, class_="name"), line, href=task_path(board))
 

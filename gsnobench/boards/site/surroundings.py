@@ -14,6 +14,7 @@ from gsnobench.boards.standings import dataset_of
 
 SITE = "site"  # folder of the pages, inside the folder of the boards
 PICTURES, CARDS, NOTES, TABLES = "pictures", "cards", "notes", "tables"
+TILES = "tiles"  # folder inside that of the pictures
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,12 @@ class Surroundings:
         names = (safe_name(board.task), safe_name(dataset_of(board)))
         paths = [self.out / PICTURES / f"{name}.png" for name in names] if self.out else []
         return next((path for path in paths if path.is_file()), None)
+
+    def tile(self, board: Board) -> Path | None:
+        """Its small picture for the gallery, else the picture of its page."""
+        picture = self.picture(board)
+        small = picture.parent / TILES / picture.name if picture else None
+        return small if small and small.is_file() else picture
 
     def card(self, row: str) -> Path | None:
         name = safe_name(row.partition("@")[0])

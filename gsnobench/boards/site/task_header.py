@@ -68,7 +68,7 @@ def _fields(fields: Sequence[FieldAbout]) -> str:
 
 
 def _scored(fields: Sequence[FieldAbout]) -> str:
-    moved = [f"{entry.name} - {entry.reference:g}" for entry in fields if entry.reference]
+    moved = [f"{entry.name} − {entry.reference:g}" for entry in fields if entry.reference]
     subtracted = f", of {', '.join(moved)}" if moved else ""
     return f"relative L2 error per sample{subtracted}, mean over test samples and fields"
 

@@ -5,16 +5,15 @@ It needs no other file, so that it can also be shown inside MLflow.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row, safe_name
 from gsnobench.boards.columns import ERROR, INTERVAL, Column, cost_columns, error_columns
 from gsnobench.boards.plots.style import Figure
+from gsnobench.boards.reading import further_reading
 from gsnobench.boards.site.elements import (
     PLACE_HELP,
-    Podium,
     breakable,
     cell,
     column_heads,
@@ -65,9 +64,10 @@ def task_page(
         tag("p", *lead, class_="lead"),
         *task_header(board, around, home),
         tag("h2", "Ranking"),
+        tag("ul", [tag("li", sentence) for sentence in further_reading(board)], class_="reading"),
         tools({wording.kind(row) for row in board.rows}, groups),
         _ranking(board, home),
-        published_note(),
+        *published_note(board.compared),
         *_gallery(board),
         *_variants(board, home),
         *_reproduce(board, around, home),
@@ -94,7 +94,7 @@ def task_page(
 def _lead(board: Board) -> Sequence[str]:
     """Who is ahead; or the command that adds a model where there are not two."""
     if promotion := wording.promotion(board):
-        return (f"{promotion} {_why_not_separated(board)}".strip(),)
+        return (promotion,)
     model = next((row.model for row in board.compared if not row.is_floor), None)
     apart = ", apart from variants" if any(row.seeds for row in board.variants) else ""
     who = "floors have" if model is None else f"{model} has"
@@ -103,20 +103,6 @@ def _lead(board: Board) -> Sequence[str]:
         return (only,)  # a stranger's text is no part of a command to copy
     command = f"gsnobench run --model NAME --dataset {board.task} --track {board.track}"
     return f"{only} Run yours: ", tag("code", command), "."
-
-
-def _why_not_separated(board: Board) -> str:
-    """What the promotion lacks to be significant."""
-    best = board.promotion
-    if best is None or best.is_separated:
-        return ""
-    index = {row.name: number for number, row in enumerate(board.compared)}
-    first, second = index[best.first], index[best.second]
-    pair = [board.compared[first], board.compared[second]]
-    single = [row.name for row in pair if not row.scores.is_testable]
-    if single:
-        return f"Why not: one seed of {' and of '.join(single)}."
-    return f"Why not: p = {board.p_values[first, second]:.2g} after Holm's correction."
 
 
 # ------------------------------------------------------------------------------------------- tables
@@ -128,18 +114,18 @@ def _columns(board: Board) -> list[Column]:
 
 
 def _ranking(board: Board, home: str | None) -> Html:
-    podium, columns = wording.podium(board), _columns(board)
+    columns = _columns(board)
     place, ties, places = (heading(name, title=text) for name, text in PLACE_HELP.items())
     meaning = f"{ERROR.help}; small: {INTERVAL.help}; the bar is logarithmic"
     error = heading(ERROR.name, title=meaning, class_="error")
     heads = [error, ties, places, *column_heads(columns), words_heading("notes")]
     errors = [row.error for row in board.compared]
     scale = (min(errors), max(errors)) if errors else (1.0, 1.0)
-    done = [_ranked_row(row, columns, podium, scale, home) for row in board.compared]
+    done = [_ranked_row(row, columns, board, scale, home) for row in board.compared]
     blank = [_blank_row(row, home, 1, len(heads)) for row in board.blank]
     caption = (
-        f"{board.title}: relative L2 error on the test split, best first; ° fewer than three "
-        "seeds, † not converged"
+        f"{board.title}: relative L2 error on the test split, best first. Bold: {wording.BOLD}; ° "
+        "fewer than three seeds, † not converged; needs: what would tell a row from the one above"
     )
     header = tag("tr", place, row_heading(), heads)
     table = sortable(caption, header, [done, blank], "ranking", class_="ranked")
@@ -149,13 +135,13 @@ def _ranking(board: Board, home: str | None) -> Html:
 def _ranked_row(
     row: Row,
     columns: Sequence[Column],
-    podium: Podium,
+    board: Board,
     scale: tuple[float, float],
     home: str | None,
 ) -> Html:
     place, ties, places = place_cells(row)
-    error = wide_error_cell(row, podium, scale)
-    measured = measured_cells(row, columns, podium)
+    error = wide_error_cell(row, board, scale)
+    measured = measured_cells(row, columns, board)
     return _row(row, [place, name_cell(row, home), error, ties, places], measured, notes_cell(row))
 
 
@@ -197,12 +183,11 @@ def _variants(board: Board, home: str | None) -> Sequence[Html]:
     names = row_heading("variant", "a row with other settings than the preset's")
     words = words_heading("settings and notes", "what differs from the preset, and marks")
     header = tag("tr", names, column_heads(columns), words)
-    nobody = (math.nan, math.nan)
     lines = [
         _row(
             row,
             name_cell(row, home),
-            measured_cells(row, columns, nobody),
+            measured_cells(row, columns, board),
             tag("td", "; ".join(wording.settings_and_notes(row)), class_="words"),
         )
         for row in rows
