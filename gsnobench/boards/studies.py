@@ -22,7 +22,7 @@ FOLDER = "studies"  # below the folder of a build: <study>/<subject>/result.json
 RESULT, NOTE, INDEX = "result.json", "note.md", "README.md"
 NAME = re.compile(r"[\w@+.=-]+")  # of a study and of a subject: also names of folders
 WORDS = ("study", "subject", "title", "sentence")  # without which nothing can be shown
-MORE = ("question", "command", "budget")
+MORE = ("question", "printed", "command", "budget")
 INTRODUCTION = """\
 A study is a fixed set of runs or measurements for one question. It ends in tables, a figure and one
 sentence. What each study does, and what its numbers mean, is in
@@ -49,6 +49,7 @@ class StudyResult:
     sentence: str
     tables: tuple[StudyTable, ...]
     question: str
+    printed: str  # what the paper has on it
     command: str
     budget: str
     runs: Sequence[Mapping[str, Any]]
@@ -155,7 +156,9 @@ def study_pages(results: Sequence[StudyResult]) -> Iterator[tuple[str, str]]:
 
 
 def _page(name: str, results: Sequence[StudyResult]) -> str:
-    parts = [GENERATED, f"# Study: {plain(name)}", plain(results[0].question)]
+    first = results[0]
+    printed = f"What the paper prints: {plain(first.printed)}" if first.printed else ""
+    parts = [GENERATED, f"# Study: {plain(name)}", plain(first.question), printed]
     parts += [part for result in results for part in _section(result)]
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -18,11 +18,13 @@ from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import Normalize, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon, Rectangle
+from matplotlib.path import Path as Outline
 from matplotlib.ticker import FixedLocator, ScalarFormatter
-from matplotlib.tri import Triangulation
+from matplotlib.tri import LinearTriInterpolator, Triangulation
 from PIL import Image
 
 from gsnobench.data import Array
+from gsnobench.drawing.flow import Contours, Lines, Streamlines
 from gsnobench.drawing.rules import GROUND, INK, NORMAL, SMALL
 from gsnobench.drawing.scales import Scale
 from gsnobench.drawing.views import View
@@ -36,6 +38,8 @@ FLAT = 1e-6  # of the longest side: a slice through nodes leaves triangles witho
 GREYS = 24
 STRIP = 0.1  # of a picture's height: how much each map counts where colours are chosen by frequency
 INSET = 0.34  # of a panel's width and height: the whole domain, where the panel shows a part
+TRACED = 160  # points of the longer side of the grid on which streamlines are traced
+DENSITY = 0.45  # of streamlines: a panel is an inch high, and they gather behind a body
 
 
 class Page:
@@ -66,15 +70,19 @@ class Page:
         values: Array,
         scale: Scale,
         *,
+        flow: Lines | None = None,
         with_inset: bool = False,
     ) -> None:
         """Node values (N,) of the whole mesh in a rectangle (left, top, width, height).
 
-        The inset is the whole domain where the panel shows a part.
+        Lines of a flow lie over the colours. The inset is the whole domain where the panel shows a
+        part.
         """
         axes = self._frame(box, view)
         self.colours.add(scale.colours)
         self._fill(axes, view, view.shown(values), scale, box)
+        if flow is not None and view.triangles is not None and view.light is None:
+            _draw_lines(axes, view, flow)
         if with_inset and view.whole is not None:
             self._inset(box, view, values, scale)
 
@@ -315,6 +323,34 @@ def _gouraud(
         x, y = corners[..., 0].ravel(), corners[..., 1].ravel()
         mesh = Triangulation(x, y, np.arange(height.size).reshape(-1, 3))
         axes.tripcolor(mesh, height.ravel(), shading="gouraud", **colours)
+
+
+def _draw_lines(axes: Axes, view: View, flow: Lines) -> None:
+    x, y = view.points.T
+    mesh = Triangulation(x, y, view.triangles)
+    style: dict[str, Any] = {"linewidths": 0.45, "colors": INK, "linestyles": "solid"}
+    if isinstance(flow, Contours):
+        axes.tricontour(mesh, view.shown(flow.values), levels=flow.levels, **style)
+    elif isinstance(flow, Streamlines):
+        _draw_streamlines(axes, view, mesh, flow)
+
+
+def _draw_streamlines(axes: Axes, view: View, mesh: Triangulation, flow: Streamlines) -> None:
+    """Evenly spaced, through air alone: a body in the view stops them."""
+    x0, x1, y0, y1 = view.box
+    step = max(x1 - x0, y1 - y0) / TRACED
+    x, y = np.arange(x0, x1, step), np.arange(y0, y1, step)
+    grid = np.stack(np.meshgrid(x, y), axis=-1)  # (rows, columns, 2)
+    along = [
+        LinearTriInterpolator(mesh, view.shown(flow.velocity[:, axis]))(grid[..., 0], grid[..., 1])
+        for axis in view.axes
+    ]
+    if view.body is not None and len(view.body):
+        inside = Outline(view.body).contains_points(grid.reshape(-1, 2)).reshape(grid.shape[:2])
+        along = [np.ma.masked_where(inside, part) for part in along]
+    thin: dict[str, Any] = {"linewidth": 0.4, "color": INK, "arrowstyle": "-"}  # no arrow heads
+    axes.streamplot(x, y, *along, density=DENSITY, broken_streamlines=False, **thin)
+    axes.set(xlim=(x0, x1), ylim=(y0, y1))
 
 
 def _in_pieces(corners: Array, values: Array, finest: tuple[float, float]) -> tuple[Array, Array]:

@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from gsnobench.data import Array, Mesh, Samples, Task
+from gsnobench.drawing.flow import Lines, explained, lines_of
 from gsnobench.drawing.moving import write_gif
 from gsnobench.drawing.page import Page, panel_size
 from gsnobench.drawing.quantities import Quantity, quantities, support_of
@@ -63,6 +64,10 @@ class Shown:
         last = len(self.task.times) - 1
         return sorted({round(i) for i in np.linspace(self.last_given, last, count)})
 
+    def lines(self, quantity: Quantity, frames: Sequence[int]) -> Sequence[Lines | None]:
+        """Lines of a flow in some frames; none where the quantity is not one."""
+        return lines_of(self.task, quantity, self.mesh, self.frames[list(frames)])
+
     def quantity_frames(self, quantity: Quantity, frames: Sequence[int]) -> list[Array]:
         """Values of some frames at the nodes that carry the quantity."""
         support = support_of(self.task, quantity, self.mesh)
@@ -90,6 +95,8 @@ def _facts(shown: Shown) -> str:
         frames = "frame" if task.t_in == 1 else "frames"
         parts.append(f"{task.t_in} {frames} given, {task.t_out} to predict")
     parts.append("one mesh for all samples" if task.fixed_mesh else "one mesh per sample")
+    lines = (shown.lines(quantity, [shown.last_given])[0] for quantity in quantities(task))
+    parts += filter(None, map(explained, lines))
     return " · ".join(parts)
 
 
@@ -98,7 +105,7 @@ def _row(shown: Shown) -> Page:
     outputs = _outputs(shown)
     drawn = [*_inputs(shown)[: max(0, MOST_PANELS - len(outputs))], *outputs]
     geometry = outside_of(shown.mesh)
-    aspects = [geometry.aspect, *(view.aspect for _, view, _, _ in drawn)]
+    aspects = [geometry.aspect, *(view.aspect for _, view, *_ in drawn)]
     beside = GAP / 2 + BAR + NUMBERS  # a colour bar and its numbers
     fixed = 2 * MARGIN + 2 * GAP + beside * len(drawn)
     height = min(HIGHEST, (WIDTH - fixed) / sum(aspects))
@@ -106,9 +113,9 @@ def _row(shown: Shown) -> Page:
     page.mesh((MARGIN, HEAD, height * aspects[0], height), geometry)
     page.text(MARGIN + height * aspects[0] / 2, HEAD - 0.16, "geometry", ha="center")
     left = MARGIN + height * aspects[0] + 2 * GAP
-    for heading, view, values, scale in drawn:
+    for heading, view, values, scale, lines in drawn:
         wide = height * view.aspect
-        page.panel((left, HEAD, wide, height), view, values, scale)
+        page.panel((left, HEAD, wide, height), view, values, scale, flow=lines)
         page.text(left + wide / 2, HEAD - 0.16, heading, ha="center")
         note: dict[str, Any] = {"fontsize": SMALL, "color": FAINT, "ha": "center"}
         page.text(left + wide / 2, HEAD + height + 0.12, view.note, **note)
@@ -118,7 +125,7 @@ def _row(shown: Shown) -> Page:
     return page
 
 
-Panel = tuple[str, View, Array, Scale]
+Panel = tuple[str, View, Array, Scale, Lines | None]
 
 
 def _inputs(shown: Shown) -> list[Panel]:
@@ -136,6 +143,7 @@ def _inputs(shown: Shown) -> list[Panel]:
             view,
             values,
             Scale.spanning(values, labelled(field.name, field.unit), INPUT_COLOURS),
+            None,
         )
         for field, values in columns
     ]
@@ -149,7 +157,9 @@ def _outputs(shown: Shown) -> list[Panel]:
         signed = quantity.is_signed(values[support])
         scale = quantity.scale(values[support], signed=signed)
         name = quantity.name.replace("_", " ")
-        found.append((f"to predict: {name}", view_of(shown.mesh, support), values, scale))
+        (lines,) = shown.lines(quantity, [len(shown.frames) - 1])
+        view = view_of(shown.mesh, support)
+        found.append((f"to predict: {name}", view, values, scale, lines))
     return found
 
 
@@ -171,9 +181,10 @@ def _strips(shown: Shown) -> Page:
     page.text(MARGIN + wide / 2, HEAD - 0.16, "geometry", ha="center")
     top = HEAD
     for quantity, view, scales, extra in zip(drawn, views, rows, below, strict=True):
-        for column, (frame, scale) in enumerate(zip(frames, scales, strict=True)):
-            left = start + (wide + GAP) * column
-            page.panel((left, top, wide, high), view, quantity.of(shown.frames[frame]), scale)
+        flows = shown.lines(quantity, frames)
+        for column, (frame, scale, flow) in enumerate(zip(frames, scales, flows, strict=True)):
+            left, values = start + (wide + GAP) * column, quantity.of(shown.frames[frame])
+            page.panel((left, top, wide, high), view, values, scale, flow=flow)
             if top == HEAD:
                 page.text(left + wide / 2, HEAD - 0.16, _moment(shown, frame), ha="center")
             if extra:
@@ -252,17 +263,23 @@ def draw_moving(path: Path, shown: Shown) -> None:
     values = [quantity.of(frame) for frame in shown.frames]
     inside = np.concatenate([frame[support] for frame in values])
     scale = quantity.scale(inside, signed=quantity.is_signed(inside))
-    pictures = [_moving_page(shown, view, frame, scale, n) for n, frame in enumerate(values)]
+    flows = shown.lines(quantity, range(len(values)))
+    pictures = [
+        _moving_page(shown, view, frame, scale, number, flow)
+        for number, (frame, flow) in enumerate(zip(values, flows, strict=True))
+    ]
     write_gif(path, pictures, MOST_BYTES)
 
 
-def _moving_page(shown: Shown, view: View, values: Array, scale: Scale, frame: int) -> Image.Image:
+def _moving_page(
+    shown: Shown, view: View, values: Array, scale: Scale, frame: int, flow: Lines | None
+) -> Image.Image:
     wide, high = panel_size(view.aspect, 3.0)
     page = Page(2 * MARGIN + wide + GAP + BAR + NUMBERS, HEAD + high + MARGIN)
     page.text(MARGIN, 0.24, shown.title, fontsize=LARGE, fontweight="bold")
     moment = at_time(shown.task.times[frame], shown.time_unit)
     kind = "given" if frame <= shown.last_given and shown.task.t_in else "to predict"
     page.text(MARGIN, 0.5, f"{moment}, {kind}")
-    page.panel((MARGIN, HEAD - 0.2, wide, high), view, values, scale)
+    page.panel((MARGIN, HEAD - 0.2, wide, high), view, values, scale, flow=flow)
     page.bar((MARGIN + wide + GAP, HEAD, BAR, high - 0.4), scale)
     return page.picture()

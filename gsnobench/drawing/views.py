@@ -35,6 +35,7 @@ class View:
     whole: Box | None = None  # where the box shows a part only
     spacing: Array | None = None  # (n,) distance to the next point, of a cloud
     note: str = ""  # what a reader must know: where a slice is
+    axes: tuple[int, int] = (0, 1)  # of the mesh, along which the view is drawn
 
     @property
     def aspect(self) -> float:
@@ -202,7 +203,8 @@ def _slice(mesh: Mesh, cells: Array) -> View:
         box = _around(body, box)
     note = f"slice at {'xyz'[space.ACROSS]} = {_round(level, np.ptp(points[:, space.ACROSS])):g}"
     outline = flat[_border(triangles)]
-    return View(flat, ends, shares, triangles, outline, box, body=body, note=note)
+    plane = {"note": note, "axes": (kept[0], kept[1])}
+    return View(flat, ends, shares, triangles, outline, box, body=body, **plane)
 
 
 def _around(body: Array, box: Box) -> Box:

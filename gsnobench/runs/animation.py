@@ -92,7 +92,8 @@ def _page(rows: Mapping[str, Drawn], shown: int, title: str) -> Page:
             ("error", MARGIN + width + GAP + wide, row.error[shown]),
         )
         for name, left, panel in columns:
-            page.panel((left, top, width, height), row.view, panel.values, panel.scale)
+            box = (left, top, width, height)
+            page.panel(box, row.view, panel.values, panel.scale, flow=panel.flow)
             if number == 0:
                 page.text(left + width / 2, HEAD - 0.14, name, ha="center")
             if name != "truth":

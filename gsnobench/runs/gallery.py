@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from gsnobench.data import Array, Mesh, Task
+from gsnobench.drawing.flow import Lines, explained, lines_of
 from gsnobench.drawing.page import Page, panel_size, save_stack
 from gsnobench.drawing.quantities import Quantity, quantities, support_of
 from gsnobench.drawing.rules import (
@@ -62,6 +63,7 @@ class Panel:
     heading: str
     values: Array  # (N,)
     scale: Scale
+    flow: Lines | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,10 +222,16 @@ def drawn_of(
     ]
     moments = [at_time(case.times[frame], case.time_unit) for frame in frames]
 
-    def panels(values: Array, colours: Sequence[Scale]) -> list[Panel]:
+    chosen = list(frames)
+    true_lines = lines_of(task, quantity, case.mesh, case.truth[chosen])
+    lines = lines_of(task, quantity, case.mesh, case.prediction[chosen], like=case.truth[chosen])
+
+    def panels(
+        values: Array, colours: Sequence[Scale], flows: Sequence[Lines | None]
+    ) -> list[Panel]:
         return [
-            Panel(moment, values[frame], scale)
-            for moment, frame, scale in zip(moments, frames, colours, strict=True)
+            Panel(moment, values[frame], scale, flow)
+            for moment, frame, scale, flow in zip(moments, frames, colours, flows, strict=True)
         ]
 
     reached = [
@@ -235,9 +243,9 @@ def drawn_of(
         view=view_of(case.mesh, support),
         frames=frames,
         inputs=_inputs(case, quantity, support, signed, None if has_own else scales[0]),
-        truth=panels(truth, scales),
-        prediction=panels(prediction, reached),
-        error=panels(error, error_scales),
+        truth=panels(truth, scales, true_lines),
+        prediction=panels(prediction, reached, lines),
+        error=panels(error, error_scales, [None] * len(frames)),
     )
 
 
@@ -268,7 +276,8 @@ def _explanation(drawn: Sequence[Drawn], quantity: Quantity) -> str:
     labels = ", ".join(case.case.label for case in drawn)
     bars = "|" if quantity.is_vector else ""
     error = f"{bars}prediction − truth{bars}"
-    note = f"; {drawn[0].view.note}" if drawn[0].view.note else ""
+    notes = filter(None, [drawn[0].view.note, explained(drawn[0].truth[0].flow)])
+    note = "".join(f"; {text}" for text in notes)
     name = quantity.name.replace("_", " ")
     return f"{name}: {labels} test sample by relative L2; error = {error}, own scale{note}"
 
@@ -313,7 +322,9 @@ def _rows(drawn: Sequence[Drawn]) -> Page:
             box = (left, top, width, height)
             if panel is not None:
                 is_inset = heading == "truth"
-                page.panel(box, row.view, panel.values, panel.scale, with_inset=is_inset)
+                page.panel(
+                    box, row.view, panel.values, panel.scale, flow=panel.flow, with_inset=is_inset
+                )
                 _heading(page, number, left + width / 2, heading)
                 if has_bar:
                     page.bar((left + width + GAP / 2, top, BAR, height), panel.scale)
@@ -345,7 +356,7 @@ def _strips(drawn: Sequence[Drawn]) -> Page:
             for column, panel in enumerate(panels):
                 left = start + (width + GAP) * column
                 box = (left, upper, width, height)
-                page.panel(box, strip.view, panel.values, panel.scale)
+                page.panel(box, strip.view, panel.values, panel.scale, flow=panel.flow)
                 if name == "truth":
                     _heading(page, number, left + width / 2, panel.heading)
                 elif has_own:

@@ -188,6 +188,7 @@ class Finished:
         return {
             "study": study.name,
             "question": inspect.getdoc(STUDIES[study.name]),
+            "printed": STUDIES[study.name].printed,
             "subject": study.subject,
             "title": study.title,
             "command": study.command,

@@ -16,6 +16,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
+from gsnobench.boards.reproduction.paper import PaperNumbers, read_paper
 from gsnobench.drawing.rules import FIRST, SECOND, SMALL, symbols
 from gsnobench.errors import ParamError, RunError
 from gsnobench.plugins import load
@@ -97,11 +98,12 @@ def conclude(title: str, rows: Sequence[Row]) -> Findings:
     by_knob: dict[str, list[Row]] = {}
     for row in rows:
         by_knob.setdefault(str(row.point["knob"]), []).append(row)
+    paper = read_paper()
     tables = [
         Table(
             f"{title}: test error over {name} {_fixed(name, by_knob)}",
-            [name, "test", "validation", "seeds"],
-            [_texts(name, row) for row in own],
+            [name, "test", "validation", "seeds", "paper's test"],
+            [[*_texts(name, row), _printed(name, row, paper)] for row in own],
         )
         for name, own in by_knob.items()
     ]
@@ -124,6 +126,16 @@ def _texts(name: str, row: Row) -> list[str]:
     return [str(row.point[name]), *scatter, row.states]
 
 
+def _printed(name: str, row: Row, paper: PaperNumbers) -> str:
+    """The paper's error at the same value, of the same model and task."""
+    first, field = row.runs[0], f"{name}={row.point[name]}"
+    model, base = first.row.partition("@")[0], first.task.partition("@")[0]
+    for own in paper.numbers:
+        if (own.model, own.dataset, own.field, own.metric) == (model, base, field, "rel_l2"):
+            return f"{own.value:g}"
+    return "-"
+
+
 def _mean_and_deviation(errors: Sequence[float]) -> str:
     if not errors:
         return "-"
@@ -135,9 +147,14 @@ def _shape(name: str, rows: Sequence[Row]) -> str:
     if len(known) < 3:
         return f"{name}: too few values to see a shape."
     means = {value: mean(errors) for value, errors in known}
-    spread = max(stdev(errors) if len(errors) > 1 else 0.0 for _, errors in known)
     least = min(means, key=means.__getitem__)
     first, last = known[0][0], known[-1][0]
+    ends = f"ends {means[first]:.4g} and {means[last]:.4g}"
+    where = f"least at {name} = {least} ({means[least]:.4g}; {ends})"
+    scatter = [stdev(errors) for _, errors in known if len(errors) > 1]
+    if not scatter:
+        return f"{name}: {where}; one seed does not tell a shape from scatter."
+    spread = max(scatter)
     rises = [value for value in (first, last) if means[value] - means[least] > 2 * spread]
     if len(rises) == 2:
         shape = "a U-shape"
@@ -146,8 +163,7 @@ def _shape(name: str, rows: Sequence[Row]) -> str:
     else:
         direction = "falling" if rises == [first] else "rising"
         shape = f"{direction} towards more modes, not a U-shape"
-    ends = f"ends {means[first]:.4g} and {means[last]:.4g}"
-    return f"{name}: {shape}; least at {name} = {least} ({means[least]:.4g}; {ends})."
+    return f"{name}: {shape}; {where}."
 
 
 def _draw(title: str, by_knob: Mapping[str, Sequence[Row]], path: Path) -> None:

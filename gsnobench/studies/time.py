@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from gsnobench.boards.reproduction.paper import PaperNumbers, read_paper
 from gsnobench.drawing.rules import FAINT
 from gsnobench.errors import ParamError
 from gsnobench.runs.plan import Request, make_plan
@@ -109,9 +110,15 @@ def conclude(title: str, first: int, frames: int, rows: Sequence[Row]) -> Findin
         for name, by_x in grid.items()
     }
     window = f"frames {first + 1} to {frames}"
+    heading = f"{title}: printed in the paper, of raw fields"
+    printed = _printed_table(heading, grid, read_paper())
     return Findings(
         sentence=f"On the common {window}: {_comparison(grid)}",
-        tables=[*tables_of(title, grid, AXIS), _common_table(f"{title}: {window}", grid, first)],
+        tables=[
+            *tables_of(title, grid, AXIS),
+            *([] if printed is None else [printed]),
+            _common_table(f"{title}: {window}", grid, first),
+        ],
         numbers={**numbers_of_grid(grid), "common": common, "frames": by_frame},
         draw=partial(_draw, title, window, grid),
     )
@@ -145,6 +152,17 @@ def _comparison(grid: Grid) -> str:
                 f"{worst:g} ({means[worst]:.3g})"
             )
     return f"{'; '.join(parts) or 'nothing was run'}."
+
+
+def _printed_table(title: str, grid: Grid, paper: PaperNumbers) -> Table | None:
+    """The paper's errors of the same models and windows, of raw fields; None if it has none."""
+    models = {name.partition("@")[0]: by_x for name, by_x in grid.items()}
+    lines = []
+    for model, by_x in models.items():
+        errors = {x: paper.scores(row.runs[0].task).get(model) for x, row in by_x.items()}
+        cells = ["-" if (at := errors.get(x)) is None else f"{at:.3g}" for x in all_x(grid)]
+        lines += [[model, *cells]] if set(cells) != {"-"} else []
+    return Table(title, ["model", *(f"{x:g}" for x in all_x(grid))], lines) if lines else None
 
 
 def _common_table(title: str, grid: Grid, first: int) -> Table:

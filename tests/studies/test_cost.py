@@ -7,6 +7,7 @@ import json
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,14 @@ from gsnobench.studies.cost.eigenbasis import Preparation
 from gsnobench.studies.cost.measuring import quartiles
 from gsnobench.studies.cost.probe import Reading
 from gsnobench.studies.cost.solver import Reached, Solved, train_s
-from gsnobench.studies.cost.steps import Case, costs_of, subject_of
+from gsnobench.studies.cost.steps import (
+    Case,
+    Costs,
+    _by_row,
+    _sentence,
+    costs_of,
+    subject_of,
+)
 
 WORDS = "study cost --datasets darcy --models deeponet --track smoke --batch 2 --rounds 2"
 
@@ -84,6 +92,42 @@ def test_an_epoch_is_the_median_step_times_its_steps_and_phases_count_by_their_s
     both = [Reading({"first": [1.0], "second": [5.0]}, {})]
     assert costs_of(Case("toy", two), both, forward).step_s[1] == pytest.approx(2.0)
     assert quartiles([4.0, 1.0, 3.0, 2.0]) == (1.75, 2.5, 3.25)
+
+
+def epochs(cases: list[tuple[str, dict[str, Any]]]) -> list[Costs]:
+    """An epoch of `nodes + frames` seconds for every case."""
+    costs = []
+    for dataset, changes in cases:
+        plan = make_plan(Request("gsno", dataset, track="smoke", preset="paper", **changes))
+        seconds = float(plan.task.resolution + plan.task.t_in)
+        one = (seconds, seconds, seconds)
+        costs.append(Costs(Case("gsno@paper", plan), one, one, seconds, 1.0, 1.0, 1.0, 1.0, 10))
+    return costs
+
+
+def test_epochs_are_shown_over_what_varies() -> None:
+    windows = [("nse", {"t_in": t_in}) for t_in in (1, 3, 5)]
+    assert _by_row(epochs(windows)) == {"gsno@paper": {1: 451, 3: 453, 5: 455}}
+    assert _sentence(epochs(windows)).startswith("An epoch with 5 given frames takes 455")
+    assert "Seconds grow as t^" in _sentence(epochs(windows))
+    meshes = [("nse", {"resolution": nodes}) for nodes in (450, 972)]
+    assert _by_row(epochs(meshes)) == {"gsno@paper": {450: 455, 972: 977}}
+    assert _sentence(epochs(meshes)) == (
+        "An epoch with 972 mesh nodes takes 977 CPU-s with gsno@paper."
+    )
+
+
+def test_meshes_and_windows_together_lose_none() -> None:
+    both = [("nse", {"resolution": n, "t_in": t}) for n in (450, 972) for t in (1, 5)]
+    assert _by_row(epochs(both)) == {
+        "gsno@paper on nse@1-50": {450: 451, 972: 973},
+        "gsno@paper on nse@5-46": {450: 455, 972: 977},
+    }
+    tasks = [("nse", {}), ("burgers2d", {"t_in": 1}), ("burgers2d", {"t_in": 3})]
+    assert _by_row(epochs(tasks)) == {
+        "gsno@paper on nse": {5: 455},
+        "gsno@paper on burgers2d": {1: 451, 3: 453},
+    }
 
 
 def test_other_rows_meshes_and_knobs_do_not_replace_a_result(tmp_path: Path) -> None:

@@ -76,6 +76,27 @@ def test_the_sentence_names_a_shape_only_beyond_the_scatter_of_seeds(
     assert sensitivity.conclude("toy", rows).sentence.startswith(verdict)
 
 
+def test_one_seed_tells_no_shape() -> None:
+    values = zip((4, 6, 8), (0.4, 0.2, 0.4), strict=True)
+    rows = [made_row({"knob": "k_s", "k_s": value}, (error,)) for value, error in values]
+    assert sensitivity.conclude("toy", rows).sentence == (
+        "k_s: least at k_s = 6 (0.2; ends 0.4 and 0.4); one seed does not tell a shape from "
+        "scatter."
+    )
+
+
+def test_printed_errors_stand_beside_those_of_the_same_model_and_task() -> None:
+    def last_column(**changes: str) -> list[str]:
+        rows = [
+            made_row({"knob": "k_s", "k_s": value}, (0.3, 0.4), **changes) for value in (4, 5, 32)
+        ]
+        return [line[-1] for line in sensitivity.conclude("toy", rows).tables[0].rows]
+
+    assert last_column(row="gsno@paper", task="nse@5-46") == ["0.0412", "-", "0.0275"]
+    assert last_column(row="toy@paper", task="nse@5-46") == ["-", "-", "-"]
+    assert last_column(row="gsno@paper", task="swe@5-46") == ["-", "-", "-"]
+
+
 def test_a_model_without_two_central_knobs_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

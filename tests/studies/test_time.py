@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import call, command
+from made_studies import made_row
 from stranger_plugins import make_strangers
 
 from gsnobench.datasets.store import open_file
-from gsnobench.studies.time import growth
+from gsnobench.studies.time import conclude, growth
 
 WORDS = "study time --dataset heat --models persistence,plain --track smoke --seeds 0 --t-in 1,3"
 
@@ -52,3 +53,23 @@ def test_a_task_without_an_open_window_is_one_line(
 ) -> None:
     words = f"study time --dataset {dataset} --models mean --home {tmp_path}"
     assert "has no open window" in command(capsys, *words.split()).mistake
+
+
+def test_printed_errors_of_the_same_windows_have_a_table() -> None:
+    def titles_and_lines(row: str) -> dict[str, list[list[str]]]:
+        rows = [
+            made_row(
+                {"row": row, "t_in": t_in},
+                (0.4, 0.5),
+                row=row,
+                task=f"nse@{t_in}-{51 - t_in}",
+                extra={"common": 0.4, "frames": [0.4] * (51 - t_in)},
+            )
+            for t_in in (1, 2, 5)
+        ]
+        tables = conclude("nse", 5, 51, rows).tables
+        return {table.title: [list(line) for line in table.rows] for table in tables}
+
+    heading = "nse: printed in the paper, of raw fields"
+    assert titles_and_lines("geofno@compact")[heading] == [["geofno", "0.206", "-", "0.161"]]
+    assert heading not in titles_and_lines("ridge@default")

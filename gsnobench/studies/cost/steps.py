@@ -40,6 +40,7 @@ from gsnobench.training.optimisation import steps_per_epoch
 
 WARM, TIMED = 3, 5  # calls of one process
 KINDS: tuple[Kind, ...] = ("train", "forward")
+NODES, FRAMES = "mesh nodes", "given frames"
 BUDGET = (
     "nothing is trained; every number is the median of timed calls in processes of their own, in "
     "turn, on one thread; quartiles in brackets"
@@ -323,16 +324,24 @@ def _line(own: Costs) -> list[Any]:
     return [own.case.row, task.id, task.resolution, own.step_s[1], own.forward_s[1], *numbers]
 
 
+def _axis(costs: Sequence[Costs]) -> str:
+    """What the epochs are shown over: nodes, or given frames where every problem has one mesh."""
+    tasks = [own.case.plan.task for own in costs]
+    problems = {task.base for task in tasks}
+    has_meshes = len({(task.base, task.resolution) for task in tasks}) > len(problems)
+    has_windows = len({task.id for task in tasks}) > len(problems)
+    return FRAMES if has_windows and not has_meshes else NODES
+
+
 def _by_row(costs: Sequence[Costs]) -> dict[str, dict[float, float]]:
-    """Row -> nodes (or given frames, where the mesh is one) -> seconds per epoch."""
-    is_mesh = len({own.case.plan.task.resolution for own in costs}) > 1
-    bases = {own.case.plan.task.base for own in costs}
+    """Row -> nodes or given frames -> seconds per epoch; what the axis leaves out names the row."""
+    axis, tasks = _axis(costs), [own.case.plan.task for own in costs]
+    has_names = len({task.id if axis == NODES else task.base for task in tasks}) > 1
     table: dict[str, dict[float, float]] = {}
-    for own in costs:
-        task = own.case.plan.task
-        name = own.case.row if len(bases) == 1 else f"{own.case.row} on {task.base}"
-        x = task.resolution if is_mesh or not task.t_in else task.t_in
-        table.setdefault(name, {})[float(x)] = own.epoch_s
+    for own, task in zip(costs, tasks, strict=True):
+        name = f" on {task.id if axis == NODES else task.base}" if has_names else ""
+        x = task.resolution if axis == NODES else task.t_in
+        table.setdefault(own.case.row + name, {})[float(x)] = own.epoch_s
     return table
 
 
@@ -344,10 +353,14 @@ def _sentence(costs: Sequence[Costs]) -> str:
     x = max(x for by_x in table.values() for x in by_x)
     at = {name: by_x[x] for name, by_x in table.items() if x in by_x}
     cheap, dear = min(at, key=at.__getitem__), max(at, key=at.__getitem__)
-    words = f"An epoch at {x:g} takes {at[cheap]:.3g} CPU-s with {cheap}"
+    axis = _axis(costs)
+    words = f"An epoch with {x:g} {axis} takes {at[cheap]:.3g} CPU-s with {cheap}"
     words += f" and {at[dear]:.3g} with {dear}." if dear != cheap else "."
     growth = {name: slope(list(own), list(own.values())) for name, own in table.items()}
-    parts = [f"N^{own.value:.2g} for {name}" for name, own in growth.items() if own is not None]
+    letter = "N" if axis == NODES else "t"
+    parts = [
+        f"{letter}^{own.value:.2g} for {name}" for name, own in growth.items() if own is not None
+    ]
     return words + (f" Seconds grow as {', '.join(parts)}." if parts else "")
 
 
@@ -363,10 +376,9 @@ def _draw(title: str, costs: Sequence[Costs], path: Path) -> None:
         seconds = {x: [value] for x, value in by_x.items()}
         draw_curve(left, seconds, label=name, colour=colour, marker=marker)
         draw_curve(right, ratio, label=name, colour=colour, marker=marker)
-    is_mesh = len({own.case.plan.task.resolution for own in costs}) > 1
-    x_label = "mesh nodes" if is_mesh or not any(own.case.plan.task.t_in for own in costs) else ""
-    style(left, x_label or "given frames", "CPU-seconds per epoch")
-    style(right, x_label or "given frames", f"times {next(iter(table), '')}")
+    axis = _axis(costs)
+    style(left, axis, "CPU-seconds per epoch")
+    style(right, axis, f"times {next(iter(table), '')}")
     for axes in (left, right):
         log_x(axes, sorted({x for by_x in table.values() for x in by_x}))
         log_y(axes)
