@@ -74,6 +74,7 @@ class Registry:
     styled_models: tuple[str, ...] = ()  # the order in which models get a colour in plots
     our_rows: tuple[str, ...] = ()  # architectures of ours: no paper prints a number for them
     reference_row: str = ""  # the row that run times on the boards are relative to
+    blind_floor: str = ""  # a floor that sees no input: a row with a larger error did not learn
     checked_model: str = ""  # the model that `doctor --gpu` runs
     reference_step_s: float = 0.02  # CPU-seconds of the reference step on the calibrating machine
     public: Mapping[str, PublicData] = field(default_factory=dict)  # name of an importer -> where
@@ -160,6 +161,7 @@ def _registry(
         styled_models=tuple(body.get("styled_models", ())),
         our_rows=tuple(body.get("our_rows", ())),
         reference_row=body.get("reference_row", ""),
+        blind_floor=body.get("blind_floor", ""),
         checked_model=body.get("checked_model", ""),
         reference_step_s=float(body["reference_step_s"]),
         public={name: _public(entry) for name, entry in body.get("public", {}).items()},

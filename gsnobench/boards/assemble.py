@@ -129,7 +129,7 @@ def _board(
     slug: str, entries: Sequence[Entry], current: Sequence[Entry], declared: Declared
 ) -> Board:
     spec = entries[0].spec
-    rows = _board_rows(current, declared)
+    rows = _told_blind(_board_rows(current, declared), declared.registry.blind_floor)
     ranked, p_values = _ranked([row for row in rows if row.seeds and not row.is_variant])
     blank = [row for row in rows if not row.seeds and not row.is_variant]
     variants = [row for row in rows if row.is_variant]
@@ -426,6 +426,19 @@ def _marks(row: Row, declared: Declared) -> Iterator[Mark]:
     names = sorted({name for entry in row.done for name in _changed_plugins(entry, declared.here)})
     if names:
         yield Mark("code changed", f"{', '.join(names)} since the results were computed")
+
+
+def _told_blind(rows: Sequence[Row], floor: str) -> list[Row]:
+    """The rows, marked where the floor that sees no input has a smaller error."""
+    blind = next((row for row in rows if row.name == floor and row.seeds), None)
+    return [row if blind is None else _with_blind_mark(row, blind) for row in rows]
+
+
+def _with_blind_mark(row: Row, blind: Row) -> Row:
+    if row.is_floor or not row.seeds or row.error < blind.error:
+        return row
+    why = f"{blind.name}, which sees no input, has {blind.error:.3g}"
+    return replace(row, marks=(Mark("did not learn", why), *row.marks))
 
 
 def _ending_in_words(row: Row) -> str:

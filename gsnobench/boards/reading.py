@@ -22,6 +22,7 @@ def further_reading(board: Board) -> list[str]:
     sentences = (
         _ties(board),
         _below_floor(board, models),
+        _blind(models),
         _out_of_distribution(board, models),
         _inference(models),
         _cut_short(models),
@@ -59,6 +60,13 @@ def _below_floor(board: Board, models: Sequence[Row]) -> str:
         f"{len(beaten)} of {len(models)} models do not reach the best floor, "
         f"{_with_error(floor)}: {names}."
     )
+
+
+def _blind(models: Sequence[Row]) -> str:
+    """Which models are no better than a floor that sees no input."""
+    rows = [row for row in models if any(mark.name == "did not learn" for mark in row.marks)]
+    named = _listed([_with_error(row) for row in rows])
+    return f"No better than the mean of the training samples: {named}." if rows else ""
 
 
 def _out_of_distribution(board: Board, models: Sequence[Row]) -> str:

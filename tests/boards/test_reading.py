@@ -23,10 +23,11 @@ def test_a_reading_counts_the_models_that_a_floor_beats(tmp_path: Path) -> None:
     _save(tmp_path, "gnot", 0.01)
     _save(tmp_path, "amg", 0.4)
     _save(tmp_path, "mean", 0.1, seeds=1, preset="default", steps={})
-    board = board_of(tmp_path)
+    board = board_of(tmp_path, blind_floor="mean@default")
     floor = board.best_floor
     assert floor is not None and floor.name == "mean@default"
     text = reading(board)
+    assert "No better than the mean of the training samples: amg@compact with 0.400." in text
     assert "1 of 2 models do not reach the best floor, mean@default" in text
     assert text.index("gnot@compact has") == 0 and ": amg@compact." in text
 

@@ -38,6 +38,8 @@ def test_the_reference_row_and_the_checked_model_exist() -> None:
     model, _, preset = registry.reference_row.partition("@")
     assert preset in load("model", model).presets
     assert not load("model", registry.checked_model).is_floor
+    blind, _, preset = registry.blind_floor.partition("@")
+    assert blind in registry.floors and preset in load("model", blind).presets
 
 
 def test_an_unknown_track_is_one_line() -> None:
