@@ -27,6 +27,7 @@ from gsnobench.params import numbers_of, words_of
 
 if TYPE_CHECKING:
     from gsnobench.matrix.matrix import Cell, Choice, Difference, Need
+    from gsnobench.records import RunSpec
 
 app = typer.Typer()
 
@@ -87,7 +88,8 @@ def bench(
         bool,
         typer.Option(
             "--calibrate",
-            help="Instead: count the steps of the track's budget and write them to registry.toml.",
+            help="Instead: count the steps of the track's budget and write them to registry.toml; "
+            "those of FILE.nc to the home.",
         ),
     ] = False,
     steps_file: Annotated[
@@ -110,10 +112,7 @@ def bench(
         track=track,
     )
     if calibrate:
-        from gsnobench.registry import registry_path
-
-        path = steps_file or registry_path()
-        return _calibrate(choice, path, dry_run=dry_run, home=home, as_json=as_json)
+        return _calibrate(choice, steps_file, dry_run=dry_run, home=home, as_json=as_json)
     from gsnobench.api.matrix import run_choice
     from gsnobench.cli.matrix_view import live
     from gsnobench.declare import Limits
@@ -317,7 +316,7 @@ def _amount(value: float | None) -> str:
 
 
 def _calibrate(
-    choice: Choice, path: Path, *, dry_run: bool, home: Path | None, as_json: bool
+    choice: Choice, steps_file: Path | None, *, dry_run: bool, home: Path | None, as_json: bool
 ) -> int:
     """`bench --calibrate`: count steps for the track's budget, and write them to a file."""
     from gsnobench.matrix.matrix import matrix
@@ -328,23 +327,37 @@ def _calibrate(
     folders, registry = open_home(home), read_registry()
     plans = [plan for plan in matrix(replace(choice, seeds=(0,)), folders) if plan.phases]
     plans = [plan for plan in plans if any(plan.spec.steps.values())]
+    places = [_place_of_counts(plan.spec, steps_file, folders) for plan in plans]
     counted: dict[str, dict[str, dict[str, float]]] = {}
     if not dry_run:
         with progress(quiet=as_json) as report:
             machine = Machine(folders, choose_device("cpu"), report=report)
-            for plan in plans:
+            for plan, (path, task) in zip(plans, places, strict=True):
                 count, spec = count_steps(plan, machine, registry), plan.spec
-                write_steps(spec.track, spec.task, spec.row, count.steps, path)
-                pair = f"{spec.row} on {spec.task}"
-                counted[pair] = {"steps": dict(count.steps), "cpu_s_per_step": count.step_s}
+                write_steps(spec.track, task, spec.row, count.steps, path)
+                counted[f"{spec.row} on {task}"] = {
+                    "steps": dict(count.steps),
+                    "cpu_s_per_step": count.step_s,
+                }
+    written = " and ".join(sorted({str(path) for path, _ in places}))
 
     def show() -> None:
         if dry_run:
-            print(f"would count the steps of {len(plans)} pairs and write them to {path}")
+            print(f"would count the steps of {len(plans)} pairs and write them to {written}")
             return
         rows = [[pair, str(facts["steps"])] for pair, facts in counted.items()]
-        print_table(f"Steps on track {choice.track}, written to {path}", ["pair", "steps"], rows)
+        print_table(f"Steps on track {choice.track}, written to {written}", ["pair", "steps"], rows)
 
-    document = {"file": str(path), "pairs": len(plans), "counted": counted}
+    document = {"file": written, "pairs": len(plans), "counted": counted}
     print_result(document, show, as_json=as_json)
     return 0
+
+
+def _place_of_counts(spec: RunSpec, steps_file: Path | None, home: Home) -> tuple[Path, str]:
+    """The file of step counts and the task's name in it; a person's data belong to the home."""
+    from gsnobench.registry import registry_path
+    from gsnobench.runs.plan import home_name
+
+    if steps_file is None and spec.source:
+        return home.steps, home_name(spec.task, spec.source)
+    return steps_file or registry_path(), spec.task

@@ -23,11 +23,20 @@ ShowEnd = Callable[["Cell", int, int], None]  # a finished cell, how many ended,
 
 def grid(cells: Sequence[Cell]) -> tuple[list[str], list[list[str]]]:
     """Header and rows: one row per model@preset, one column per task, the seeds' states inside."""
-    columns = list(dict.fromkeys(cell.column for cell in cells))
+    data: dict[str, set[str]] = {}
+    for cell in cells:
+        data.setdefault(cell.column, set()).add(cell.spec.source)
+
+    def column_of(cell: Cell) -> str:
+        """Its task; two files that call their task alike are two columns."""
+        is_alone = len(data[cell.column]) == 1
+        return cell.column if is_alone else f"{cell.column} #{cell.spec.source[:6]}"
+
+    columns = list(dict.fromkeys(map(column_of, cells)))
     names = list(dict.fromkeys(cell.spec.row for cell in cells))
     seeds: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
-        seeds.setdefault((cell.spec.row, cell.column), []).append(cell)
+        seeds.setdefault((cell.spec.row, column_of(cell)), []).append(cell)
     rows = [
         [name, *(_states(seeds.get((name, column), [])) for column in columns)] for name in names
     ]

@@ -112,7 +112,8 @@ def score(
         _print_scores(evaluation, f"{subject} (lower is better)")
         print(f"truth    content hash {content_hash}")
         if saved is not None:
-            print(f"saved    {saved}  (gsnobench leaderboard show)")
+            board = f"--track {track} --task {truth.task.id} --variants"
+            print(f"saved    {saved}  (gsnobench leaderboard show {board})")
 
     print_result(document, show, as_json=as_json)
     return PASSED

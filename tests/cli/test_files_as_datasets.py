@@ -9,8 +9,12 @@ import official_files as official
 import pytest
 from command_line import command
 
+import gsnobench as gb
 from gsnobench.datasets.store import open_file
 from gsnobench.home import Home
+from gsnobench.registry import read_registry, registry_path
+from gsnobench.runs import calibrate
+from gsnobench.runs.plan import Request, make_plan
 
 SMOKE = ["--track", "smoke", "--device", "cpu"]
 
@@ -23,6 +27,39 @@ def test_a_matrix_holds_files(
     assert ended.code == 0, ended.err
     assert {cell["state"] for cell in ended.json["cells"]} == {"done"}
     assert len(Home(tmp_path).run_folders()) == 2
+
+
+def test_files_that_call_their_task_alike_are_columns_of_their_own(
+    steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.nc"
+    with gb.open_file(steady_file) as data:
+        gb.write_file(other, data.isel(sample=slice(1, None)))
+    words = ["bench", "--models", "mean", "--datasets", f"{steady_file},{other}", "--seeds", "0"]
+    ended = command(capsys, *words, *SMOKE, "--home", tmp_path)
+    header = next(line for line in ended.out.splitlines() if line.startswith("model "))
+    assert ended.code == 0 and header.count(" #") == 2, ended
+
+
+def test_counted_steps_of_a_file_stay_in_the_home(
+    steady_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The benchmark's registry is about the benchmark's data."""
+    monkeypatch.setattr(calibrate, "MEASURED_S", calibrate.MEASURED_S / 30)
+    monkeypatch.setattr(calibrate, "MEASUREMENTS", 1)
+    words = ["bench", "--calibrate", "--models", "deeponet@compact", "--datasets", steady_file]
+    words += ["--track", "laptop", "--home", tmp_path]
+    kept = registry_path().read_bytes()
+    assert str(tmp_path / "steps.toml") in command(capsys, *words, "--dry-run").out
+    assert not (tmp_path / "steps.toml").exists()
+    assert command(capsys, *words).code == 0
+    assert registry_path().read_bytes() == kept
+    request = Request("deeponet", str(steady_file), preset="compact", track="laptop")
+    plan = make_plan(request, read_registry(home=Home(tmp_path)))
+    assert plan.steps_from == "home" and not plan.is_uncounted
 
 
 def test_a_run_remembers_its_file(
