@@ -68,7 +68,8 @@ def print_table(
             cells = [column.cells[number] for column in block]
             _print(_line(block, cells), "bold green" if is_terminal and number == mark else "")
     if hidden:
-        print_text(f"{', '.join(hidden)}: hidden here, --wide shows all")
+        in_order = [name for name in header if name in hidden]
+        print_text(f"hidden here, --wide shows all: {', '.join(in_order)}")
 
 
 def print_text(paragraph: str) -> None:

@@ -51,8 +51,8 @@ def test_columns_that_can_be_spared_go_first_and_are_named() -> None:
     lines = printed("Title", HEADER, ROWS, spare=spare).splitlines()
     assert max(map(len, lines)) <= 80
     last = " ".join(lines[1 + 4 :])
-    hidden, _, remedy = last.partition(": ")
-    assert hidden.split(", ") == spare[: hidden.count(",") + 1]
+    remedy, _, hidden = last.partition(": ")
+    assert hidden.split(", ") == spare[hidden.count(",") :: -1], "in the order of the table"
     assert remedy == "hidden here, --wide shows all"
     assert remedy not in printed("Title", HEADER, ROWS, spare=spare, wide=True)
 
