@@ -124,7 +124,7 @@ def _without_packages(rows: list[list[str]]) -> HeaderAndRows:
 def show(
     name: Annotated[
         str,
-        typer.Argument(help="A model, a dataset, a NetCDF file, or a run (key prefix or folder)."),
+        typer.Argument(help="A model, a dataset, a NetCDF file, or a run (its key or folder)."),
     ],
     card: Annotated[
         bool, typer.Option("--card", help="The card of a model or a dataset, as Markdown.")
