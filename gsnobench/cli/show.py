@@ -105,7 +105,8 @@ def _about(entry: Listed) -> str:
         if entry.kind == "dataset" and task.startswith(entry.name)
     ]
     named = f" Board: {', '.join(tasks)}." if tasks else ""
-    return f"{entry.summary}{named}"
+    what = entry.summary.removeprefix(f"Floor `{entry.name}`: ")  # the heading says floor
+    return f"{what[:1].upper()}{what[1:]}{named}"
 
 
 def _package(entry: Listed) -> str:
