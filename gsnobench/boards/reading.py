@@ -115,9 +115,42 @@ def _off_budget(models: Sequence[Row]) -> str:
     return f"More than 15 % off the budget: {_listed(spent)}." if rows else ""
 
 
+def compared_boards(track: BoardTrack) -> list[Board]:
+    """The boards that means over tasks are about."""
+    return [board for board in track.boards if board.slug in track.compared]
+
+
+def leading(track: BoardTrack) -> list[str]:
+    """Who leads the track and how surely, then the best floor; nothing where nobody leads."""
+    leader = next((entry for entry in track.standings if entry.is_complete), None)
+    return [] if leader is None else [_leader(track, leader), *_best_floor(track, leader)]
+
+
+def _leader(track: BoardTrack, leader: Standing) -> str:
+    boards = compared_boards(track)
+    ahead = [board for board in boards if board.compared[0].name == leader.row]
+    # a row of one seed may have the lowest error without a place
+    alone = [board for board in ahead if board.tied_with_best == board.compared[:1]]
+    kind = "The floor " if leader.is_floor else ""
+    tasks = f"{len(boards)} compared task{'s' if len(boards) != 1 else ''}"
+    rank = wording.number(leader.mean_rank)
+    return (
+        f"{kind}{leader.row} leads: it has the best mean rank ({rank}) and the lowest error "
+        f"on {len(ahead)} of {tasks}. It is significantly better than all other ranked rows on "
+        f"{len(alone)} of them."
+    )
+
+
+def _best_floor(track: BoardTrack, leader: Standing) -> Iterator[str]:
+    floor = next((entry for entry in track.standings if entry.is_floor and entry.is_complete), None)
+    if floor is not None and not leader.is_floor:
+        times = wording.number(floor.ratio / leader.ratio)
+        yield f"The best floor is {floor.row}, with {times} times its error (geometric mean)."
+
+
 def across_tasks(track: BoardTrack) -> Iterator[str]:
     """What the tasks say together: who leads how often, and how far the rows are from the best."""
-    boards = [board for board in track.boards if board.slug in track.compared]
+    boards = compared_boards(track)
     models = [row for row in track.standings if not row.is_floor and row.is_complete]
     if len(boards) < 2 or len(models) < 2:
         return

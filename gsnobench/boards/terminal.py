@@ -10,6 +10,7 @@ from gsnobench.boards.board import Board, BoardTrack, Row
 from gsnobench.boards.columns import ERROR, Column, cost_columns, error_columns
 from gsnobench.boards.diff import Change
 from gsnobench.boards.evidence import printable
+from gsnobench.boards.reading import leading
 
 Table = tuple[list[str], list[list[str]]]
 OWN = " (yours)"  # behind the name of a row
@@ -47,6 +48,7 @@ def overview_remarks(track: BoardTrack, *, wide: bool = False) -> Iterator[str]:
     yield printable(wording.overview_legend(track))
     yield wording.SIGNS
     yield from map(printable, wording.comparisons(track))
+    yield from map(printable, leading(track))
 
 
 def board(shown: Board, *, wide: bool = False) -> Table:
@@ -101,7 +103,7 @@ def remarks(shown: Board, rows: Sequence[Row], *, wide: bool = False) -> Iterato
         yield wording.HOW_TO_READ_MARKS
     by_note: dict[str, list[str]] = {}
     for row in rows:
-        for note in wording.settings_and_notes(row):
+        for note in wording.settings_and_notes(row) if wide else wording.brief_notes(row):
             by_note.setdefault(note, []).append(row.name)
     yield from (printable(f"{', '.join(names)}: {note}") for note, names in by_note.items())
     if any(row.is_own for row in rows):
@@ -111,7 +113,10 @@ def remarks(shown: Board, rows: Sequence[Row], *, wide: bool = False) -> Iterato
     elif shown.variants:
         yield f"Variants, not ranked: {len(shown.variants)}; --variants shows them."
     if not wide:
-        yield "--wide shows all columns and how to read them."
+        yield (
+            "--wide shows all columns, how to read them, and what would tell a row from the one "
+            "above."
+        )
     if sentence := wording.promotion(shown):
         yield printable(sentence)
 

@@ -153,7 +153,16 @@ def notes(row: Row) -> list[str]:
 def short_notes(row: Row) -> str:
     """The same for a narrow column: marks by their names."""
     needs = f"needs {row.needs}" if row.needs else ""
-    return "; ".join(filter(None, (*(mark.name for mark in row.marks), needs, _lost(row))))
+    return "; ".join(filter(None, (*_marks(row), needs, _lost(row))))
+
+
+def brief_notes(row: Row) -> list[str]:
+    """The least that belongs to a row: settings of a variant, marks, and lost seeds."""
+    return [*filter(None, (row.untold, *_marks(row), _lost(row)))]
+
+
+def _marks(row: Row) -> list[str]:
+    return [mark.name for mark in row.marks]
 
 
 def _lost(row: Row) -> str:

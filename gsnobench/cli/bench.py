@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gsnobench.records import RunSpec
 
 app = typer.Typer()
+NOTHING = "-"  # where a number is not known
 
 ModelsOption = Annotated[
     str, typer.Option(help="Models (gsno, gsno@paper), separated by commas (default: all).")
@@ -100,8 +101,8 @@ def bench(
 ) -> int:
     """Run the matrix of models, tasks and seeds.
 
-    Finished cells are never repeated, interrupted ones go on where they stopped. The exit code is 3
-    if a cell failed or diverged.
+    A cell is one run: a model, a task and a seed. Finished cells are never repeated, interrupted
+    ones go on where they stopped. The exit code is 3 if a cell failed or diverged.
     """
     choice = _choice(
         models=models,
@@ -173,7 +174,8 @@ def status(
 ) -> int:
     """Show the state of every cell of the matrix, and the reason.
 
-    A cell is done, running, missing, stale, failed, diverged or declined.
+    A cell is one run: a model, a task and a seed. It is done, running, missing, stale (its result
+    is of another revision or of other settings), failed, diverged or declined.
     """
     choice = _choice(
         models=models,
@@ -242,7 +244,7 @@ def _show_matrix(cells: Sequence[Cell], track: str, *, why: bool, wide: bool) ->
         title = "Mean test error (seeds) if done, - if missing, n/a if declined"
         print_table(title, header, rows)
     else:
-        print_table("Cells of each model", *counts(cells))
+        print_table("Cells of each model (a cell is one run)", *counts(cells))
         print("--wide shows them by task")
     for line in remarks([cell for cell in cells if why or cell.state != "declined"]):
         print(line)
@@ -262,7 +264,7 @@ def _show_differences(changes: Sequence[Difference], against: Path) -> None:
 
 
 def _score(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+    return NOTHING if value is None else f"{value:.4g}"
 
 
 def _print_forecast(cells: Sequence[Cell], home: Home, *, as_json: bool) -> None:
@@ -282,7 +284,10 @@ def _print_forecast(cells: Sequence[Cell], home: Home, *, as_json: bool) -> None
             memory = [cell_need.memory_mb for _, cell_need in owned]
             costs = [_amount(_total(times)), _amount(max(mb or 0 for mb in memory) or None)]
             rows.append([row, str(len(tasks)), str(len(owned)), *costs])
-        print_table("Cells to run", ["model", "tasks", "cells", "CPU-s", "MB"], rows)
+        header = ["model", "tasks", "cells", "CPU-s", "MB"]
+        if all(row[-1] == NOTHING for row in rows):
+            header, rows = header[:-1], [row[:-1] for row in rows]
+        print_table("Cells to run (a cell is one run)", header, rows)
         time = f"{total:.0f} CPU-seconds" if total < 120 else f"{total / 60:.0f} CPU-minutes"
         print(f"about {time}" + (f", and {unknown} cells that were never timed" if unknown else ""))
 
@@ -309,7 +314,7 @@ def _total(values: Sequence[float | None]) -> float | None:
 
 
 def _amount(value: float | None) -> str:
-    return "?" if value is None else f"{value:.0f}" if value >= 10 else f"{value:.1f}"
+    return NOTHING if value is None else f"{value:.0f}" if value >= 10 else f"{value:.1f}"
 
 
 # -------------------------------------------------------------------------------------- calibration

@@ -36,6 +36,7 @@ ResultsOption = Annotated[
     list[Path] | None,
     typer.Option(
         "--results",
+        metavar="<path>",
         help="Folder of result files, may be repeated (default: your own and the benchmark's).",
     ),
 ]

@@ -40,7 +40,7 @@ STALE_S = 3600.0  # a trial that is older is not about to be continued
 @app.command()
 def doctor(
     gpu: Annotated[
-        bool, typer.Option("--gpu", help="CPU/GPU parity, AMP, compile, throughput, peak memory.")
+        bool, typer.Option("--gpu", help="Compare the GPU with the CPU; measure speed and memory.")
     ] = False,
     replay: Annotated[
         bool, typer.Option("--replay", help="Send what the tracking server missed.")

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from gsnobench.errors import ParamError
 from gsnobench.params import is_whole
-
-if TYPE_CHECKING:
-    pass
 
 ModelOption = Annotated[str, typer.Option(help="Model plugin, see `list models`.")]
 DatasetOption = Annotated[

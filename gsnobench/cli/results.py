@@ -159,7 +159,7 @@ def _print_scores(evaluation: Evaluation, title: str) -> None:
 @app.command()
 def verify(
     result: Annotated[
-        str, typer.Argument(help="A result JSON, a bundle, or a run (key prefix or folder).")
+        str, typer.Argument(help="A result JSON, a bundle, or a run (its key or folder).")
     ],
     tier: Annotated[
         int,
@@ -220,7 +220,9 @@ def _print_checks(checks: Sequence[Check], subject: str) -> None:
 
 @app.command()
 def submit(
-    runs: Annotated[list[str], typer.Argument(help="Runs: key prefixes, folders or result files.")],
+    runs: Annotated[
+        list[str], typer.Argument(help="Runs, by their keys, folders or result files.")
+    ],
     to: Annotated[
         Path | None,
         typer.Option(help="Folder of result files (default: leaderboards/results of this clone)."),
@@ -260,7 +262,7 @@ def submit(
 
 @app.command()
 def export(
-    run: Annotated[str, typer.Argument(help="A run (key prefix or folder) or a bundle.")],
+    run: Annotated[str, typer.Argument(help="A run (its key or folder) or a bundle.")],
     format_: Annotated[
         Literal["vtu"], typer.Option("--format", help="vtu: for ParaView, one file per frame.")
     ] = "vtu",

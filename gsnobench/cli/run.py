@@ -369,7 +369,7 @@ def _row(result: RunResult, field: str, best_floor: float) -> list[str]:
 
 @app.command()
 def predict(
-    run: Annotated[str, typer.Argument(help="Run: key prefix or folder.")],
+    run: Annotated[str, typer.Argument(help="A run, by the beginning of its key or its folder.")],
     inputs: Annotated[
         Path | None, typer.Option(help="NetCDF file with inputs; the truth may be absent.")
     ] = None,

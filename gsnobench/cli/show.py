@@ -105,7 +105,8 @@ def _about(entry: Listed) -> str:
         if entry.kind == "dataset" and task.startswith(entry.name)
     ]
     named = f" Board: {', '.join(tasks)}." if tasks else ""
-    return f"{entry.summary}{named}"
+    what = entry.summary.removeprefix(f"Floor `{entry.name}`: ")  # the heading says floor
+    return f"{what[:1].upper()}{what[1:]}{named}"
 
 
 def _package(entry: Listed) -> str:
@@ -124,7 +125,9 @@ def _without_packages(rows: list[list[str]]) -> HeaderAndRows:
 def show(
     name: Annotated[
         str,
-        typer.Argument(help="A plugin, a public set, a NetCDF file, or a run (key prefix, folder)."),
+        typer.Argument(
+            help="A model, a dataset, a public set, a NetCDF file, or a run (its key or folder)."
+        ),
     ],
     card: Annotated[
         bool, typer.Option("--card", help="The card of a model or a dataset, as Markdown.")

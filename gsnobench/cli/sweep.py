@@ -69,7 +69,7 @@ def sweep(
     threads: Annotated[int, typer.Option(min=1, help="Threads per process.")] = 1,
     refit_seeds: Annotated[str, typer.Option(help="Seeds that judge the best points.")] = "0,1,2",
     refit_top: Annotated[
-        int, typer.Option(min=0, help="Best points that are refitted; 0: test is never opened.")
+        int, typer.Option(min=0, help="Best points to train with these seeds; 0: never use test.")
     ] = 3,
     trial_cpu_s: Annotated[
         float, typer.Option(min=0, help="CPU-seconds of each trial; 0: the steps of the row.")

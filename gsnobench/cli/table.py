@@ -1,7 +1,7 @@
 """Tables for people: aligned text that fits the terminal and never cuts a number or a name.
 
-A table that is too wide loses the columns its caller can spare, folds its columns of words, or is
-printed in several blocks, in this order.
+A table that is too wide folds its headings, loses the columns its caller can spare, folds its
+columns of words, or is printed in several blocks, in this order.
 """
 
 from __future__ import annotations
@@ -32,6 +32,11 @@ class Column:
         return all(NUMBER.match(cell) for cell in self.cells)
 
     @property
+    def heading(self) -> str:
+        """Its name; where it must be folded, a stroke stays with the word behind it."""
+        return self.name if len(self.name) <= self.width else self.name.replace("/ ", "/\u00a0")
+
+    @property
     def longest_word(self) -> int:
         """Letters of what must not be broken: a name, a number."""
         return max(len(word) for text in (self.name, *self.cells) for word in text.split() or [""])
@@ -60,15 +65,17 @@ def print_table(
     """
     is_terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_terminal else UNLIMITED
-    columns, hidden = without_spare(make_columns(header, rows), () if wide else spare, width)
+    columns = with_folded_headings(make_columns(header, rows), width, fixed)
+    columns, hidden = without_spare(columns, () if wide else spare, width)
     _print(title, "bold" if is_terminal else "")
     for block in blocks(columns, width, fixed):
-        _print(_line(block, [column.name for column in block]), "bold" if is_terminal else "")
+        _print(_line(block, [column.heading for column in block]), "bold" if is_terminal else "")
         for number in range(len(rows)):
             cells = [column.cells[number] for column in block]
             _print(_line(block, cells), "bold green" if is_terminal and number == mark else "")
     if hidden:
-        print_text(f"{', '.join(hidden)}: hidden here, --wide shows all")
+        in_order = [name for name in header if name in hidden]
+        print_text(f"hidden here, --wide shows all: {', '.join(in_order)}")
 
 
 def print_text(paragraph: str) -> None:
@@ -94,6 +101,20 @@ def make_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[C
         cells = tuple(" ".join(row[position].split()) for row in rows)
         columns.append(Column(name, cells, max(map(len, (name, *cells)))))
     return columns
+
+
+def with_folded_headings(columns: list[Column], width: int, fixed: int) -> list[Column]:
+    """The columns as they are if they fit; else those behind the fixed ones as wide as their cells.
+
+    A heading is folded between its words.
+    """
+    if total_width(columns) <= width:
+        return columns
+    narrow = []
+    for column in columns[fixed:]:
+        words = replace(column, width=0).heading.split(" ")
+        narrow.append(replace(column, width=max(map(len, (*words, *column.cells)))))
+    return [*columns[:fixed], *narrow]
 
 
 def total_width(columns: Sequence[Column]) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from gsnobench.files import lock
+from gsnobench.files import is_locked, lock
 from gsnobench.hookspecs import hookimpl
 from gsnobench.records import RunResult, RunSpec
 from gsnobench.tracking.address import Address
@@ -123,7 +123,9 @@ def _wait(address: Address, mirror: subprocess.Popen[bytes] | None, spool: Path)
     patience = float(os.environ.get(WAIT_VARIABLE, "10"))
     deadline = time.monotonic() + patience
     while patience and not is_mirrored(spool):
+        # ours ends at once where one that was still starting up has the lock: that one works on
         has_ended = mirror is not None and mirror.poll() is not None
+        has_ended = has_ended and not is_locked(lock_path(address)) and not is_mirrored(spool)
         is_late = time.monotonic() > deadline
         if is_late and not has_ended and address.uri.startswith("sqlite:"):
             return  # a database of this machine is only slow: the mirror goes on without us

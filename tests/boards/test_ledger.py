@@ -74,11 +74,12 @@ def test_every_printed_number_is_in_the_ledger_with_a_verdict(evidence: Path) ->
 def test_the_sentence_of_counts_says_what_became_of_our_numbers() -> None:
     printed = number_of("gnot", "rel_l2")
     lines = [Line(printed, "not run")]
-    assert counts(lines).endswith("1 have none yet, each with the command that would measure it.")
+    rest = "The other 1 has none yet, each with the command that would measure it."
+    assert counts(lines).endswith(f"beside them. {rest}")
     ours = Counterpart("gnot@compact", "laptop", 600, 128, np.array([0.1]))
     lines += [Line(printed, name, ours=ours) for name in ("budget short", "worse", "worse")]
     said = "2 were worse than printed and 1 was trained for fewer epochs than in the paper."
-    assert counts(lines).endswith(f"Of these 3, {said}")
+    assert counts(lines) == f"Of 4 printed numbers 3 have ours beside them: {said} {rest}"
 
 
 def test_verdicts_and_reasons_are_from_closed_lists(evidence: Path) -> None:

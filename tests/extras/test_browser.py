@@ -213,7 +213,7 @@ def test_a_phone_shows_rows_as_cards_within_its_width(
         phone.goto((site / path).as_uri())
         assert phone.evaluate("document.documentElement.scrollWidth") <= 390, path
         row = phone.locator("table.sortable tbody tr:visible").first
-        assert row.evaluate("row => getComputedStyle(row).display") == "flex"
+        assert row.evaluate("row => getComputedStyle(row).display") == "grid"
         phone.screenshot(path=tmp_path / f"{Path(path).stem}-phone.png")
     phone.close()
 

@@ -20,9 +20,11 @@ from mlflow_store import client_of, forget_outer_store, history, runs_of, spoole
 
 from gsnobench.cli.ui import serve
 from gsnobench.errors import RunError
+from gsnobench.files import lock
 from gsnobench.records import RunResult
 from gsnobench.tracking import observer
-from gsnobench.tracking.mirror import replay
+from gsnobench.tracking.address import Address
+from gsnobench.tracking.mirror import lock_path, replay
 from gsnobench.tracking.spool import spools
 
 SUPPORT = Path(__file__).parents[1] / "support"
@@ -96,6 +98,26 @@ def test_a_full_disk_is_a_warning_and_training_goes_on(tmp_path: Path) -> None:
     assert done.stderr.count("tracking:") == 1 and "File too large" in done.stderr
     (path,) = spools(tmp_path)
     assert 0 < len(spooled(path)) < 3 * 199
+
+
+def test_a_mirror_that_leaves_its_work_to_another_one_is_no_alarm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The mirror of the start is still loading when the run ends, so a second one is started."""
+    address = Address.of(tmp_path)
+    assert address is not None
+    spool = tmp_path / "spool" / "never-mirrored.jsonl"
+    spool.parent.mkdir()
+    spool.write_text("")
+    monkeypatch.setenv(observer.WAIT_VARIABLE, "0.3")
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+        with caplog.at_level(logging.WARNING):
+            with lock(lock_path(address)):
+                observer._wait(address, ended, spool)
+            assert caplog.text == ""
+            observer._wait(address, ended, spool)
+    assert "does not have all of this run" in caplog.text, "nobody is at work"
 
 
 def test_tracking_can_be_turned_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

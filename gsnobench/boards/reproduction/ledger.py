@@ -128,10 +128,6 @@ def ledger(lines: Sequence[Line], paper: PaperNumbers) -> str:
 def counts(lines: Sequence[Line]) -> str:
     """How many numbers have ours beside them, and what became of those."""
     ours = [line for line in lines if line.has_ours]
-    sentence = (
-        f"Of {len(lines)} printed numbers {len(ours)} have ours beside them; "
-        f"{len(lines) - len(ours)} have none yet, each with the command that would measure it."
-    )
     by_verdict = Counter(line.verdict for line in ours)
     judged = [
         f"{count} {'was' if count == 1 else 'were'} {words}"
@@ -139,7 +135,13 @@ def counts(lines: Sequence[Line]) -> str:
         if (count := by_verdict[name])
     ]
     listed = " and ".join(filter(None, (", ".join(judged[:-1]), *judged[-1:])))
-    return f"{sentence} Of these {len(ours)}, {listed}." if listed else sentence
+    known = f"Of {len(lines)} printed numbers {len(ours)} have ours beside them"
+    missing = len(lines) - len(ours)
+    rest = (
+        f"The other {missing} {'has' if missing == 1 else 'have'} none yet, each with the command "
+        "that would measure it."
+    )
+    return f"{known}{': ' if listed else ''}{listed}. {rest}"
 
 
 def _verdicts(lines: Sequence[Line]) -> str:

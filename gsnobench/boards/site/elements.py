@@ -11,7 +11,7 @@ from gsnobench.boards.board import Board, BoardTrack, Row, safe_name
 from gsnobench.boards.columns import ERROR, Column
 from gsnobench.boards.plots.style import Figure
 from gsnobench.boards.reproduction.paper import CITATION
-from gsnobench.boards.site.html import Html, tag, text
+from gsnobench.boards.site.html import Html, coded, tag, text
 from gsnobench.boards.site.surroundings import TABLES, Surroundings
 from gsnobench.files import digest
 
@@ -278,4 +278,5 @@ def notes_cell(row: Row) -> Html:
 
 def reason_cell(row: Row, columns: int) -> Html:
     """Why a row has no error, over so many columns."""
-    return tag("td", f"{row.state}: {row.reason}", class_="reason", colspan=str(columns))
+    reason = coded(f"{row.state}: {row.reason}")
+    return tag("td", reason, class_="reason", colspan=str(columns))

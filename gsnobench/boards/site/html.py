@@ -52,6 +52,14 @@ def text(child: Child) -> Html:
     return Html("".join(text(part) for part in child))
 
 
+def coded(words: str) -> Html:
+    """Words in which backticks mark code, as docstrings and notes have it."""
+    parts = words.split("`")
+    if len(parts) % 2 == 0:  # a backtick without its partner
+        return text(words)
+    return text(tag("code", part) if odd % 2 else part for odd, part in enumerate(parts))
+
+
 def _shown(value: str) -> str:
     """Control and direction characters would let a name rearrange the page."""
     return "".join(letter if letter.isprintable() or letter in "\n\t" else "�" for letter in value)

@@ -29,7 +29,7 @@ from gsnobench.boards.site.elements import (
     tools,
 )
 from gsnobench.boards.site.glossary import STANDING, glossary
-from gsnobench.boards.site.html import Html, document, tag
+from gsnobench.boards.site.html import Html, coded, document, tag
 from gsnobench.boards.site.summary import gallery, summary_card
 from gsnobench.boards.site.surroundings import Surroundings
 
@@ -118,7 +118,7 @@ def _track_section(
         yield from (tag("p", _remark(text, around)) for text in remarks.split("\n\n"))
     if reasons:
         items = [
-            tag("li", f"{state}: {reason}", id=f"{anchor}-note-{number}")
+            tag("li", coded(f"{state}: {reason}"), id=f"{anchor}-note-{number}")
             for (state, reason), number in reasons.items()
         ]
         summary = tag("summary", "Why a cell has no error")
@@ -129,14 +129,12 @@ def _track_section(
 
 def _remark(text: str, around: Surroundings) -> Iterator[Html | str]:
     """A remark in Markdown: backticks are code, and a link to a file that is there is a link."""
-    for part in re.split(r"(`[^`]*`|\[[^\]]*\]\([^)]*\))", text):
-        if part.startswith("`") and part.endswith("`"):
-            yield tag("code", part.strip("`"))
-        elif link := re.fullmatch(r"\[([^\]]*)\]\(([^)]*)\)", part):
+    for part in re.split(r"(\[[^\]]*\]\([^)]*\))", text):
+        if link := re.fullmatch(r"\[([^\]]*)\]\(([^)]*)\)", part):
             address = around.linked_note(link[2])
             yield tag("a", link[1], href=address) if address else link[1]
         else:
-            yield part
+            yield coded(part)
 
 
 def _reasons(rows: Sequence[Row]) -> dict[Reason, int]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gsnobench.boards import wording
-from gsnobench.boards.board import Board, BoardTrack, Standing
+from gsnobench.boards.board import Board, BoardTrack
+from gsnobench.boards.reading import compared_boards, leading
 from gsnobench.boards.site.about import TaskAbout
 from gsnobench.boards.site.elements import ADD_PATH, task_label, task_name, task_path
 from gsnobench.boards.site.formula import formula, unit
@@ -36,10 +36,7 @@ def summary_card(track: BoardTrack, around: Surroundings, anchor: str, *, is_alo
 
 def summary(track: BoardTrack) -> list[str]:
     """The summary in sentences; the first one says who leads."""
-    leader = next((entry for entry in track.standings if entry.is_complete), None)
-    sentences = [_leader(track, leader)] if leader else ["No row leads yet."]
-    if leader is not None:
-        sentences += _best_floor(track, leader)
+    sentences = leading(track) or ["No row leads yet."]
     models = len([board for board in _board_tasks(track) if board.has_models])
     others = track.tasks - models
     coverage = f"Models have been run on {models} of {track.tasks} tasks"
@@ -49,36 +46,9 @@ def summary(track: BoardTrack) -> list[str]:
     return [*sentences, *([f"{budget}{_sizes(track)}."] if budget else [])]
 
 
-def _compared(track: BoardTrack) -> list[Board]:
-    return [board for board in track.boards if board.slug in track.compared]
-
-
 def _board_tasks(track: BoardTrack) -> Sequence[Board]:
     """The compared boards, or all of them where none is compared."""
-    return _compared(track) or track.boards
-
-
-def _leader(track: BoardTrack, leader: Standing) -> str:
-    boards = _compared(track)
-    ahead = [board for board in boards if board.compared[0].name == leader.row]
-    # a row of one seed may have the lowest error without a place
-    alone = [board for board in ahead if board.tied_with_best == board.compared[:1]]
-    kind = "The floor " if leader.is_floor else ""
-    tasks = f"{len(boards)} compared task{'s' if len(boards) != 1 else ''}"
-    rank = wording.number(leader.mean_rank)
-    return (
-        f"{kind}{leader.row} leads: it has the best mean rank ({rank}) and the lowest error "
-        f"on {len(ahead)} of {tasks}. It is significantly better than all other ranked rows on "
-        f"{len(alone)} of them."
-    )
-
-
-def _best_floor(track: BoardTrack, leader: Standing) -> list[str]:
-    floor = next((entry for entry in track.standings if entry.is_floor and entry.is_complete), None)
-    if floor is None or leader.is_floor:
-        return []
-    times = wording.number(floor.ratio / leader.ratio)
-    return [f"The best floor is {floor.row}, with {times} times its error (geometric mean)."]
+    return compared_boards(track) or track.boards
 
 
 def _sizes(track: BoardTrack) -> str:

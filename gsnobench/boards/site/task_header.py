@@ -8,7 +8,7 @@ from gsnobench.boards import wording
 from gsnobench.boards.board import Board
 from gsnobench.boards.site.about import FieldAbout, TaskAbout
 from gsnobench.boards.site.formula import formula, unit
-from gsnobench.boards.site.html import Html, tag
+from gsnobench.boards.site.html import Html, coded, tag
 from gsnobench.boards.site.summary import task_picture
 from gsnobench.boards.site.surroundings import Surroundings
 
@@ -31,10 +31,12 @@ def _words(board: Board, known: TaskAbout) -> Iterator[Html]:
     shown["Given"] = _given(board, known)
     shown["Asked"] = _fields(known.outputs) + _asked(board, known)
     shown["Scored"] = _scored(known.outputs)
-    pairs = [tag("div", tag("dt", name), tag("dd", text)) for name, text in shown.items() if text]
+    pairs = [
+        tag("div", tag("dt", name), tag("dd", coded(text))) for name, text in shown.items() if text
+    ]
     yield tag("dl", pairs, class_="terms")
     if details := known.words.get("Equation", ""):
-        words = [tag("p", f"{details} {known.words.get('Source', '')}")]
+        words = [tag("p", coded(f"{details} {known.words.get('Source', '')}"))]
         yield tag("details", tag("summary", "Boundary and initial conditions, solver"), words)
 
 
@@ -48,8 +50,8 @@ def _given(board: Board, known: TaskAbout) -> str:
     given, asked = _window(board)
     frames = [f"{given} frame{'s' if given != '1' else ''}"] if asked else []
     inputs = [_fields(known.inputs)] if known.inputs else []
-    meshes = "one mesh for all samples" if known.fixed_mesh else "another mesh for every sample"
-    where = f"the coordinates of its nodes in {unit(known.length_unit)}"
+    meshes = "one mesh for all samples" if known.fixed_mesh else "a mesh of its own per sample"
+    where = f"with the coordinates of its nodes in {unit(known.length_unit)}"
     where = where.replace(" in no unit", "")
     return "; ".join([*frames, *inputs, f"{meshes}, {where}"])
 
