@@ -249,11 +249,13 @@ def _sentence(task: str, own: Sequence[Effect]) -> str:
     better = [effect for effect in tested if effect.is_separated and effect.factor < 1]
     parts = [
         f"{words} {', '.join(f'{effect.label} ({effect.ratio})' for effect in group)}"
-        for words, group in (("worse by", worse), ("better by", better))
+        for words, group in (("worse with", worse), ("better with", better))
         if group
     ]
-    rest = len(tested) - len(worse) - len(better)
+    alone = sum(effect.p is None for effect in tested)  # one seed cannot be tested
+    rest = len(tested) - len(worse) - len(better) - alone
     parts += [f"{rest} of {len(tested)} changes are not separated from none"] if rest else []
+    parts += [f"{alone} of {len(tested)} changes have one seed and are not tested"] if alone else []
     return f"{task}: {'; '.join(parts) if parts else 'nothing was changed'}."
 
 
