@@ -12,6 +12,7 @@ import typer
 
 from gsnobench.api.progress import progress
 from gsnobench.cli.console import print_result
+from gsnobench.cli.forecast import print_forecast
 from gsnobench.cli.options import (
     DeviceOption,
     HomeOption,
@@ -22,11 +23,12 @@ from gsnobench.cli.options import (
 )
 from gsnobench.cli.table import is_in_one_block, print_table
 from gsnobench.errors import DataError
-from gsnobench.home import Home, open_home, open_tidy_home
+from gsnobench.home import open_home, open_tidy_home
 from gsnobench.params import numbers_of, words_of
 
 if TYPE_CHECKING:
-    from gsnobench.matrix.matrix import Cell, Choice, Difference, Need
+    from gsnobench.home import Home
+    from gsnobench.matrix.matrix import Cell, Choice, Difference
     from gsnobench.records import RunSpec
 
 app = typer.Typer()
@@ -123,7 +125,7 @@ def bench(
     if dry_run:
         cells = [matrix.cell_of(plan, folders, evidence) for plan in matrix.matrix(choice, folders)]
         chosen = matrix.cheap_first(matrix.chosen(cells, words_of(only)), folders)
-        _print_forecast(chosen, folders, as_json=as_json)
+        print_forecast(chosen, folders, as_json=as_json)
         return 0
     limits = Limits(
         home=folders.root,
@@ -265,56 +267,6 @@ def _show_differences(changes: Sequence[Difference], against: Path) -> None:
 
 def _score(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.4g}"
-
-
-def _print_forecast(cells: Sequence[Cell], home: Home, *, as_json: bool) -> None:
-    """What `--dry-run` shows."""
-    from gsnobench.matrix.matrix import need
-
-    needs = [need(cell, home) for cell in cells]
-    known = [cell_need.cpu_s for cell_need in needs if cell_need.cpu_s is not None]
-    total, unknown = sum(known), len(needs) - len(known)
-    pairs = list(zip(cells, needs, strict=True))
-
-    def show() -> None:
-        rows = []
-        for row, owned in _by_row(pairs).items():
-            tasks = dict.fromkeys(cell.column for cell, _ in owned)
-            times = [cell_need.cpu_s for _, cell_need in owned]
-            memory = [cell_need.memory_mb for _, cell_need in owned]
-            costs = [_amount(_total(times)), _amount(max(mb or 0 for mb in memory) or None)]
-            rows.append([row, str(len(tasks)), str(len(owned)), *costs])
-        header = ["model", "tasks", "cells", "CPU-s", "MB"]
-        if all(row[-1] == NOTHING for row in rows):
-            header, rows = header[:-1], [row[:-1] for row in rows]
-        print_table("Cells to run (a cell is one run)", header, rows)
-        time = f"{total:.0f} CPU-seconds" if total < 120 else f"{total / 60:.0f} CPU-minutes"
-        print(f"about {time}" + (f", and {unknown} cells that were never timed" if unknown else ""))
-
-    document = {
-        "count": len(cells),
-        "cpu_s": total,
-        "unknown": unknown,
-        "cells": [{**cell.to_dict(), **vars(cell_need)} for cell, cell_need in pairs],
-    }
-    print_result(document, show, as_json=as_json)
-
-
-def _by_row(pairs: Sequence[tuple[Cell, Need]]) -> dict[str, list[tuple[Cell, Need]]]:
-    """Cells with their needs, by model and preset."""
-    rows: dict[str, list[tuple[Cell, Need]]] = {}
-    for cell, cell_need in pairs:
-        rows.setdefault(cell.spec.row, []).append((cell, cell_need))
-    return rows
-
-
-def _total(values: Sequence[float | None]) -> float | None:
-    """The sum; None if one is unknown."""
-    return None if None in values else sum(value or 0.0 for value in values)
-
-
-def _amount(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.0f}" if value >= 10 else f"{value:.1f}"
 
 
 # -------------------------------------------------------------------------------------- calibration

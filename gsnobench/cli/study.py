@@ -13,6 +13,7 @@ import typer
 
 from gsnobench.api.progress import progress
 from gsnobench.cli.console import WholeSentences, print_result
+from gsnobench.cli.forecast import print_forecast
 from gsnobench.cli.options import (
     KNOBS,
     DeviceOption,
@@ -63,6 +64,12 @@ WHERE = {  # where the runs happen: the same for every study
         ],
         None,
     ),
+    "dry_run": (
+        Annotated[
+            bool, typer.Option("--dry-run", help="Only show what would be trained, and its costs.")
+        ],
+        False,
+    ),
     "home": (HomeOption, None),
     "as_json": (JsonOption, False),
 }
@@ -104,6 +111,7 @@ def _run(
     words: list[str],
     *,
     as_json: bool,
+    dry_run: bool,
     home: Path | None,
     out: Path | None,
     **limits: Any,
@@ -111,12 +119,15 @@ def _run(
     keywords = knobs_of(words)
     _check(name, options)
     from gsnobench.runs.plan import Request
-    from gsnobench.studies.base import run_study
+    from gsnobench.studies.base import missing_cells, run_study
 
     template = Request("", "", track=options.track, **keywords)
     with progress(quiet=as_json) as report:
-        engine = _engine(home, report, quiet=as_json, **limits)
+        engine = _engine(home, report, quiet=as_json, is_dry=dry_run, **limits)
         study: Study = import_module(f"gsnobench.studies.{name}").study(options, template, engine)
+        if dry_run:
+            print_forecast(missing_cells(study, engine.home), engine.home, as_json=as_json)
+            return 0
         finished = run_study(replace(study, command=_command(name, options, words)), engine)
         folders = [engine.home.root / "studies", *([] if out is None else [out])]
         folder = [finished.write(root) for root in folders][0]
@@ -162,6 +173,7 @@ def _engine(
     report: Any,
     *,
     quiet: bool,
+    is_dry: bool,
     executor: str,
     device: str,
     jobs: int,
@@ -176,7 +188,7 @@ def _engine(
     folders, chosen = open_tidy_home(home), executor_named(executor)
     limits = Limits(home=folders.root, device=device, jobs=jobs, threads=threads, address=address)
     chosen.check(limits)
-    return Engine(folders, chosen, limits, report, lambda look: live(look, quiet=quiet))
+    return Engine(folders, chosen, limits, report, lambda look: live(look, quiet=quiet), is_dry)
 
 
 def _print(finished: Finished, folder: Path) -> None:

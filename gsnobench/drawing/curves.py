@@ -24,10 +24,12 @@ def draw_curve(
     title: str = "training",
     facts: str = "",
     floors: Mapping[str, float] | None = None,
+    printed: float | None = None,
 ) -> None:
     """Training loss and validation error over steps; the best validation error is marked.
 
-    `floors` are validation errors of predictors without a training loop, drawn as level lines.
+    `floors` are validation errors of predictors without a training loop, drawn as level lines;
+    `printed` is the error that the model's paper prints.
     """
     page = Page(6.8, 3.7)
     axes = page.axes(0.85, 0.8, 4.9, 2.35)
@@ -43,6 +45,8 @@ def draw_curve(
         label = f"best {best:.3g} at step {step:,}"
         axes.plot([step], [best], "o", color=SECOND, ms=5, mfc="white", label=label)
     _draw_floors(axes, floors or {})
+    if printed is not None:
+        _draw_level(axes, "printed", printed, INK, ":")
     _scale(axes, [value for line in lines.values() for _, value in line])
     axes.set_xlabel("optimiser step", fontsize=NORMAL)
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
@@ -84,18 +88,22 @@ def _draw_floors(axes: Axes, floors: Mapping[str, float]) -> None:
     """Level lines with their names at the right end."""
     known = {name: error for name, error in floors.items() if math.isfinite(error) and error > 0}
     for name in sorted(known, key=lambda name: known[name])[:MOST_FLOORS]:
-        axes.axhline(known[name], color=FAINT, linewidth=0.8, linestyle="--")
-        axes.annotate(
-            f"{name} {known[name]:.3g}",
-            (1.0, known[name]),
-            xycoords=("axes fraction", "data"),
-            xytext=(3, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=SMALL,
-            color=INK,
-            annotation_clip=False,
-        )
+        _draw_level(axes, name, known[name], FAINT, "--")
+
+
+def _draw_level(axes: Axes, name: str, error: float, colour: str, line: str) -> None:
+    axes.axhline(error, color=colour, linewidth=0.8, linestyle=line)
+    axes.annotate(
+        f"{name} {error:.3g}",
+        (1.0, error),
+        xycoords=("axes fraction", "data"),
+        xytext=(3, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=SMALL,
+        color=INK,
+        annotation_clip=False,
+    )
 
 
 def _scale(axes: Axes, values: Sequence[float]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from gsnobench.boards.reproduction.paper import read_paper
 from gsnobench.data import Mesh, Samples, Split, Task
 from gsnobench.datasets.store import Opened, open_file
 from gsnobench.declare import Geometry, Metric, Summary
@@ -263,8 +264,20 @@ class Run:
     def _draw_curve(self, curve: Sequence[Mapping[str, Any]], floors: Mapping[str, float]) -> None:
         spec, title = self.plan.spec, self.plan.title
         levels = "; dashed: validation error of floors" if floors else ""
+        printed = self._printed
+        levels += "; dotted: printed in the paper" if printed is not None else ""
+        named: dict[str, Any] = {"title": title, "floors": floors, "printed": printed}
         facts = f"track {spec.track}, seed {spec.seed}{levels}"
-        draw_curve(self.folder.curve_picture, curve, title=title, facts=facts, floors=floors)
+        draw_curve(self.folder.curve_picture, curve, facts=facts, **named)
+
+    @property
+    def _printed(self) -> float | None:
+        """The paper's error of its own preset; it is of raw fields, ours less their reference."""
+        spec, task = self.plan.spec, self.plan.task
+        preset = self.plan.model.presets.get(spec.preset)
+        if preset is None or not preset.is_paper or any(field.reference for field in task.fields):
+            return None
+        return read_paper().scores(task.id).get(spec.model)
 
     def animate(self, setup: Setup, loader: Loader, test: Evaluation, time_unit: str) -> None:
         """The median test sample as a GIF."""

@@ -47,6 +47,7 @@ class Engine:
     limits: Limits
     report: Report
     live: Live
+    is_dry: bool = False  # nothing is computed: only what would run is asked
 
     @property
     def machine(self) -> Machine:
@@ -237,12 +238,18 @@ def run_study(study: Study, engine: Engine) -> Finished:
     return Finished(study, rows, study.conclude(rows))
 
 
+def missing_cells(study: Study, home: Home) -> list[Cell]:
+    """What would run, in its order; arms can share a run."""
+    plans = {plan.spec.key: plan for _, plan in study.plans()}
+    cells = [cell_of(plan, home) for plan in plans.values()]
+    return cheap_first((cell for cell in cells if _is_missing(cell, study, home)), home)
+
+
 def _run_missing(study: Study, engine: Engine) -> None:
     home = engine.home
     labels = {plan.spec.key: arm.label for arm, plan in study.plans()}  # one run, one label
     plans = {plan.spec.key: plan for _, plan in study.plans()}
-    cells = [cell_of(plan, home) for plan in plans.values()]
-    missing = cheap_first((cell for cell in cells if _is_missing(cell, study, home)), home)
+    missing = missing_cells(study, home)
     if engine.executor.name in SHARED_DISK:
         make_data(missing, home, engine.report)
     ended = run_cells(missing, engine.executor, engine.limits, home)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from gsnobench.errors import ParamError
@@ -73,12 +73,23 @@ def conclude(title: str, rows: Sequence[Row]) -> Findings:
 
 
 def _crossings(grid: Grid, floors: dict[str, float]) -> str:
-    """The smallest budget at which all seeds of a row beat the best closed form."""
+    """The budget from which on all seeds of a row beat the best closed form."""
     if not floors:
         return ""
     best = min(floors, key=floors.__getitem__)
-    parts = []
-    for name, by_x in grid.items():
-        below = [x for x, row in by_x.items() if row.errors() and max(row.errors()) < floors[best]]
-        parts.append(f"{name} from {min(below):g} s on" if below else f"{name} never")
+    starts = {name: _first_below(by_x, floors[best]) for name, by_x in grid.items()}
+    parts = [
+        f"{name} never" if start is None else f"{name} from {start:g} s on"
+        for name, start in starts.items()
+    ]
     return f"Better than {best} ({floors[best]:.3g}): {', '.join(parts)}."
+
+
+def _first_below(by_x: Mapping[float, Row], limit: float) -> float | None:
+    """The smallest budget at which, and above which, all seeds are below a limit."""
+    first = None
+    for x in sorted((x for x, row in by_x.items() if row.errors()), reverse=True):
+        if max(by_x[x].errors()) >= limit:
+            break
+        first = x
+    return first

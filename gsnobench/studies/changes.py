@@ -31,6 +31,7 @@ from gsnobench.studies.statistics import Estimate, geometric_mean, paired_ratio
 UNCHANGED, PRINTED_UNCHANGED = "unchanged", "full"  # in our tables, and in the paper's
 MATCHED = ", as many parameters"  # behind the label of a control
 BETTER, WORSE = "#2a7f3f", "#b03a2e"
+NOTE = 6.9  # inches that the note below a figure needs
 
 
 # --------------------------------------------------------------------------------------------- arms
@@ -249,11 +250,13 @@ def _sentence(task: str, own: Sequence[Effect]) -> str:
     better = [effect for effect in tested if effect.is_separated and effect.factor < 1]
     parts = [
         f"{words} {', '.join(f'{effect.label} ({effect.ratio})' for effect in group)}"
-        for words, group in (("worse by", worse), ("better by", better))
+        for words, group in (("worse with", worse), ("better with", better))
         if group
     ]
-    rest = len(tested) - len(worse) - len(better)
+    alone = sum(effect.p is None for effect in tested)  # one seed cannot be tested
+    rest = len(tested) - len(worse) - len(better) - alone
     parts += [f"{rest} of {len(tested)} changes are not separated from none"] if rest else []
+    parts += [f"{alone} of {len(tested)} changes have one seed and are not tested"] if alone else []
     return f"{task}: {'; '.join(parts) if parts else 'nothing was changed'}."
 
 
@@ -267,7 +270,8 @@ def _draw(
     }
     labels = list(dict.fromkeys(effect.label for own in shown.values() for effect in own))
     left, width, height = 0.9 + 0.075 * max(map(len, labels), default=0), 2.7, 0.3 * len(labels)
-    page = new_page(left + (width + 0.35) * len(shown), height + 1.95, heading, title)
+    wide = max(left + (width + 0.35) * len(shown), NOTE)
+    page = new_page(wide, height + 1.85, heading, title)
     for number, (task, own) in enumerate(shown.items()):
         axes = page.axes(left + (width + 0.35) * number, 0.95, width, max(height, 0.3))
         _draw_ratios(axes, own, labels)
@@ -277,7 +281,7 @@ def _draw(
     note = "bars: 95 % intervals; grey: not separated from 1 after Holm's correction"
     has_cross = any(effect.printed is not None for own in shown.values() for effect in own)
     note += "; crosses: printed in the paper" if has_cross else ""
-    page.text(0.75, height + 1.8, note, fontsize=SMALL, color=FAINT)
+    page.text(0.75, height + 1.68, note, fontsize=SMALL, color=FAINT)
     page.save(path)
 
 

@@ -68,7 +68,7 @@ def log_ratios(axes: Axes) -> None:
     """A logarithmic x axis around 1, with as many plain numbers as it has room for."""
     low, high = axes.get_xlim()
     axes.set_xscale("log")
-    low, high = min(max(low, 1e-3), 0.9), max(high, 1.1)
+    low, high = min(max(low, 1e-3), 0.9) / 1.05, max(high, 1.1) * 1.05  # room for a marker
     axes.set_xlim(low, high)
     wide = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200)
     near = (0.4, 0.5, 0.6, 0.8, 1, 1.2, 1.5, 2, 2.5)

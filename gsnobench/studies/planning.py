@@ -160,19 +160,30 @@ class Planner:
         if is_timed or self.is_requested:
             plan = make_plan(self._named(request), self.registry)
         else:
-            row = counted_plan(self._named(base), self.engine.machine)
+            row = self._counted(base)
             plan = with_steps(make_plan(self._named(request), self.registry), row.spec.steps)
         is_trained = any(phase.solve is None for phase in plan.phases)
         if not is_timed or self.is_requested or not is_trained:
             return plan
         count = self._count(plan, request)
-        return with_steps(plan, count.within(budget_s or self.track.train_cpu_s, plan.phases))
+        seconds = budget_s or self.track.train_cpu_s
+        if count is None:  # the steps are unknown, but differ by budget
+            return with_steps(plan, {phase.name: round(seconds) for phase in plan.phases})
+        return with_steps(plan, count.within(seconds, plan.phases))
+
+    def _counted(self, base: Request) -> Plan:
+        if self.engine.is_dry:
+            return make_plan(self._named(base), self.registry)
+        return counted_plan(self._named(base), self.engine.machine)
 
     def _named(self, request: Request) -> Request:
         return replace(request, origin=f"study {self.name}")
 
-    def _count(self, plan: Plan, request: Request) -> Count:
-        """CPU-seconds of a step of this very plan; the home keeps them, so that resuming agrees."""
+    def _count(self, plan: Plan, request: Request) -> Count | None:
+        """CPU-seconds of a step of this very plan; the home keeps them, so that resuming agrees.
+
+        None where nobody has counted them and nothing may be computed.
+        """
         if not self.track.train_cpu_s:
             raise RunError(
                 f"hold: track {self.track.name} is counted in epochs and has no CPU-seconds; use "
@@ -185,6 +196,8 @@ class Planner:
         key = digest(replace(plan.spec, steps={}, seed=0).identity())
         with lock(path.with_suffix(".lock")):
             counts = _read_counts(path)
+            if key not in counts and self.engine.is_dry:
+                return None
             if key not in counts:
                 count = count_steps(plan, self.engine.machine, self.registry)
                 counts[key] = asdict(count)

@@ -44,6 +44,7 @@ from gsnobench.studies.yardstick import Truth, check_meshes, headlines, onto, tr
 
 AXIS = Axis("nodes", "mesh nodes", "Error over the mesh")
 FLOOR = "coarse truth, interpolated"
+ROUNDING = 1e-6
 
 
 def study(options: Resolution, template: Request, engine: Engine) -> Study:
@@ -121,9 +122,16 @@ def _finest_table(title: str, grid: Grid, floor: Mapping[float, float]) -> Table
         [name, *(str(geometric_mean(e)) if (e := _finest(by_x.get(x))) else "-" for x in meshes)]
         for name, by_x in grid.items()
     ]
-    lines.append([FLOOR, *(f"{floor[x]:.3g}" if x in floor else "-" for x in meshes)])
+    lines.append([FLOOR, *(_level(floor.get(x)) for x in meshes)])
     header = ["trained on", *(f"{x:g}" for x in meshes)]
     return Table(f"{title}: error on the {meshes[-1]:g} nodes of the finest mesh", header, lines)
+
+
+def _level(error: float | None) -> str:
+    """On the finest mesh the truth is itself, but for rounding."""
+    if error is None:
+        return "-"
+    return f"{error:.3g}" if error > ROUNDING else "0"
 
 
 def _draw(title: str, grid: Grid, floor: Mapping[float, float], path: Path) -> None:
@@ -135,9 +143,8 @@ def _draw(title: str, grid: Grid, floor: Mapping[float, float], path: Path) -> N
         finest = {x: _finest(row) for x, row in grid[name].items()}
         draw_curve(left, own, label=name, colour=colour, marker=marker)
         draw_curve(right, finest, label=name, colour=colour, marker=marker)
-    # the truth of the finest mesh has no error there
-    below = {x: level for x, level in floor.items() if level > 1e-6}
-    right.plot(list(below), list(below.values()), "--", color=FAINT, linewidth=1.2, label=FLOOR)
+    below = {x: level for x, level in floor.items() if level > ROUNDING}
+    right.plot(list(below), list(below.values()), "x--", color=FAINT, linewidth=1.2, label=FLOOR)
     style(left, AXIS.label, "relative L2 error, own mesh")
     style(right, f"{AXIS.label} of training", "relative L2 error, finest mesh")
     for axes in (left, right):

@@ -45,3 +45,9 @@ def test_floors_are_lines_and_those_that_failed_are_left_out(tmp_path: Path) -> 
         draw_curve(tmp_path / f"{name}.png", TWO_PHASES, title="a", facts="b", floors=errors)
     assert (tmp_path / "none.png").read_bytes() == (tmp_path / "failed.png").read_bytes()
     assert dark(tmp_path / "one.png") > dark(tmp_path / "none.png") + 200
+
+
+def test_the_printed_error_is_a_line(tmp_path: Path) -> None:
+    for name, printed in {"none": None, "some": 0.05}.items():
+        draw_curve(tmp_path / f"{name}.png", TWO_PHASES, printed=printed)
+    assert dark(tmp_path / "some.png") > dark(tmp_path / "none.png") + 100

@@ -150,3 +150,22 @@ def test_a_long_curve_is_thinned_and_keeps_its_ends() -> None:
     assert len(short) == MOST_CURVE_POINTS
     assert (short[0], short[-1]) == (curve[0], curve[-1])
     assert thinned(curve[:7]) == curve[:7]
+
+
+@pytest.mark.parametrize(
+    ("row", "dataset", "printed"),
+    [
+        ("gsno@paper", "darcy", 0.0083),
+        ("gsno@paper", "nse", 0.0164),
+        ("gsno@compact", "darcy", None),  # the paper's error is of the paper's settings
+        ("gsno@paper", "swe", None),  # of raw heights, ours are less 5 m
+        ("ridge@default", "darcy", None),
+    ],
+)
+def test_the_curve_of_a_printed_preset_has_the_printed_error(
+    row: str, dataset: str, printed: float | None, tmp_path: Path
+) -> None:
+    model, preset = row.split("@")
+    plan = make_plan(Request(model, dataset, preset=preset, track="smoke"))
+    run = Run.at_home(plan, Machine(Home(tmp_path), torch.device("cpu"), report=Report()))
+    assert run._printed == printed

@@ -92,6 +92,35 @@ def test_what_is_done_is_not_repeated_and_out_gets_the_same_files(
     assert ridge["scores"] == stored["scores"]["test"] and ridge["track"] == "smoke"
 
 
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        ("data --samples 4,8 --models mean,deeponet", 2 + 2 * 2),  # a closed form has one seed
+        ("budget --cpu 1,2 --models mean,deeponet", 1 + 2 * 2),  # steps that nobody has counted
+        ("data --samples 4,8 --models deeponet --hold cpu", 2 * 2),
+    ],
+)
+def test_a_dry_run_says_what_would_be_trained_and_computes_nothing(
+    words: str, count: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command_line = f"study {words} --dataset darcy --track smoke --seeds 0,1 --dry-run --json"
+    ended = command(capsys, *command_line.split(), "--home", tmp_path)
+    assert ended.code == 0, ended.err
+    assert ended.json["count"] == len(ended.json["cells"]) == count
+    made = [path for path in tmp_path.rglob("*") if path.suffix in (".nc", ".json", ".png")]
+    assert not made
+
+
+def test_a_dry_run_leaves_out_what_is_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "study data --dataset darcy --models mean,ridge --track smoke --home"
+    run = (*words.split(), tmp_path, "--executor", "local", "--samples", "3,5")
+    assert command(capsys, *run).code == 0
+    asked = command(capsys, *words.split(), tmp_path, "--samples", "3,5,7", "--dry-run", "--json")
+    assert asked.json["count"] == 2
+
+
 def test_cells_on_other_data_are_variants_and_the_tracks_own_are_the_row(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

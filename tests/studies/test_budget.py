@@ -20,9 +20,13 @@ def test_the_sentence_says_from_which_budget_on_all_seeds_beat_the_best_closed_f
     errors = {30: (0.04, 0.05), 60: (0.02, 0.031), 120: (0.010, 0.012)}
     rows = [made_row({"row": "net", "cpu_s": cpu_s}, own) for cpu_s, own in errors.items()]
     rows += [made_row({"row": "slow", "cpu_s": cpu_s}, (0.06, 0.07)) for cpu_s in errors]
+    lucky = {30: (0.02, 0.02), 60: (0.02, 0.04), 120: (0.02, 0.02)}  # not from 30 s on
+    rows += [made_row({"row": "lucky", "cpu_s": cpu_s}, own) for cpu_s, own in lucky.items()]
     rows += [made_row({"row": name}, [error], steps=0) for name, error in FLOORS.items()]
     findings = conclude("toy", rows)
-    assert findings.sentence.endswith("Better than ridge (0.03): net from 120 s on, slow never.")
+    assert findings.sentence.endswith(
+        "Better than ridge (0.03): net from 120 s on, slow never, lucky from 120 s on."
+    )
     assert findings.numbers["closed_forms"] == FLOORS
     titles = [table.title.partition(": ")[2] for table in findings.tables]
     assert titles[0].startswith("test error") and titles[-1] == "closed forms"

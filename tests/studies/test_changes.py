@@ -48,7 +48,7 @@ def test_a_rung_is_compared_with_the_one_below_and_not_across_tasks() -> None:
 
 def test_the_answer_names_what_is_separated_and_draws_it(tmp_path: Path) -> None:
     findings = conclude("toy", "What every part brings", rows(UNCHANGED, "worse", "same"))
-    assert findings.sentence.startswith("darcy: worse by worse (2 [")
+    assert findings.sentence.startswith("darcy: worse with worse (2 [")
     assert "1 of 2 changes are not separated from none" in findings.sentence
     assert [table.title for table in findings.tables] == ["toy, darcy", "toy, nse"]
     findings.draw(tmp_path / "changes.png")
@@ -62,3 +62,5 @@ def test_a_single_seed_is_tested_against_nothing() -> None:
     ]
     (_, other) = effects(single, {}, is_ladder=False)
     assert other.factor == pytest.approx(2.0) and other.p is None and not other.is_separated
+    sentence = conclude("toy", "What every part brings", single).sentence
+    assert sentence == "darcy: 1 of 1 changes have one seed and are not tested."

@@ -25,6 +25,7 @@ from gsnobench.runs.plan import Request, make_plan
 from gsnobench.studies.base import Engine
 from gsnobench.studies.catalogue import Cost
 from gsnobench.studies.cost.eigenbasis import Preparation
+from gsnobench.studies.cost.eigenbasis import _sentence as sentence_of_bases
 from gsnobench.studies.cost.measuring import quartiles
 from gsnobench.studies.cost.probe import Reading
 from gsnobench.studies.cost.solver import Reached, Solved, train_s
@@ -152,6 +153,16 @@ def test_bases_are_amortised_over_a_thousand_epochs() -> None:
     assert own.total_s == pytest.approx(200.0)
     assert own.overhead == pytest.approx(100 * 200 / (1000 * 4.0))
     assert replace(own, epoch_s=0.0).overhead == 0.0
+    slow = replace(own, solver="lobpcg", cold_s=(0.3, 0.4, 0.5))
+    assert sentence_of_bases([own, slow]) == (
+        "pipe pays 200 CPU-s for 1000 bases, 5 % of 1000 epochs; LOBPCG takes 2 times as long."
+    )
+    darcy = [replace(base, task="darcy", geometries=1) for base in (own, slow)]
+    darcy[1] = replace(darcy[1], cold_s=(0.5, 0.6, 0.7))
+    assert sentence_of_bases([own, slow, *darcy]) == (
+        "pipe pays most: 200 CPU-s for 1000 bases, 5 % of 1000 epochs; LOBPCG takes 2 to 3 times "
+        "as long."
+    )
 
 
 def test_time_to_an_error_is_where_validation_first_falls_below_it() -> None:

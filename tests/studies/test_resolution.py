@@ -26,6 +26,8 @@ def test_errors_on_the_finest_mesh_are_above_the_floor_of_the_truth(
         assert finest["298"][0] != pytest.approx(own["298"]["0"], rel=1e-4)
     floor = numbers["truth_on_finest"]
     assert floor["600"] < 1e-6 < 1e-3 < floor["298"] < 0.2
+    shown = ended.json["tables"][-1]["rows"][-1]
+    assert shown == ["coarse truth, interpolated", f"{floor['298']:.3g}", "0"]
     assert Path(ended.json["folder"], "figures", "resolution.png").exists()
     results = [RunResult.load(path) for path in (tmp_path / "results").rglob("*.json")]
     changed = {result.spec.resolution: result.changed for result in results if result.changed}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from command_line import command
 from made_studies import made_run
@@ -34,6 +35,13 @@ def test_errors_on_another_mesh_are_those_of_predict(
     assert "ridge works on its training mesh alone" in ended.json["sentence"]
     assert {entry["kind"] for entry in ended.json["numbers"]["modes"]["600"]} == {"gaussian", "fem"}
     assert Path(ended.json["folder"], "figures", "transfer.png").exists()
+    there, moved = case["zero_shot"][0], case["interpolated"][0]
+    assert f"(600 nodes: {there:.3g}, interpolated {moved:.3g})" in ended.json["sentence"]
+    picture = run["extra"]["picture"]
+    assert picture["nodes"] == 600 and len(picture["truth"]) == 600
+    gap = np.array(picture["zero_shot"]) - picture["truth"]
+    error = np.linalg.norm(gap) / np.linalg.norm(picture["truth"])
+    assert error == pytest.approx(run["extra"]["meshes"]["600"]["zero_shot"][0], rel=0.2)
 
 
 def row(*zero_shot: list[float]) -> Row:

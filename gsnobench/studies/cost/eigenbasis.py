@@ -227,7 +227,8 @@ def _sentence(made: Sequence[Preparation]) -> str:
         return "Nothing could be measured."
     ours = [own for own in made if own.solver == SHOWN] or list(made)
     largest = max(ours, key=lambda own: own.overhead)
-    words = f"{largest.task} pays most: {largest.total_s:.3g} CPU-s for {largest.geometries} "
+    most = "pays most:" if len({own.task for own in ours}) > 1 else "pays"
+    words = f"{largest.task} {most} {largest.total_s:.3g} CPU-s for {largest.geometries} "
     words += "bases" if largest.geometries > 1 else "basis"
     share = f", {largest.overhead:.2g} % of {EPOCHS} epochs" if largest.epoch_s else ""
     by_task = {own.task: own.cold_s[1] for own in ours}
@@ -237,7 +238,8 @@ def _sentence(made: Sequence[Preparation]) -> str:
         if own.solver == "lobpcg" and by_task.get(own.task)
     ]
     if slower:
-        share += f"; LOBPCG takes {min(slower):.2g} to {max(slower):.2g} times as long"
+        ends = dict.fromkeys(f"{end:.2g}" for end in (min(slower), max(slower)))
+        share += f"; LOBPCG takes {' to '.join(ends)} times as long"
     return f"{words}{share}."
 
 

@@ -266,7 +266,7 @@ def printed(paper: PaperNumbers, case: Case, cost: str) -> str:
 
 
 def _seconds_table(title: str, costs: Sequence[Costs], options: Cost, paper: PaperNumbers) -> Table:
-    header = ["row", "task", "nodes", "batch", "CPU-ms per step", "CPU-s per epoch"]
+    header = ["row", "task", "nodes", "samples", "batch", "CPU-ms per step", "CPU-s per epoch"]
     header += ["times the first row", "paper's s per epoch, V100"]
     header += [f"CPU-ms per forward of {options.batch}", "paper's s per batch, V100"]
     lines = []
@@ -275,7 +275,8 @@ def _seconds_table(title: str, costs: Sequence[Costs], options: Cost, paper: Pap
         first = next(other for other in costs if _is_beside(other, own))
         lines.append(
             [
-                *(own.case.row, plan.task.id, str(plan.task.resolution), str(plan.train.batch)),
+                *(own.case.row, plan.task.id, str(plan.task.resolution)),
+                *(str(plan.task.sizes["train"]), str(plan.train.batch)),
                 *(_milliseconds(own.step_s), f"{own.epoch_s:.3g}"),
                 f"{own.epoch_s / first.epoch_s:.2f}",
                 printed(paper, own.case, "train_s_per_epoch"),

@@ -171,11 +171,9 @@ def _posterior_table(title: str, table: Sequence[Verdict]) -> Table:
         + [f"{100 * own.negative:.2g} %"]
         for own in table
     ]
-    header = ["row", "sampler", "error of the mean", "in 95 % intervals", "means apart"]
-    header += ["deviations", "negative input"]
-    return Table(
-        f"{title}: posteriors; the last but one columns in those of the solver", header, lines
-    )
+    header = ["row", "sampler", "error of the mean", "in 95 % intervals (99 % band)"]
+    header += ["from the solver's mean, in its deviations", "deviation over the solver's"]
+    return Table(f"{title}: posteriors", [*header, "negative input"], lines)
 
 
 def covered_text(count: int, judged: int, level: float) -> str:
@@ -216,8 +214,8 @@ def _of_row(row: str, table: Sequence[Verdict]) -> str:
     start = {v.sampler: v.error for v in own if v.sampler in (PAPER, FROM_TRUTH)}
     if len(start) == 2 and not math.isnan(start[PAPER]):
         words.append(
-            f"the printed sampler ends {start[PAPER]:.2g} from the truth if it starts at its prior "
-            f"and {start[FROM_TRUTH]:.2g} if it starts at the truth"
+            f"the mean of the printed sampler has an error of {start[PAPER]:.2g} if it starts at "
+            f"its prior and of {start[FROM_TRUTH]:.2g} if it starts at the truth"
         )
     return "; ".join(words) + "."
 
