@@ -29,7 +29,7 @@ from gsnobench.params import numbers_of, words_of
 if TYPE_CHECKING:
     from gsnobench.home import Home
     from gsnobench.matrix.matrix import Cell, Choice, Difference
-    from gsnobench.records import RunSpec
+    from gsnobench.runs.plan import Plan
 
 app = typer.Typer()
 NOTHING = "-"  # where a number is not known
@@ -284,7 +284,7 @@ def _calibrate(
     folders, registry = open_home(home), read_registry()
     plans = [plan for plan in matrix(replace(choice, seeds=(0,)), folders) if plan.phases]
     plans = [plan for plan in plans if any(plan.spec.steps.values())]
-    places = [_place_of_counts(plan.spec, steps_file, folders) for plan in plans]
+    places = [_place_of_counts(plan, steps_file, folders) for plan in plans]
     counted: dict[str, dict[str, dict[str, float]]] = {}
     if not dry_run:
         with progress(quiet=as_json) as report:
@@ -310,11 +310,10 @@ def _calibrate(
     return 0
 
 
-def _place_of_counts(spec: RunSpec, steps_file: Path | None, home: Home) -> tuple[Path, str]:
+def _place_of_counts(plan: Plan, steps_file: Path | None, home: Home) -> tuple[Path, str]:
     """The file of step counts and the task's name in it; a person's data belong to the home."""
     from gsnobench.registry import registry_path
-    from gsnobench.runs.plan import home_name
 
-    if steps_file is None and spec.source:
-        return home.steps, home_name(spec.task, spec.source)
-    return steps_file or registry_path(), spec.task
+    if steps_file is None and plan.spec.source:
+        return home.steps, plan.count_name
+    return steps_file or registry_path(), plan.task.id

@@ -22,7 +22,7 @@ from gsnobench.home import RunFolder
 from gsnobench.records import FEATURES
 from gsnobench.registry import Registry, read_registry, write_steps
 from gsnobench.runs.machine import Machine, with_threads
-from gsnobench.runs.plan import Plan, Request, home_name, make_plan
+from gsnobench.runs.plan import Plan, Request, make_plan
 from gsnobench.runs.stages import Run
 from gsnobench.training.checkpoint import Clock
 from gsnobench.training.fit import Job, prepare, steps_of
@@ -74,12 +74,11 @@ def _row_request(request: Request, plan: Plan) -> Request:
 def count_at_home(plan: Plan, machine: Machine) -> None:
     """Count the steps of a pair and keep them in the home; another process may have done it."""
     registry = read_registry(home=machine.home)
-    task = home_name(plan.task.id, plan.spec.source)
     with lock(machine.home.steps.with_suffix(".lock")):
         known = read_registry(home=machine.home).counted_at_home
-        if known(plan.spec.track, task, plan.spec.row) is None:
+        if known(plan.spec.track, plan.count_name, plan.spec.row) is None:
             steps = count_steps(plan, machine, registry).steps
-            write_steps(plan.spec.track, task, plan.spec.row, steps, machine.home.steps)
+            write_steps(plan.spec.track, plan.count_name, plan.spec.row, steps, machine.home.steps)
 
 
 def count_steps(

@@ -67,6 +67,7 @@ class Plan:
     committed: Mapping[str, Any]
     steps_from: StepsFrom
     is_uncounted: bool  # the steps are a guess: nobody counted or requested them
+    count_name: str  # the task's name among the step counts of a home
     # nodes and training samples that a study changed: its runs are no rows of any board
     studied: Mapping[str, int]
 
@@ -137,7 +138,8 @@ def make_plan(request: Request, registry: Registry | None = None) -> Plan:
         and steps_from == "track"
         and not budget
         and any(row.steps.values()),
-        studied=_studied(data) if request.origin else {},
+        count_name=data.count_name,
+        studied=data.unusual if request.origin else {},
     )
 
 
@@ -223,6 +225,7 @@ def plan_of_stored(spec: RunSpec, task: Task) -> Plan:
         committed=spec.settings,
         steps_from="track",
         is_uncounted=False,
+        count_name=task.id,
         studied={},
     )
 
@@ -285,6 +288,19 @@ class Data:
         declared = None if self.dataset is None else self.dataset.family
         return declared or self.task.family
 
+    @property
+    def unusual(self) -> dict[str, int]:
+        """Nodes and training samples, where they are not those of the track or of the file."""
+        chosen = _sizes(self.task.resolution, self.task.sizes["train"])
+        return {name: value for name, value in chosen.items() if value != self.usual[name]}
+
+    @property
+    def count_name(self) -> str:
+        """The task's name among the step counts of a home: a count is of one file and one size."""
+        file = f"#{self.content_hash[:12]}" if self.content_hash else ""
+        sizes = ", ".join(f"{name}={value}" for name, value in self.unusual.items())
+        return f"{self.task.id}{file}" + (f" [{sizes}]" if sizes else "")
+
 
 def _data(request: Request, knobs: Mapping[str, Any], registry: Registry) -> Data:
     path = registry.file(request.dataset)
@@ -319,12 +335,6 @@ def _known_inputs(
 
 def _sizes(nodes: int, samples: int) -> dict[str, int]:
     return {"data.resolution": nodes, "data.samples": samples}
-
-
-def _studied(data: Data) -> dict[str, int]:
-    """Nodes and training samples, where they are not those of the track or of the file."""
-    chosen = _sizes(data.task.resolution, data.task.sizes["train"])
-    return {name: value for name, value in chosen.items() if value != data.usual[name]}
 
 
 def _data_of_file(path: Path, request: Request, knobs: Mapping[str, Any]) -> Data:
@@ -470,19 +480,16 @@ def _committed_steps(
     if track.epochs:
         return None, "track"
     name = data.task.id
-    committed = registry.calibrated(track.name, name, row)
+    # a person's file may have the name of a task of the benchmark
+    is_its_own = data.file is not None and name.partition("@")[0] in registry.board_tasks
+    committed = None if is_its_own else registry.calibrated(track.name, name, row)
     if committed is not None:
         return committed, "registry"
     shipped = model.steps.get(track.name, {}).get(name, {}).get(row.partition("@")[2])
     if shipped is not None:
         return dict(shipped), "plugin"
-    counted = registry.counted_at_home(track.name, home_name(name, data.content_hash), row)
+    counted = registry.counted_at_home(track.name, data.count_name, row)
     return (counted, "home") if counted is not None else (None, "track")
-
-
-def home_name(task: str, content_hash: str) -> str:
-    """A task in the step counts of a home: two files may have the same task."""
-    return f"{task}#{content_hash[:12]}" if content_hash else task
 
 
 def _steps(

@@ -12,7 +12,7 @@ from command_line import call, call_here, the_mistake
 from gsnobench.home import open_home
 from gsnobench.records import RunResult
 from gsnobench.registry import write_steps
-from gsnobench.runs.plan import home_name, task_of_file
+from gsnobench.runs.plan import Request, make_plan
 
 pytestmark = pytest.mark.usefixtures("untracked")
 
@@ -59,9 +59,9 @@ def test_json_is_one_document_and_nothing_else(
 def test_steps_counted_here_are_said_with_the_file_that_keeps_them(
     steady_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    task, content_hash = task_of_file(steady_file)
+    name = make_plan(Request("deeponet", str(steady_file))).count_name
     kept = open_home(tmp_path).steps
-    write_steps("laptop", home_name(task.id, content_hash), "deeponet@compact", {"fit": 3}, kept)
+    write_steps("laptop", name, "deeponet@compact", {"fit": 3}, kept)
     words = ["run", "--model", "deeponet", "--dataset", str(steady_file), "--no-floors"]
     shown = call_here(capsys, *words, home=tmp_path).stdout
     assert f"counted on this machine and are kept in {kept}" in shown

@@ -20,7 +20,6 @@ from gsnobench.runs.plan import (
     Plan,
     Request,
     configured,
-    home_name,
     make_plan,
     plan_of_spec,
     plan_of_stored,
@@ -93,8 +92,7 @@ def test_a_plugin_may_ship_steps_and_a_home_may_count_them(
     track = Track("t", train_cpu_s=1.0, default_steps=77, counts_steps=True)
     plain = Registry(tracks={"t": track})
     unknown = make_plan(request, plain)
-    name = home_name("poisson", unknown.spec.source)
-    counted = replace(plain, home_steps={"t": {name: {"gsno@plus": {"fit": 6}}}})
+    counted = replace(plain, home_steps={"t": {unknown.count_name: {"gsno@plus": {"fit": 6}}}})
     at_home = make_plan(request, counted)
     shipped = replace(load("model", "gsno"), steps={"t": {"poisson": {"plus": {"fit": 8}}}})
     monkeypatch.setattr("gsnobench.runs.plan.load", lambda kind, name: shipped)
@@ -105,6 +103,27 @@ def test_a_plugin_may_ship_steps_and_a_home_may_count_them(
     assert [plan.is_uncounted for plan in plans] == [True, False, False]
     requested = make_plan(replace(request, knobs={"train.steps": "77"}), plain)
     assert not requested.is_uncounted  # nothing is to be counted, and it is no row of a board
+
+
+def test_a_count_of_a_home_is_of_one_file_and_of_one_size(steady_file: Path) -> None:
+    usual = make_plan(Request("gsno", "darcy"))
+    small = make_plan(Request("gsno", "darcy", resolution=298, samples=16))
+    file = make_plan(Request("gsno", str(steady_file)))
+    part = make_plan(Request("gsno", str(steady_file), samples=2))
+    assert usual.count_name == "darcy"
+    assert small.count_name == "darcy [data.resolution=298, data.samples=16]"
+    assert file.count_name == f"poisson#{file.spec.source[:12]}"
+    assert part.count_name == f"{file.count_name} [data.samples=2]"
+
+
+def test_a_file_named_like_a_task_of_the_benchmark_has_no_counts_of_it(steady_file: Path) -> None:
+    track = Track("t", train_cpu_s=1.0, default_steps=77, counts_steps=True)
+    counts = {"t": {"poisson": {"gsno@plus": {"fit": 5}}}}
+    request = Request("gsno", str(steady_file), track="t")
+    elsewhere = make_plan(request, Registry(tracks={"t": track}, steps=counts))
+    assert elsewhere.spec.steps["fit"] == 5
+    same_name = Registry(tracks={"t": track}, steps=counts, board_tasks=("poisson",))
+    assert make_plan(request, same_name).is_uncounted
 
 
 def test_a_plan_names_what_differs_from_its_preset(steady_file: Path) -> None:
