@@ -12,7 +12,7 @@ import typer
 
 from gsnobench.api.progress import progress
 from gsnobench.cli.console import print_result
-from gsnobench.cli.forecast import print_forecast
+from gsnobench.cli.matrix_view import counts, grid, live, print_forecast, remarks, summary
 from gsnobench.cli.options import (
     DeviceOption,
     HomeOption,
@@ -116,7 +116,6 @@ def bench(
         path = steps_file or registry_path()
         return _calibrate(choice, path, dry_run=dry_run, home=home, as_json=as_json)
     from gsnobench.api.matrix import run_choice
-    from gsnobench.cli.matrix_view import live
     from gsnobench.declare import Limits
     from gsnobench.matrix import matrix
 
@@ -236,8 +235,6 @@ def _print_matrix(
 
 
 def _show_matrix(cells: Sequence[Cell], track: str, *, why: bool, wide: bool) -> None:
-    from gsnobench.cli.matrix_view import counts, grid, remarks, summary
-
     print(f"Track {track}: {summary(cells)}")
     header, rows = grid(cells)
     if wide or is_in_one_block(header, rows):

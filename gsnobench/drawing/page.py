@@ -323,7 +323,8 @@ def _draw_streamlines(axes: Axes, view: View, mesh: Triangulation, flow: Streaml
         inside = Outline(view.body).contains_points(grid.reshape(-1, 2)).reshape(grid.shape[:2])
         along = [np.ma.masked_where(inside, part) for part in along]
     thin: dict[str, Any] = {"linewidth": 0.4, "color": INK, "arrowstyle": "-"}  # no arrow heads
-    axes.streamplot(x, y, *along, density=DENSITY, broken_streamlines=False, **thin)
+    right, up = along
+    axes.streamplot(x, y, right, up, density=DENSITY, broken_streamlines=False, **thin)
     axes.set(xlim=(x0, x1), ylim=(y0, y1))
 
 

@@ -203,8 +203,8 @@ def _slice(mesh: Mesh, cells: Array) -> View:
         box = _around(body, box)
     note = f"slice at {'xyz'[space.ACROSS]} = {_round(level, np.ptp(points[:, space.ACROSS])):g}"
     outline = flat[_border(triangles)]
-    plane = {"note": note, "axes": (kept[0], kept[1])}
-    return View(flat, ends, shares, triangles, outline, box, body=body, **plane)
+    view = View(flat, ends, shares, triangles, outline, box, body=body, note=note)
+    return replace(view, axes=(kept[0], kept[1]))
 
 
 def _around(body: Array, box: Box) -> Box:
