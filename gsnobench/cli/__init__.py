@@ -4,8 +4,9 @@ A command reads its options, makes one call into a room and prints a table or on
 `app` is the whole program; `run`, `data`, `bench`, `sweep`, `study`, `results`, `boards`, `show`,
 `plugin`, `doctor` and `ui` hold the commands of those names. `options` are shared by several
 commands, `console` prints facts and help, `table` tables. `matrix_view` draws the matrix of
-`bench`, `card` a model's page; `scaffold` writes a new plugin, `gpu` compares a graphics card with
-the CPU. Heavy imports stay inside functions, so that `--help` appears at once.
+`bench` and says what many runs would cost, `card` draws a model's page; `scaffold` writes a new
+plugin, `gpu` compares a graphics card with the CPU. Heavy imports stay inside functions, so that
+`--help` appears at once.
 """
 
 

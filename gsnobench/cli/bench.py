@@ -12,7 +12,7 @@ import typer
 
 from gsnobench.api.progress import progress
 from gsnobench.cli.console import print_result
-from gsnobench.cli.forecast import print_forecast
+from gsnobench.cli.matrix_view import counts, grid, live, print_forecast, remarks, summary
 from gsnobench.cli.options import (
     DeviceOption,
     HomeOption,
@@ -117,7 +117,6 @@ def bench(
     if calibrate:
         return _calibrate(choice, steps_file, dry_run=dry_run, home=home, as_json=as_json)
     from gsnobench.api.matrix import run_choice
-    from gsnobench.cli.matrix_view import live
     from gsnobench.declare import Limits
     from gsnobench.matrix import matrix
 
@@ -238,8 +237,6 @@ def _print_matrix(
 
 
 def _show_matrix(cells: Sequence[Cell], track: str, *, why: bool, wide: bool) -> None:
-    from gsnobench.cli.matrix_view import counts, grid, remarks, summary
-
     print(f"Track {track}: {summary(cells)}")
     header, rows = grid(cells)
     if wide or is_in_one_block(header, rows):

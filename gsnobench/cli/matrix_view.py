@@ -1,4 +1,7 @@
-"""The matrix on a terminal: a live grid, or one line per finished cell when stderr is a file."""
+"""The matrix on a terminal: a live grid, or one line per finished cell when stderr is a file.
+
+Also what `--dry-run` shows of many runs.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from gsnobench.cli.console import print_result
+from gsnobench.cli.table import print_table
+
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gsnobench.matrix.matrix import Cell
+    from gsnobench.home import Home
+    from gsnobench.matrix.matrix import Cell, Need
 
 PERIOD_S = 1.0  # between two reads of the cells' states
 SHORT = {"missing": "-", "declined": "n/a"}  # states that most cells of a new matrix have
@@ -152,3 +159,59 @@ def _table(cells: Sequence[Cell]) -> Table:
     for row in rows:
         table.add_row(*(Text(text, style="bold" if "running" in text else "") for text in row))
     return table
+
+
+# -------------------------------------------------------------------------------------- forecast
+
+
+UNKNOWN = "-"  # a cost that nothing tells
+
+
+def print_forecast(cells: Sequence[Cell], home: Home, *, as_json: bool) -> None:
+    """What `--dry-run` shows."""
+    from gsnobench.matrix.matrix import need
+
+    needs = [need(cell, home) for cell in cells]
+    known = [cell_need.cpu_s for cell_need in needs if cell_need.cpu_s is not None]
+    total, unknown = sum(known), len(needs) - len(known)
+    pairs = list(zip(cells, needs, strict=True))
+
+    def show() -> None:
+        rows = []
+        for row, owned in _by_row(pairs).items():
+            tasks = dict.fromkeys(cell.column for cell, _ in owned)
+            times = [cell_need.cpu_s for _, cell_need in owned]
+            memory = [cell_need.memory_mb for _, cell_need in owned]
+            costs = [_amount(_total(times)), _amount(max(mb or 0 for mb in memory) or None)]
+            rows.append([row, str(len(tasks)), str(len(owned)), *costs])
+        header = ["model", "tasks", "cells", "CPU-s", "MB"]
+        if all(row[-1] == UNKNOWN for row in rows):
+            header, rows = header[:-1], [row[:-1] for row in rows]
+        print_table("Cells to run (a cell is one run)", header, rows)
+        time = f"{total:.0f} CPU-seconds" if total < 120 else f"{total / 60:.0f} CPU-minutes"
+        print(f"about {time}" + (f", and {unknown} cells that were never timed" if unknown else ""))
+
+    document = {
+        "count": len(cells),
+        "cpu_s": total,
+        "unknown": unknown,
+        "cells": [{**cell.to_dict(), **vars(cell_need)} for cell, cell_need in pairs],
+    }
+    print_result(document, show, as_json=as_json)
+
+
+def _by_row(pairs: Sequence[tuple[Cell, Need]]) -> dict[str, list[tuple[Cell, Need]]]:
+    """Cells with their needs, by model and preset."""
+    rows: dict[str, list[tuple[Cell, Need]]] = {}
+    for cell, cell_need in pairs:
+        rows.setdefault(cell.spec.row, []).append((cell, cell_need))
+    return rows
+
+
+def _total(values: Sequence[float | None]) -> float | None:
+    """The sum; None if one is unknown."""
+    return None if None in values else sum(value or 0.0 for value in values)
+
+
+def _amount(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.0f}" if value >= 10 else f"{value:.1f}"

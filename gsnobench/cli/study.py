@@ -13,7 +13,7 @@ import typer
 
 from gsnobench.api.progress import progress
 from gsnobench.cli.console import WholeSentences, print_result
-from gsnobench.cli.forecast import print_forecast
+from gsnobench.cli.matrix_view import live, print_forecast
 from gsnobench.cli.options import (
     KNOBS,
     DeviceOption,
@@ -180,7 +180,6 @@ def _engine(
     threads: int,
     address: str,
 ) -> Engine:
-    from gsnobench.cli.matrix_view import live
     from gsnobench.declare import Limits
     from gsnobench.matrix.executors import executor as executor_named
     from gsnobench.studies.base import Engine

@@ -92,8 +92,7 @@ def ladder_arms(planner: Planner, base: Request, ladder: Ladder) -> list[Arm]:
     here = first.plans[0]
     goal = planner.plan(replace(base, preset=ladder.last), base)
     arms, knobs = [first], dict(base.knobs or {})
-    rest = Change("the rest of the preset", takes=tuple(_differing(here, goal)))
-    for rung in (*ladder.rungs, rest):
+    for rung in (*ladder.rungs, _rest(here, goal, ladder)):
         if not rung.applies(here.task):
             continue
         before = dict(knobs)
@@ -107,6 +106,14 @@ def ladder_arms(planner: Planner, base: Request, ladder: Ladder) -> list[Arm]:
             continue  # both presets agree here
         arms.append(arm)
     return arms
+
+
+def _rest(here: Plan, goal: Plan, ladder: Ladder) -> Change:
+    """All that differs in the end, named after what no rung has taken."""
+    known = {name for rung in ladder.rungs for name in (*rung.knobs, *rung.takes)}
+    differing = _differing(here, goal)
+    left = [name.partition(".")[2] for name in differing if name not in known]
+    return Change(f"the rest: {', '.join(left)}", takes=tuple(differing))
 
 
 def _differing(here: Plan, goal: Plan) -> Sequence[str]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -32,6 +33,7 @@ UNCHANGED, PRINTED_UNCHANGED = "unchanged", "full"  # in our tables, and in the 
 MATCHED = ", as many parameters"  # behind the label of a control
 BETTER, WORSE = "#2a7f3f", "#b03a2e"
 NOTE = 6.9  # inches that the note below a figure needs
+LONGEST = 36  # letters of a line of a label
 
 
 # --------------------------------------------------------------------------------------------- arms
@@ -218,13 +220,16 @@ def _numbers(effect: Effect) -> dict[str, Any]:
 
 
 def _table(title: str, own: Sequence[Effect], below: str) -> Table:
-    tests = ["test", f"ratio to {below}", "p (Holm)", "paper's ratio", "test_ood"]
+    has_printed = any(effect.printed is not None for effect in own)
+    tests = ["test", f"ratio to {below}", "p (Holm)"]
+    tests += ["paper's ratio", "test_ood"] if has_printed else ["test_ood"]
     header = ["change", *tests, "parameters", "CPU-ms per step", "seeds"]
-    return Table(title, header, [_line(effect) for effect in own])
+    return Table(title, header, [_line(effect, has_printed=has_printed) for effect in own])
 
 
-def _line(effect: Effect) -> list[str]:
+def _line(effect: Effect, *, has_printed: bool) -> list[str]:
     row = effect.row
+    printed = "-" if effect.printed is None else f"{effect.printed:.2f}"
     test = str(geometric_mean(row.errors())) if row.errors() else "-"
     ood = row.errors("test_ood")
     steps = max((run.steps for run in row.done), default=0)
@@ -236,7 +241,7 @@ def _line(effect: Effect) -> list[str]:
         test,
         "-" if effect.ratio is None else str(effect.ratio),
         "-" if effect.p is None else f"{effect.p:.2g}",
-        "-" if effect.printed is None else f"{effect.printed:.2f}",
+        *([printed] if has_printed else []),
         f"{geometric_mean(ood).value:.3g}" if ood else "-",
         "-" if count is None else f"{count:,.0f}",
         speed,
@@ -269,13 +274,15 @@ def _draw(
         for task, own in by_task.items()
     }
     labels = list(dict.fromkeys(effect.label for own in shown.values() for effect in own))
-    left, width, height = 0.9 + 0.075 * max(map(len, labels), default=0), 2.7, 0.3 * len(labels)
+    names = [fill(label, LONGEST) for label in labels]
+    longest = max((len(line) for name in names for line in name.splitlines()), default=0)
+    left, width, height = 0.9 + 0.075 * longest, 2.7, 0.3 * len(labels)
     wide = max(left + (width + 0.35) * len(shown), NOTE)
     page = new_page(wide, height + 1.85, heading, title)
     for number, (task, own) in enumerate(shown.items()):
         axes = page.axes(left + (width + 0.35) * number, 0.95, width, max(height, 0.3))
         _draw_ratios(axes, own, labels)
-        axes.set_yticks(range(len(labels)), labels if not number else [""] * len(labels))
+        axes.set_yticks(range(len(labels)), names if not number else [""] * len(labels))
         axes.set_title(task, fontsize=NORMAL, loc="left")
         axes.set_xlabel(f"error / error of {below}", fontsize=SMALL)
     note = "bars: 95 % intervals; grey: not separated from 1 after Holm's correction"
