@@ -138,8 +138,8 @@ def _leader(track: BoardTrack, leader: Standing) -> str:
     if not any(_has_place(board, leader.row) for board in boards):
         tested = "It has one seed on each of them, so no difference has been tested yet."
     return (
-        f"{kind}{leader.row} leads: it has the best mean rank ({rank}) and the lowest error "
-        f"on {len(ahead)} of {tasks}. {tested}"
+        f"{kind}{leader.row} leads: it has the best mean rank ({rank}) and the lowest error of all "
+        f"rows, floors too, on {len(ahead)} of {tasks}. {tested}"
     )
 
 
