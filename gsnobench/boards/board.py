@@ -258,6 +258,11 @@ class Board:
         return any(not row.is_floor for row in self.compared)
 
     @property
+    def ranks_models(self) -> bool:
+        """Whether any row but a floor has a place: a row with one seed has none."""
+        return any(row.rank is not None and not row.is_floor for row in self.compared)
+
+    @property
     def tied_with_best(self) -> list[Row]:
         """The best of the rows that have a place, and those that are not significantly worse."""
         placed = [(row, row.rank) for row in self.compared if row.rank is not None]

@@ -35,7 +35,7 @@ def _ties(board: Board) -> str:
     """Which ranked rows the tests do not separate from the best ranked one."""
     tied = board.tied_with_best[1:]
     ranked = [row for row in board.compared if row.rank is not None]
-    if len(ranked) < 2:
+    if len(ranked) < 2 or not board.ranks_models:
         return ""
     best = ranked[0]
     if not tied:
@@ -134,11 +134,17 @@ def _leader(track: BoardTrack, leader: Standing) -> str:
     kind = "The floor " if leader.is_floor else ""
     tasks = f"{len(boards)} compared task{'s' if len(boards) != 1 else ''}"
     rank = wording.number(leader.mean_rank)
+    tested = f"It is significantly better than all other ranked rows on {len(alone)} of them."
+    if not any(_has_place(board, leader.row) for board in boards):
+        tested = "It has one seed on each of them, so no difference has been tested yet."
     return (
-        f"{kind}{leader.row} leads: it has the best mean rank ({rank}) and the lowest error "
-        f"on {len(ahead)} of {tasks}. It is significantly better than all other ranked rows on "
-        f"{len(alone)} of them."
+        f"{kind}{leader.row} leads: it has the best mean rank ({rank}) and the lowest error of all "
+        f"rows, floors too, on {len(ahead)} of {tasks}. {tested}"
     )
+
+
+def _has_place(board: Board, name: str) -> bool:
+    return any(row.name == name and row.rank is not None for row in board.compared)
 
 
 def _best_floor(track: BoardTrack, leader: Standing) -> Iterator[str]:

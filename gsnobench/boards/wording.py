@@ -131,9 +131,9 @@ def signs(row: Row) -> str:
 def is_bold(row: Row, board: Board) -> bool:
     """Whether a table sets the row bold: no row of its board is significantly better.
 
-    Where no model has an error, nobody is the best.
+    Where no model has a place, floors have been compared with one another alone.
     """
-    return board.has_models and row.rank is not None and row.rank.low == 1
+    return board.ranks_models and row.rank is not None and row.rank.low == 1
 
 
 def is_lowest(row: Row, board: Board) -> bool:

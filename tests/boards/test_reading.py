@@ -11,7 +11,8 @@ from fake_results import made_result, save
 from scipy import stats
 from toy_boards import board_of, tracks_of
 
-from gsnobench.boards.reading import across_tasks, reading
+from gsnobench.boards.reading import across_tasks, leading, reading
+from gsnobench.boards.wording import is_bold
 
 
 def _save(root: Path, name: str, error: float, seeds: int = 3, **more: object) -> None:
@@ -82,6 +83,23 @@ def test_a_sentence_about_many_rows_names_the_best_of_them(tmp_path: Path) -> No
     (track,) = tracks_of(tmp_path)
     first = next(iter(across_tasks(track)))
     assert first.count("@compact") == 5 and first.endswith("; the other 3 are in the table.")
+
+
+def test_one_seed_proves_nothing_and_floors_alone_are_no_contest(tmp_path: Path) -> None:
+    _save(tmp_path, "gnot", 0.01, seeds=1)
+    _save(tmp_path, "amg", 0.02, seeds=1)
+    for floor, error in (("ridge", 0.1), ("mean", 0.5)):
+        _save(tmp_path, floor, error, seeds=1, preset="default", steps={})
+    (track,) = tracks_of(tmp_path, floors=("ridge", "mean"))
+    (board,) = track.boards
+    assert "better than every other ranked row" not in reading(board)
+    assert not any(is_bold(row, board) for row in board.compared)
+    assert "so no difference has been tested yet" in leading(track)[0]
+    _save(tmp_path, "gnot", 0.01, seeds=3)
+    (track,) = tracks_of(tmp_path, floors=("ridge", "mean"))
+    (board,) = track.boards
+    assert [row.name for row in board.compared if is_bold(row, board)] == ["gnot@compact"]
+    assert "so no difference has been tested yet" not in leading(track)[0]
 
 
 def test_one_task_is_not_read_across(tmp_path: Path) -> None:

@@ -39,8 +39,10 @@ def test_a_row_of_an_edited_plugin_is_marked(
     current = {"model": source_digest("model", "gsno")}
     save(tmp_path / "results", replace(made_result("gsno", task="own"), code=current))
     arguments = {"task": "own", "results": [tmp_path / "results"], "home": tmp_path}
-    assert show_boards(**arguments) == 0 and "gsno since" not in capsys.readouterr().out
+    assert show_boards(**arguments) == 0 and "code changed" not in capsys.readouterr().out
     save(tmp_path / "results", replace(made_result("gsno", task="own"), code={"model": "older"}))
     assert show_boards(**arguments) == 0
+    assert "gsno@compact: code changed\n" in capsys.readouterr().out
+    assert show_boards(**arguments, wide=True) == 0
     words = "code changed: gsno since the results were computed"
     assert words in capsys.readouterr().out

@@ -31,6 +31,7 @@ WORDS = {
     "significant": "a paired bootstrap over test samples and a test over seeds both say that two "
     "rows differ, after Holm's correction",
     "OOD": "out of distribution: test samples drawn from another distribution than the training",
+    "bold and underlined": f"{wording.BOLD}; the lowest error of the task",
     "° and †": "fewer than three seeds; training was stopped before it had converged",
 }
 

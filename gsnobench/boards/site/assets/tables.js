@@ -30,6 +30,10 @@
     sort(table, header, header.getAttribute("aria-sort") !== "ascending");
     document.dispatchEvent(new Event("state"));
   }
+  // a label that is folded breaks before the window of a task, not inside it
+  function label(header) {
+    return heading(header).replace(/-/g, "\u2011").replace("@", "\u200b@");
+  }
   function heading(header) {
     const button = header.querySelector("button");
     return (button || header).textContent.trim();
@@ -49,7 +53,7 @@
     }
     // a phone shows a row as a card, in which every number needs its heading
     for (const row of Array.from(table.tBodies).flatMap((body) => Array.from(body.rows))) {
-      for (const cell of row.cells) if (cell.colSpan === 1) cell.dataset.label = heading(headers[cell.cellIndex]);
+      for (const cell of row.cells) if (cell.colSpan === 1) cell.dataset.label = label(headers[cell.cellIndex]);
     }
     table.classList.add("cards");
   }
