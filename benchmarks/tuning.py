@@ -121,6 +121,10 @@ def page() -> str:
         "or less, and each JSON file has what it took. Of `coral@compact` on nse the first four",
         "trials were counted without the time to encode its codes, the other eight with it.",
         "",
+        "`gsno@plus` came to this search with a past: 31 trials of its first revision and about 80",
+        "of its second, on all tasks ([the trials](../../docs/models/gsno-trials.md)). The presets",
+        "of the other models had a few trials each.",
+        "",
         f"{len(found)} of {len(ROWS) * len(FAMILIES)} searches are on record.",
     ]
     for family, task in FAMILIES.items():

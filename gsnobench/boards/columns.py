@@ -71,7 +71,12 @@ FURTHER_ERRORS = (
     _measured(
         "raw", "the error without a reference subtracted", lambda row: row.raw, is_detail=True
     ),
-    _measured("published", "printed in the GSNO paper, on other data", _published, is_detail=True),
+    _measured(
+        "published",
+        "printed in the GSNO paper, on other data; of public files, by its authors",
+        _published,
+        is_detail=True,
+    ),
 )
 COSTS = (
     _counted("steps", "optimiser steps of all phases", _steps),

@@ -75,12 +75,14 @@ def _out_of_distribution(board: Board, models: Sequence[Row]) -> str:
     if len(known) < 2 or not any(row in known for row in models):
         return ""
     best = min(known, key=lambda row: row.ood_error)
-    grown = sorted(row.ood_error / row.error for row in known if not row.is_floor)
+    ratios = [row.ood_error / row.error for row in known if not row.is_floor]
+    grown = [min(ratios), max(ratios)]
     place = "too" if best is board.compared[0] else f"instead of {board.compared[0].name}"
+    between = " to ".join(dict.fromkeys(wording.number(times) for times in grown))
     return (
         f"Out of distribution {best.name} has the lowest error {place}, "
-        f"{wording.number(best.ood_error)}; there the errors of models are "
-        f"{wording.number(grown[0])} to {wording.number(grown[-1])} times as large."
+        f"{wording.number(best.ood_error)}; there the errors of models are {between} times as "
+        "large."
     )
 
 

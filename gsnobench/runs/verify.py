@@ -266,6 +266,7 @@ def _tier_3(
     plan = _plan(subject, result, machine, data)
     if not result.spec.source:  # the registry knows nothing of a file
         detail = f"{dict(result.changed) or 'nothing'}, here {plan.changed or 'nothing'}"
+        detail += _counted_anew(result.changed, plan.changed)
         yield judged(3, "changed settings", dict(result.changed) == plan.changed, detail)
     if status == "declined" or plan.declined is not None:
         is_right = status == "declined" and plan.declined == result.reason
@@ -280,6 +281,14 @@ def _tier_3(
     yield judged(3, "status", again.status == status, f"{again.status}, stated {status}")
     if again.status == status == "done":
         yield from _same_training(result, again, here, machine)
+
+
+def _counted_anew(stated: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """Said where only steps differ: the result is honest, but not of the present counts."""
+    names = [name for name in {*stated, *here} if stated.get(name) != here.get(name)]
+    if names and all(name.startswith("steps.") for name in names):
+        return "; the steps of this pair were counted anew, or requested"
+    return ""
 
 
 def _plan(subject: Subject, result: RunResult, machine: Machine, data: Path | None) -> Plan:

@@ -203,6 +203,23 @@ def test_an_edit_by_hand_fails_at_tier_0(
     assert failures(ended)[failed] == 0
 
 
+def test_steps_that_are_not_those_counted_here_fail_with_a_reason(
+    home: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    folder = run_folder("deeponet", "darcy", home, "--train.steps", "5")
+    body = json.loads((folder / "result.json").read_text())
+    assert body["changed"] == {"steps.fit": 5}
+    body["changed"] = {}  # what a result says whose steps were counted anew after it
+    path = tmp_path / f"{folder.name}.json"
+    path.write_text(signed(body))
+    ended = verified(capsys, path, 3, home, "--jobs", "1")
+    assert failures(ended) == {"changed settings": 3}
+    (check,) = [check for check in ended.json["checks"] if check["what"] == "changed settings"]
+    assert check["detail"] == (
+        "nothing, here {'steps.fit': 5}; the steps of this pair were counted anew, or requested"
+    )
+
+
 def better(folder: Path) -> None:
     """All numbers of a result a tenth smaller, so that they fit together."""
     result = json.loads((folder / "result.json").read_text())
