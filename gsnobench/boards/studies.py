@@ -29,6 +29,8 @@ sentence. What each study does, and what its numbers mean, is in
 [docs/studies.md](../../docs/studies.md). `gsnobench study NAME --out leaderboards/studies` writes a
 result here; this page and the others are made from those files alone."""
 
+LIMITS = "How it is done, and its limits: [docs/studies.md](../../docs/studies.md)."
+
 
 @dataclass(frozen=True)
 class StudyTable:
@@ -158,7 +160,7 @@ def study_pages(results: Sequence[StudyResult]) -> Iterator[tuple[str, str]]:
 def _page(name: str, results: Sequence[StudyResult]) -> str:
     first = results[0]
     printed = f"What the paper prints: {plain(first.printed)}" if first.printed else ""
-    parts = [GENERATED, f"# Study: {plain(name)}", plain(first.question), printed]
+    parts = [GENERATED, f"# Study: {plain(name)}", plain(first.question), printed, LIMITS]
     parts += [part for result in results for part in _section(result)]
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -59,6 +59,7 @@ def test_a_page_has_sentence_tables_figure_note_and_command(tmp_path: Path) -> N
         "](data/darcy-smoke/figures/data.png)",
         "Our *reading*.",
         "Held: all runs have the same steps.",
+        "its limits: [docs/studies.md](../../docs/studies.md)",
         "```sh\ngsnobench study data --dataset darcy --models toy\n```",
         "(data/darcy-smoke/table.csv)",
         "## swe",
