@@ -9,6 +9,7 @@ import numpy as np
 
 from gsnobench.data import Array, Field, Mesh, Task
 from gsnobench.drawing.quantities import Quantity
+from gsnobench.drawing.views import View
 from gsnobench.meshes.operators import factorise, stiffness_and_mass
 from gsnobench.meshes.topology import boundary_edges
 
@@ -50,13 +51,20 @@ def stream_functions(mesh: Mesh, vorticity: Array) -> Array:
 
 
 def lines_of(
-    task: Task, quantity: Quantity, mesh: Mesh, frames: Array, like: Array | None = None
+    task: Task,
+    quantity: Quantity,
+    mesh: Mesh,
+    view: View,
+    frames: Array,
+    like: Array | None = None,
 ) -> Sequence[Lines | None]:
     """Lines of each of some frames (T, N, C); none where a quantity is not a flow.
 
-    The levels of a stream function are those of the frames `like`, so that truth and prediction
-    compare.
+    None either on dots and on surfaces in space. The levels of a stream function are those of the
+    frames `like`, so that truth and prediction compare.
     """
+    if view.triangles is None or view.light is not None:
+        return [None] * len(frames)
     if quantity.name == VORTICITY and _is_closed(task.fields[quantity.columns[0]], mesh):
         shown = stream_functions(mesh, quantity.of(frames))
         scale = shown if like is None else stream_functions(mesh, quantity.of(like))

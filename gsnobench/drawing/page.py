@@ -81,7 +81,7 @@ class Page:
         axes = self._frame(box, view)
         self.colours.add(scale.colours)
         self._fill(axes, view, view.shown(values), scale, box)
-        if flow is not None and view.triangles is not None and view.light is None:
+        if flow is not None:
             _draw_lines(axes, view, flow)
         if with_inset and view.whole is not None:
             self._inset(box, view, values, scale)

@@ -64,9 +64,11 @@ class Shown:
         last = len(self.task.times) - 1
         return sorted({round(i) for i in np.linspace(self.last_given, last, count)})
 
-    def lines(self, quantity: Quantity, frames: Sequence[int]) -> Sequence[Lines | None]:
+    def lines(
+        self, quantity: Quantity, view: View, frames: Sequence[int]
+    ) -> Sequence[Lines | None]:
         """Lines of a flow in some frames; none where the quantity is not one."""
-        return lines_of(self.task, quantity, self.mesh, self.frames[list(frames)])
+        return lines_of(self.task, quantity, self.mesh, view, self.frames[list(frames)])
 
     def quantity_frames(self, quantity: Quantity, frames: Sequence[int]) -> list[Array]:
         """Values of some frames at the nodes that carry the quantity."""
@@ -95,8 +97,10 @@ def _facts(shown: Shown) -> str:
         frames = "frame" if task.t_in == 1 else "frames"
         parts.append(f"{task.t_in} {frames} given, {task.t_out} to predict")
     parts.append("one mesh for all samples" if task.fixed_mesh else "one mesh per sample")
-    lines = (shown.lines(quantity, [shown.last_given])[0] for quantity in quantities(task))
-    parts += filter(None, map(explained, lines))
+    for quantity in quantities(task):
+        view = view_of(shown.mesh, support_of(task, quantity, shown.mesh))
+        (lines,) = shown.lines(quantity, view, [shown.last_given])
+        parts += [explained(lines)] if lines is not None else []
     return " · ".join(parts)
 
 
@@ -157,8 +161,8 @@ def _outputs(shown: Shown) -> list[Panel]:
         signed = quantity.is_signed(values[support])
         scale = quantity.scale(values[support], signed=signed)
         name = quantity.name.replace("_", " ")
-        (lines,) = shown.lines(quantity, [len(shown.frames) - 1])
         view = view_of(shown.mesh, support)
+        (lines,) = shown.lines(quantity, view, [len(shown.frames) - 1])
         found.append((f"to predict: {name}", view, values, scale, lines))
     return found
 
@@ -181,7 +185,7 @@ def _strips(shown: Shown) -> Page:
     page.text(MARGIN + wide / 2, HEAD - 0.16, "geometry", ha="center")
     top = HEAD
     for quantity, view, scales, extra in zip(drawn, views, rows, below, strict=True):
-        flows = shown.lines(quantity, frames)
+        flows = shown.lines(quantity, view, frames)
         for column, (frame, scale, flow) in enumerate(zip(frames, scales, flows, strict=True)):
             left, values = start + (wide + GAP) * column, quantity.of(shown.frames[frame])
             page.panel((left, top, wide, high), view, values, scale, flow=flow)
@@ -263,7 +267,7 @@ def draw_moving(path: Path, shown: Shown) -> None:
     values = [quantity.of(frame) for frame in shown.frames]
     inside = np.concatenate([frame[support] for frame in values])
     scale = quantity.scale(inside, signed=quantity.is_signed(inside))
-    flows = shown.lines(quantity, range(len(values)))
+    flows = shown.lines(quantity, view, range(len(values)))
     pictures = [
         _moving_page(shown, view, frame, scale, number, flow)
         for number, (frame, flow) in enumerate(zip(values, flows, strict=True))

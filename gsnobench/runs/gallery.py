@@ -222,9 +222,10 @@ def drawn_of(
     ]
     moments = [at_time(case.times[frame], case.time_unit) for frame in frames]
 
-    chosen = list(frames)
-    true_lines = lines_of(task, quantity, case.mesh, case.truth[chosen])
-    lines = lines_of(task, quantity, case.mesh, case.prediction[chosen], like=case.truth[chosen])
+    view = view_of(case.mesh, support)
+    right, ours = (values[list(frames)] for values in (case.truth, case.prediction))
+    true_lines = lines_of(task, quantity, case.mesh, view, right)
+    lines = lines_of(task, quantity, case.mesh, view, ours, like=right)
 
     def panels(
         values: Array, colours: Sequence[Scale], flows: Sequence[Lines | None]
@@ -240,7 +241,7 @@ def drawn_of(
     ]
     return Drawn(
         case=case,
-        view=view_of(case.mesh, support),
+        view=view,
         frames=frames,
         inputs=_inputs(case, quantity, support, signed, None if has_own else scales[0]),
         truth=panels(truth, scales, true_lines),

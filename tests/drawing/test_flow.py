@@ -16,7 +16,7 @@ from gsnobench.drawing.page import Page
 from gsnobench.drawing.quantities import quantities
 from gsnobench.drawing.scales import Scale
 from gsnobench.drawing.tasks import Shown, draw_moving, draw_task
-from gsnobench.drawing.views import view_of
+from gsnobench.drawing.views import View, view_of
 
 VORTICITY = Task(
     id="cells@1-1",
@@ -58,12 +58,16 @@ def test_many_frames_are_solved_at_once() -> None:
     assert together == pytest.approx(np.stack(alone), abs=1e-12)
 
 
+def whole(mesh: Mesh) -> View:
+    return view_of(mesh, np.ones(mesh.size, dtype=bool))
+
+
 def test_truth_and_prediction_have_the_same_levels() -> None:
     mesh, psi = cells(11)
     (quantity,) = quantities(VORTICITY)
     truth, prediction = (scale * 2 * psi[None, :, None] for scale in (1.0, 0.5))
-    (right,) = lines_of(VORTICITY, quantity, mesh, truth)
-    (ours,) = lines_of(VORTICITY, quantity, mesh, prediction, like=truth)
+    (right,) = lines_of(VORTICITY, quantity, mesh, whole(mesh), truth)
+    (ours,) = lines_of(VORTICITY, quantity, mesh, whole(mesh), prediction, like=truth)
     assert isinstance(right, Contours) and isinstance(ours, Contours)
     assert (right.levels == ours.levels).all() and (np.diff(right.levels) > 0).all()
     assert ours.values == pytest.approx(0.5 * right.values)
@@ -81,7 +85,7 @@ def test_no_lines_where_the_border_is_not_a_wall_or_nothing_flows(change: str) -
     if change == "cloud":
         mesh = Mesh(mesh.points, None, mesh.tags)
     (quantity,) = quantities(task)
-    (lines,) = lines_of(task, quantity, mesh, psi[None, :, None])
+    (lines,) = lines_of(task, quantity, mesh, whole(mesh), psi[None, :, None])
     assert lines is None and explained(lines) == ""
 
 
@@ -91,14 +95,17 @@ def test_a_steady_velocity_has_streamlines_and_one_that_changes_has_none() -> No
     steady = Task(id="duct", dataset="duct", fields=fields, dim=2)
     (quantity,) = quantities(steady)
     frames = np.random.default_rng(0).normal(size=(1, mesh.size, 2))
-    (lines,) = lines_of(steady, quantity, mesh, frames)
+    (lines,) = lines_of(steady, quantity, mesh, whole(mesh), frames)
     assert isinstance(lines, Streamlines) and (lines.velocity == frames[0]).all()
-    assert lines_of(replace(steady, times=(0.0, 1.0)), quantity, mesh, frames) == [None]
+    moving = replace(steady, times=(0.0, 1.0))
+    assert lines_of(moving, quantity, mesh, whole(mesh), frames) == [None]
+    cloud = Mesh(mesh.points, None, mesh.tags)
+    assert lines_of(steady, quantity, cloud, whole(cloud), frames) == [None]
 
 
 def dark(flow: Contours | Streamlines | None, mesh: Mesh) -> Array:
     """Where a white panel with these lines is dark, (height, width), without its border."""
-    page, view = Page(2.0, 2.0), view_of(mesh, np.ones(mesh.size, dtype=bool))
+    page, view = Page(2.0, 2.0), whole(mesh)
     scale = Scale.about(np.array([-1.0, 1.0]), "w", 0.0)
     page.panel((0.0, 0.0, 2.0, 2.0), view, np.zeros(mesh.size), scale, flow=flow)
     return np.asarray(page.pixels().convert("L"))[12:-12, 12:-12] < 200
