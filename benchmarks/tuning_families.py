@@ -4,11 +4,12 @@
         [--home HOME]
     python benchmarks/tuning_families.py --verdicts     what each family of a row should have
 
-The searches of `benchmarks/tuning.py` see one task of a family. A rate that is best there can be
-far too high on another one. So the preset as it was and what it became run once more on every other
-board task of the family: the same CPU-seconds, the same training seed, validation only. What has
-the lower geometric mean of validation errors over the family is what the preset should hold. The
-records are in `leaderboards/tuning/families/`; finished ones are not repeated.
+The searches of `benchmarks/tuning.py` see one task of a family and a third of the budget of the
+track. A rate that is best there can be far too high elsewhere. So the preset as it was runs once
+more, with the track's budget and seed 0, on every board task of the family. Its validation error is
+set against that of the result on record, which has what the search found. What has the lower
+geometric mean over the family is what the preset should hold; test errors are not looked at.
+The records are in `leaderboards/tuning/families/`; finished trials are not repeated.
 """
 
 from __future__ import annotations
@@ -21,86 +22,91 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import gsnobench  # noqa: F401  before torch: it sets the wait policy
+from tuning import FAMILIES, FOLDER, ROWS, records, settings_of
+
+import gsnobench as gb  # before torch: it sets the wait policy
 from gsnobench.home import open_home
 from gsnobench.registry import read_registry
 from gsnobench.runs.calibrate import count_steps
 from gsnobench.runs.machine import Machine, choose_device
 from gsnobench.runs.plan import Request, make_plan
 from gsnobench.runs.run import validate_plan
-from tuning import CPU_S, FAMILIES, FOLDER, ROWS, SEED, records, settings_of
 
+RESULTS = FOLDER.parent / "results"
 RECORDS = FOLDER / "families"
 MEMBERS = {
     "steady": ("darcy_threshold", "darcy"),
     "unsteady": ("nse", "swe", "burgers2d_lively", "burgers3d_lively"),
     "varying": ("elasticity", "pipe", "airfoil_family", "car"),
 }
-Trial = dict[str, Any]
+Record = dict[str, Any]
 
 
-def candidates(record: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The preset before the search and after it; nothing where the search kept it."""
-    was, became = (settings_of(record["tried"][0]["point"]), settings_of(record["best"]["point"]))
-    return {} if was == became else {"was": was, "became": became}
+def before(search: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that the search changed, as they were; nothing where it kept them."""
+    was, became = settings_of(search["tried"][0]["point"]), settings_of(search["best"]["point"])
+    return {} if was == became else was
 
 
-def trial(row: str, task: str, point: Mapping[str, Any], machine: Machine) -> Trial:
-    """One training on a sibling task, as a trial of the search is: counted, scored on validation."""
+def request_of(row: str, task: str, knobs: Mapping[str, Any]) -> Request:
     model, _, preset = row.partition("@")
+    named = {name: str(value) for name, value in knobs.items()}
+    return Request(model, task, preset=preset, seed=0, knobs=named)
+
+
+def valid_error(result: gb.RunResult) -> float | None:
+    return result.scores["valid"]["headline"]["rel_l2"] if result.status == "done" else None
+
+
+def as_it_became(row: str, task: str) -> float | None:
+    """The validation error of the result on record; None if there is none."""
+    plan = make_plan(request_of(row, task, {}))
+    path = RESULTS / plan.spec.track / plan.task.id / row / f"{plan.spec.short}.json"
+    if not path.exists():
+        return None
+    return valid_error(gb.RunResult.from_json(path.read_text(encoding="utf-8")))
+
+
+def as_it_was(row: str, task: str, knobs: Mapping[str, Any], machine: Machine) -> Record:
+    """One training with the settings of before: counted anew, scored on validation alone."""
     registry = read_registry(home=machine.home)
-    knobs = {name: str(value) for name, value in point.items()}
-    plan = make_plan(Request(model, task, preset=preset, seed=SEED, knobs=knobs), registry)
-    count = count_steps(plan, machine, registry, budget_s=CPU_S, measurements=1)
+    plan = make_plan(request_of(row, task, knobs), registry)
+    count = count_steps(plan, machine, registry)
     result = validate_plan(replace(plan, spec=replace(plan.spec, steps=count.steps)), machine)
-    valid = result.scores["valid"]["headline"]["rel_l2"] if result.status == "done" else None
-    return {
-        "point": dict(point),
-        "valid": valid,
-        "status": result.status,
-        "steps": count.steps,
-        "train_cpu_s": result.costs.get("train_cpu_s"),
-    }
+    spent, valid = result.costs.get("train_cpu_s"), valid_error(result)
+    return {"was": valid, "status": result.status, "steps": count.steps, "train_cpu_s": spent}
 
 
-def known(record: Mapping[str, Any]) -> dict[str, Trial]:
-    """What the search itself has of both candidates, on the task that stands for the family."""
-    tried = {json.dumps(entry["point"], sort_keys=True): entry for entry in record["tried"]}
-    became = tried[json.dumps(record["best"]["point"], sort_keys=True)]
-    return {"was": record["tried"][0], "became": became}
-
-
-def compare(row: str, family: str, record: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
-    """Both candidates on every task of the family."""
-    tasks = {FAMILIES[family]: known(record)}
+def compare(row: str, family: str, knobs: Mapping[str, Any], machine: Machine) -> None:
+    """Every task of the family that has a result on record, one after the other."""
+    path = RECORDS / f"{family}--{row}.json"
+    empty: Record = {"row": row, "family": family, "before": dict(knobs), "tasks": {}}
+    record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else empty
     for task in MEMBERS[family]:
-        if task not in tasks:
-            tasks[task] = {
-                name: trial(row, task, point, machine) for name, point in candidates(record).items()
-            }
-            both = " -> ".join(str(tasks[task][name]["valid"]) for name in ("was", "became"))
-            print(f"{row} on {task}: {both}", flush=True)
-    return {"row": row, "family": family, "seed": SEED, "cpu_s": CPU_S, "tasks": tasks}
+        became = as_it_became(row, task)
+        if task in record["tasks"] or became is None:
+            continue
+        record["tasks"][task] = {**as_it_was(row, task, knobs, machine), "became": became}
+        path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        print(f"{row} on {task}: {record['tasks'][task]['was']} -> {became}", flush=True)
 
 
 def ratio(record: Mapping[str, Any]) -> float:
-    """Geometric mean over tasks of what it became / what it was; infinite if it broke on one."""
-    logs = []
-    for task in record["tasks"].values():
-        was, became = task["was"]["valid"], task["became"]["valid"]
-        if became is None:
-            return math.inf
-        logs.append(math.log(became / was) if was is not None else -math.inf)
-    return math.exp(sum(logs) / len(logs))
+    """Geometric mean over the tasks of what it became / what it was; 0 where that broke."""
+    pairs = [(task["was"], task["became"]) for task in record["tasks"].values()]
+    if any(was is None for was, _ in pairs):
+        return 0.0
+    return math.exp(sum(math.log(became / was) for was, became in pairs) / len(pairs))
 
 
-def compared() -> Iterator[dict[str, Any]]:
-    """The finished records, in the order of rows and families."""
+def compared() -> Iterator[Record]:
+    """The records with all tasks of their family, in the order of rows."""
     for row in ROWS:
-        for family in FAMILIES:
+        for family, tasks in MEMBERS.items():
             path = RECORDS / f"{family}--{row}.json"
-            if path.exists():
-                yield json.loads(path.read_text(encoding="utf-8"))
+            record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+            if record and set(record["tasks"]) == set(tasks):
+                yield record
 
 
 def main() -> None:
@@ -113,17 +119,15 @@ def main() -> None:
     if args.verdicts:
         for record in compared():
             times = ratio(record)
-            chosen = "became" if times < 1 else "was"
-            print(f"{record['row']:20} {record['family']:9} x {times:.3f}: {chosen}")
+            words = f"{record['row']} {record['family']}: {times:.3f} times the error of before"
+            print(f"{words}; it should have {'what was found' if times < 1 else 'what it had'}")
         return
     RECORDS.mkdir(parents=True, exist_ok=True)
     machine, searches = Machine(open_home(args.home), choose_device("cpu"), threads=1), records()
     for family in args.families.split(","):
         for row in args.rows.split(","):
-            path = RECORDS / f"{family}--{row}.json"
-            if not path.exists() and candidates(searches[row, family]):
-                result = compare(row, family, searches[row, family], machine)
-                path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            if knobs := before(searches[row, family]):
+                compare(row, family, knobs, machine)
 
 
 if __name__ == "__main__":
