@@ -35,7 +35,7 @@ VARIANTS = (
     "committed steps."
 )
 SIGNS = "° fewer than three seeds, † training was stopped before it had converged."
-BOLD = "no row of the board is significantly better"  # the one meaning of bold in a table
+BOLD = "no row of the board is significantly better, by three seeds or more"  # the one meaning of bold in a table
 INCOMPLETE = "rows that lack a compared task"
 COMPUTED_INPUTS = (
     "Features are inputs that are computed and not learned: distances to the boundaries, contrasts "
@@ -131,9 +131,11 @@ def signs(row: Row) -> str:
 def is_bold(row: Row, board: Board) -> bool:
     """Whether a table sets the row bold: no row of its board is significantly better.
 
-    Where no model has a place, floors have been compared with one another alone.
+    Where no model has a place, floors have been compared with one another alone; and where the
+    row itself or the one with the lowest error has few seeds, the tests cannot say much yet.
     """
-    return board.ranks_models and row.rank is not None and row.rank.low == 1
+    is_open = not board.ranks_models or row.has_few_seeds or board.compared[0].has_few_seeds
+    return not is_open and row.rank is not None and row.rank.low == 1
 
 
 def is_lowest(row: Row, board: Board) -> bool:

@@ -100,6 +100,9 @@ def test_one_seed_proves_nothing_and_floors_alone_are_no_contest(tmp_path: Path)
     (board,) = track.boards
     assert [row.name for row in board.compared if is_bold(row, board)] == ["gnot@compact"]
     assert "so no difference has been tested yet" not in leading(track)[0]
+    _save(tmp_path, "coral", 0.005, seeds=2)
+    board = board_of(tmp_path, floors=("ridge", "mean"))
+    assert not any(is_bold(row, board) for row in board.compared), "two seeds say little"
 
 
 def test_one_task_is_not_read_across(tmp_path: Path) -> None:
