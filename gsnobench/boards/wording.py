@@ -35,7 +35,8 @@ VARIANTS = (
     "committed steps."
 )
 SIGNS = "° fewer than three seeds, † training was stopped before it had converged."
-BOLD = "no row of the board is significantly better, by three seeds or more"  # the one meaning of bold in a table
+# the one meaning of bold in a table
+BOLD = "no row of the board is significantly better, by three seeds or more"
 INCOMPLETE = "rows that lack a compared task"
 COMPUTED_INPUTS = (
     "Features are inputs that are computed and not learned: distances to the boundaries, contrasts "

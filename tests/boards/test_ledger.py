@@ -231,7 +231,7 @@ def test_a_declined_and_a_failed_row_are_not_run_for_a_reason(tmp_path: Path) ->
 
 def study(name: str, runs: Sequence[dict[str, Any]] = (), **entries: Any) -> StudyResult:
     words = {"study": name, "subject": "made", "title": name, "sentence": "It is so."}
-    more = {"question": "", "command": "", "budget": "", "numbers": {}}
+    more = {"question": "", "printed": "", "command": "", "budget": "", "numbers": {}}
     return StudyResult(**{**words, **more, **entries}, tables=(), runs=runs)
 
 

@@ -92,8 +92,9 @@ def test_an_edited_result_is_named_and_left_out(home: Path) -> None:
 def test_steps_that_another_home_counted_are_not_ranked(tmp_path: Path) -> None:
     """A stranger's pair on a track with counted steps, three times as dear as it should be."""
     home = open_home(tmp_path)
-    write_steps("laptop", "darcy", "mean@default", {}, home.steps)
-    write_steps("laptop", "darcy", "deeponet@official", {"fit": 3}, home.steps)
+    name = "darcy [data.resolution=298, data.samples=8]"
+    write_steps("laptop", name, "mean@default", {}, home.steps)
+    write_steps("laptop", name, "deeponet@official", {"fit": 3}, home.steps)
     options: dict[str, Any] = {"home": tmp_path, "device": "cpu", "samples": 8}
     result = gb.run(
         "deeponet", "darcy", preset="official", knobs={"data.resolution": "298"}, **options

@@ -47,20 +47,27 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("home")
 
 
+def _being_made(folder: Path, written: int) -> set[Path]:
+    """Databases that are not in place yet and have at least so many bytes."""
+    parts = folder.glob(".mlflow.db.*.part")
+    return {part for part in parts if part.stat().st_size >= written}
+
+
 def test_a_kill_while_the_database_is_made_leaves_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with no_mirror(tmp_path, monkeypatch):
         train(tmp_path, SPEC, range(1, 3))
         finish(tmp_path, SPEC)
-    for pause in (0.2, 1.0):
+    parts: set[Path] = set()
+    for written in (0, 200_000):  # bytes, of nearly a million: no table yet, some of them
         with subprocess.Popen([sys.executable, "-c", MAKING, str(tmp_path)]) as maker:
-            while not (parts := list(tmp_path.glob(".mlflow.db.*.part"))):
+            while not (made := _being_made(tmp_path, written) - parts):
                 assert maker.poll() is None
-                time.sleep(0.005)
-            time.sleep(pause)
+                time.sleep(0.002)
             maker.kill()
-        assert all(part.exists() for part in parts) and not (tmp_path / "mlflow.db").exists()
+        parts = made  # the next maker sweeps them away
+        assert all(part.exists() for part in made) and not (tmp_path / "mlflow.db").exists()
     assert replay(tmp_path)["points"] == 2 * 3 + 4
     (run,) = runs_of(tmp_path, SPEC)
     assert run.info.status == "FINISHED"
