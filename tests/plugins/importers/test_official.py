@@ -169,6 +169,15 @@ def test_raw_cars_have_the_points_of_air_and_surface(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.linalg.norm(test.static[0, :, 1:], axis=1), 1, rtol=1e-4)
 
 
+def write_prepared(case: Path, samples: gb.Samples, index: int) -> None:
+    """The arrays that other repositories make of a raw car."""
+    case.mkdir(parents=True)
+    mesh = samples.mesh(index)
+    np.save(case / "x.npy", np.concatenate([mesh.points, samples.static[index]], 1).astype("f4"))
+    np.save(case / "y.npy", samples.frames[index][0])
+    np.save(case / "surf.npy", mesh.tags["surface"].astype("f4"))
+
+
 def test_prepared_cars_are_the_same_as_raw_ones(tmp_path: Path) -> None:
     write_cars(tmp_path / "in")
     raw, _ = imported("car_official", tmp_path)
@@ -176,12 +185,8 @@ def test_prepared_cars_are_the_same_as_raw_ones(tmp_path: Path) -> None:
     for split, name in (("test", "param0"), ("valid", "param1"), ("train", "param2")):
         samples = raw.read(split)
         for index in range(len(samples)):
-            case = folder / (name if split != "train" else f"param{2 + index}") / "car"
-            case.mkdir(parents=True)
-            x = np.concatenate([samples.mesh(index).points, samples.static[index]], axis=1)
-            np.save(case / "x.npy", x.astype("f4"))
-            np.save(case / "y.npy", samples.frames[index, 0])
-            np.save(case / "surf.npy", samples.mesh(index).tags["surface"].astype("f4"))
+            fold = name if split != "train" else f"param{2 + index}"
+            write_prepared(folder / fold / "car", samples, index)
     prepared, facts = imported("car_official", tmp_path / "prepared")
     assert prepared.content_hash == raw.content_hash and facts["layout"] == "prepared arrays"
 
@@ -197,6 +202,12 @@ def test_a_car_of_real_size_has_the_known_number_of_points(tmp_path: Path) -> No
     assert test.mesh(1).size == 32186 and test.mesh(1).tags["surface"].sum() == 3682
     known = np.linalg.norm(test.static[1][-3682:, 1:], axis=1) > 0.5
     assert not known[16:112].any() and known.sum() == 3586  # the others are in no cell
+    for fold in range(4):  # the same car as prepared arrays, in every fold
+        write_prepared(tmp_path / "prepared" / f"param{fold}" / "real", test, 1)
+    prepared = importer.read(tmp_path / "prepared", importer.params.make({})).samples["test"]
+    np.testing.assert_array_equal(prepared.frames[0], test.frames[1])
+    np.testing.assert_array_equal(prepared.mesh(0).points, test.mesh(1).points)
+    np.testing.assert_allclose(prepared.static[0], test.static[1], rtol=1e-6)
 
 
 def test_surfaces_of_the_water_tight_set_lose_unused_pressures(tmp_path: Path) -> None:
