@@ -229,6 +229,9 @@ def _tested(boards: Sequence[Board], first: Sequence[Board], leader: str) -> Ite
         f"It is significantly better than every other model on {_of(ahead_of_models, boards)}, "
         f"and than every floor on {_of(ahead_of_floors, boards)}."
     )
+    if single := [board for board in boards if _has_one_seed(board, leader)]:
+        where = f"{len(single)} of {len(boards)} tasks"
+        yield f"It has one seed on {where}, so no difference has been tested there yet."
     yield _ties(first, leader)
     behind = [board for board in boards if _is_behind(board, leader)]
     yield (
@@ -236,6 +239,10 @@ def _tested(boards: Sequence[Board], first: Sequence[Board], leader: str) -> Ite
         if behind
         else "No row is significantly better than it on any task."
     )
+
+
+def _has_one_seed(board: Board, leader: str) -> bool:
+    return any(row.name == leader and not row.scores.is_testable for row in board.compared)
 
 
 def _not_compared(track: BoardTrack) -> str:

@@ -11,6 +11,7 @@ from fake_results import made_result, save
 from scipy import stats
 from toy_boards import board_of, tracks_of
 
+from gsnobench.boards.markdown import verdict
 from gsnobench.boards.reading import across_tasks, leading, reading
 from gsnobench.boards.wording import is_bold
 
@@ -103,6 +104,16 @@ def test_one_seed_proves_nothing_and_floors_alone_are_no_contest(tmp_path: Path)
     _save(tmp_path, "coral", 0.005, seeds=2)
     board = board_of(tmp_path, floors=("ridge", "mean"))
     assert not any(is_bold(row, board) for row in board.compared), "two seeds say little"
+
+
+def test_a_verdict_says_where_a_single_seed_leaves_it_open(tmp_path: Path) -> None:
+    for task, seeds in (("darcy", 3), ("swe@5-46", 1)):
+        _save(tmp_path, "gnot", 0.01, seeds=seeds, task=task)
+        _save(tmp_path, "amg", 0.5, task=task)
+    (track,) = tracks_of(tmp_path)
+    text = verdict(track)
+    assert "It has one seed on 1 of 2 tasks, so no difference has been tested there yet." in text
+    assert "better than every other model on 1 of 2 tasks (darcy)" in text
 
 
 def test_one_task_is_not_read_across(tmp_path: Path) -> None:
