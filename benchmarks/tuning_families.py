@@ -19,13 +19,16 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tuning import FAMILIES, FOLDER, ROWS, records, settings_of
 
 import gsnobench as gb  # before torch: it sets the wait policy
+from gsnobench.datasets.tasks import resolve
 from gsnobench.home import open_home
+from gsnobench.plugins import dataset_named
 from gsnobench.registry import read_registry
 from gsnobench.runs.calibrate import count_steps
 from gsnobench.runs.machine import Machine, choose_device
@@ -34,11 +37,6 @@ from gsnobench.runs.run import validate_plan
 
 RESULTS = FOLDER.parent / "results"
 RECORDS = FOLDER / "families"
-MEMBERS = {
-    "steady": ("darcy_threshold", "darcy"),
-    "unsteady": ("nse", "swe", "burgers2d_lively", "burgers3d_lively"),
-    "varying": ("elasticity", "pipe", "airfoil_family", "car"),
-}
 Record = dict[str, Any]
 
 
@@ -46,6 +44,17 @@ def before(search: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that the search changed, as they were; nothing where it kept them."""
     was, became = settings_of(search["tried"][0]["point"]), settings_of(search["best"]["point"])
     return {} if was == became else was
+
+
+@cache
+def members() -> Mapping[str, list[str]]:
+    """The board tasks of every family."""
+    found: dict[str, list[str]] = {family: [] for family in FAMILIES}
+    for name in read_registry().board_tasks:
+        dataset = dataset_named(name)
+        task = resolve(dataset, name, track="laptop")
+        found[dataset.family or task.family].append(name)
+    return found
 
 
 def request_of(row: str, task: str, knobs: Mapping[str, Any]) -> Request:
@@ -58,13 +67,14 @@ def valid_error(result: gb.RunResult) -> float | None:
     return result.scores["valid"]["headline"]["rel_l2"] if result.status == "done" else None
 
 
-def as_it_became(row: str, task: str) -> float | None:
-    """The validation error of the result on record; None if there is none."""
+def as_it_became(row: str, task: str) -> Record | None:
+    """The result on record, by its key, and its validation error; None if there is none."""
     plan = make_plan(request_of(row, task, {}))
     path = RESULTS / plan.spec.track / plan.task.id / row / f"{plan.spec.short}.json"
     if not path.exists():
         return None
-    return valid_error(gb.RunResult.from_json(path.read_text(encoding="utf-8")))
+    result = gb.RunResult.from_json(path.read_text(encoding="utf-8"))
+    return {"became": valid_error(result), "key": plan.spec.short}
 
 
 def as_it_was(row: str, task: str, knobs: Mapping[str, Any], machine: Machine) -> Record:
@@ -82,13 +92,14 @@ def compare(row: str, family: str, knobs: Mapping[str, Any], machine: Machine) -
     path = RECORDS / f"{family}--{row}.json"
     empty: Record = {"row": row, "family": family, "before": dict(knobs), "tasks": {}}
     record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else empty
-    for task in MEMBERS[family]:
+    for task in members()[family]:
         became = as_it_became(row, task)
         if task in record["tasks"] or became is None:
             continue
-        record["tasks"][task] = {**as_it_was(row, task, knobs, machine), "became": became}
+        record["tasks"][task] = {**as_it_was(row, task, knobs, machine), **became}
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        print(f"{row} on {task}: {record['tasks'][task]['was']} -> {became}", flush=True)
+        was = record["tasks"][task]["was"]
+        print(f"{row} on {task}: {was} -> {became['became']}", flush=True)
 
 
 def ratio(record: Mapping[str, Any]) -> float:
@@ -102,7 +113,7 @@ def ratio(record: Mapping[str, Any]) -> float:
 def compared() -> Iterator[Record]:
     """The records with all tasks of their family, in the order of rows."""
     for row in ROWS:
-        for family, tasks in MEMBERS.items():
+        for family, tasks in members().items():
             path = RECORDS / f"{family}--{row}.json"
             record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
             if record and set(record["tasks"]) == set(tasks):

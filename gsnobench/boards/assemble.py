@@ -129,7 +129,7 @@ def _board(
     slug: str, entries: Sequence[Entry], current: Sequence[Entry], declared: Declared
 ) -> Board:
     spec = entries[0].spec
-    rows = _told_blind(_board_rows(current, declared), declared.registry.blind_floor)
+    rows = _marked(_board_rows(current, declared), declared)
     ranked, p_values = _ranked([row for row in rows if row.seeds and not row.is_variant])
     blank = [row for row in rows if not row.seeds and not row.is_variant]
     variants = [row for row in rows if row.is_variant]
@@ -237,18 +237,19 @@ def _rows(
         spec = group[0].spec
         state, reason = _state(group)
         label = variant.label(is_unique=origins[variant.origin] == 1)
-        row = Row(
-            name=f"{name} {label}" if label else name,
-            entries=tuple(group),
-            state=state,
-            reason=reason,
-            is_floor=spec.model in declared.registry.floors,
-            is_reference=name == declared.registry.reference_row and not label,
-            is_variant=bool(label),
-            published=None if has_no_printed_number else published.get(spec.model),
-            settings=variant.settings,
+        rows.append(
+            Row(
+                name=f"{name} {label}" if label else name,
+                entries=tuple(group),
+                state=state,
+                reason=reason,
+                is_floor=spec.model in declared.registry.floors,
+                is_reference=name == declared.registry.reference_row and not label,
+                is_variant=bool(label),
+                published=None if has_no_printed_number else published.get(spec.model),
+                settings=variant.settings,
+            )
         )
-        rows.append(_with_marks(row, declared))
     return rows
 
 
@@ -400,10 +401,12 @@ def _promotion(ranked: Sequence[Row], p_values: Array) -> Promotion | None:
 # -------------------------------------------------------------------------------------------- marks
 
 
-def _with_marks(row: Row, declared: Declared) -> Row:
-    """The row with its normalised CPU-seconds and with its marks."""
-    normalised = replace(row, normalised_cpu_s=_normalised_cpu_s(row, declared.registry))
-    return replace(normalised, marks=tuple(_marks(normalised, declared)))
+def _marked(rows: Sequence[Row], declared: Declared) -> list[Row]:
+    """The rows of a board with their normalised CPU-seconds and their marks."""
+    registry = declared.registry
+    blind = next((row for row in rows if row.name == registry.blind_floor and row.seeds), None)
+    timed = [replace(row, normalised_cpu_s=_normalised_cpu_s(row, registry)) for row in rows]
+    return [replace(row, marks=tuple(_marks(row, blind, declared))) for row in timed]
 
 
 def _normalised_cpu_s(row: Row, registry: Registry) -> float:
@@ -415,7 +418,8 @@ def _normalised_cpu_s(row: Row, registry: Registry) -> float:
     return float(np.mean(values)) if values else math.nan
 
 
-def _marks(row: Row, declared: Declared) -> Iterator[Mark]:
+def _marks(row: Row, blind: Row | None, declared: Declared) -> Iterator[Mark]:
+    yield from _blind_mark(row, blind)
     if not row.is_converged and row.ending is not None:
         yield Mark("not converged", _ending_in_words(row))
     yield from _budget_mark(row, declared)
@@ -428,17 +432,11 @@ def _marks(row: Row, declared: Declared) -> Iterator[Mark]:
         yield Mark("code changed", f"{', '.join(names)} since the results were computed")
 
 
-def _told_blind(rows: Sequence[Row], floor: str) -> list[Row]:
-    """The rows, marked where the floor that sees no input has a smaller error."""
-    blind = next((row for row in rows if row.name == floor and row.seeds), None)
-    return [row if blind is None else _with_blind_mark(row, blind) for row in rows]
-
-
-def _with_blind_mark(row: Row, blind: Row) -> Row:
-    if row.is_floor or not row.seeds or row.error < blind.error:
-        return row
-    why = f"{blind.name}, which sees no input, has {blind.error:.3g}"
-    return replace(row, marks=(Mark("did not learn", why), *row.marks))
+def _blind_mark(row: Row, blind: Row | None) -> Iterator[Mark]:
+    """An error that is not below that of the floor that sees no input."""
+    if blind is None or row.is_floor or not row.seeds or row.error < blind.error:
+        return
+    yield Mark("did not learn", f"{blind.name}, which sees no input, has {blind.error:.3g}")
 
 
 def _ending_in_words(row: Row) -> str:

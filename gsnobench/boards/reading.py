@@ -57,7 +57,7 @@ def _below_floor(board: Board, models: Sequence[Row]) -> str:
         return f"{_all(models, 'is', 'are')} below the best floor, {_with_error(floor)}."
     names = _listed([row.name for row in beaten])
     return (
-        f"{len(beaten)} of {len(models)} models do not reach the best floor, "
+        f"{len(beaten)} of {len(models)} trained rows do not reach the best floor, "
         f"{_with_error(floor)}: {names}."
     )
 
@@ -106,8 +106,8 @@ def _cut_short(models: Sequence[Row]) -> str:
         return f"{_all(models, 'has', 'have')} converged."
     names = [f"{row.name} ({row.ending.epochs:.0f} epochs)" for row in starved if row.ending]
     return (
-        f"The budget stopped {len(starved)} of {len(models)} models before they had converged: "
-        f"{_listed(names)}."
+        f"The budget stopped {len(starved)} of {len(models)} trained rows before they had "
+        f"converged: {_listed(names)}."
     )
 
 
@@ -201,8 +201,13 @@ def _floors_ahead(boards: Sequence[Board]) -> Iterator[str]:
 
 
 def _all(models: Sequence[Row], one: str, many: str) -> str:
-    """The subject of a sentence about every model of a board, with its verb."""
-    return f"All {len(models)} models {many}" if len(models) > 1 else f"{models[0].name} {one}"
+    """The subject of a sentence about every trained row of a board, with its verb.
+
+    Two presets of one model are two rows.
+    """
+    return (
+        f"All {len(models)} trained rows {many}" if len(models) > 1 else f"{models[0].name} {one}"
+    )
 
 
 def _with_error(row: Row) -> str:

@@ -45,6 +45,8 @@ def test_a_common_start_and_a_constant_frame_are_no_leak(tmp_path: Path) -> None
     np.asarray(parts["train"].frames)[0, 2] = 0.0  # at rest in the end
     np.asarray(parts["test"].frames)[0, 1] = 0.0
     store.write(tmp_path / "w.nc", parts, provenance={})
+    with store.open_file(tmp_path / "w.nc") as opened:
+        assert dict(opened.task.sizes) == {"train": 2, "valid": 1, "test": 1}
 
 
 def test_a_trajectory_is_cut_in_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ TUNING = runpy.run_path(str(ROOT / "benchmarks" / "tuning.py"))
 RECORDS: dict[tuple[str, str], dict[str, Any]] = TUNING["records"]()
 TASKS: dict[str, str] = TUNING["FAMILIES"]
 BOARD_SEEDS = range(10)
+RESULTS = ROOT / "leaderboards" / "results"
+FAMILY_RECORDS = ROOT / "leaderboards" / "tuning" / "families"
 
 
 def settings_of_preset(row: str, task: str) -> dict[str, Any]:
@@ -52,3 +55,18 @@ def test_every_row_was_searched_on_every_family() -> None:
 def test_the_page_of_the_searches_is_up_to_date() -> None:
     """`python benchmarks/tuning.py --page` writes it again."""
     assert TUNING["PAGE"].read_text() == TUNING["page"]()
+
+
+@pytest.mark.parametrize("path", sorted(FAMILY_RECORDS.glob("*.json")), ids=lambda path: path.stem)
+def test_a_check_of_a_family_quotes_its_search_and_the_results_on_record(path: Path) -> None:
+    record = json.loads(path.read_text())
+    row, family = record["row"], record["family"]
+    search = RECORDS[row, family]
+    assert path.stem == f"{family}--{row}"
+    assert record["before"] == TUNING["settings_of"](search["tried"][0]["point"])
+    assert record["before"] != TUNING["settings_of"](search["best"]["point"])
+    for task, pair in record["tasks"].items():
+        (result,) = RESULTS.glob(f"laptop/{task}*/{row}/{pair['key']}.json")
+        stated = json.loads(result.read_text())
+        assert stated["spec"]["seed"] == 0 and stated["changed"] == {}
+        assert stated["scores"]["valid"]["headline"]["rel_l2"] == pair["became"]
