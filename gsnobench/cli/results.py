@@ -315,7 +315,8 @@ def migrate(
 ) -> int:
     """Bring results of an older version to the present form; their numbers stay.
 
-    The key of a run changes with it, and so do the names of files and run folders.
+    The key of a run of schema 1 changes with it, and so do the names of files and run folders.
+    Where a preset has other settings today, its earlier results say so and become variants.
     """
     from gsnobench.registry import read_registry
     from gsnobench.runs.migrate import migrate_folder, migrate_home

@@ -3,6 +3,10 @@
 Schema 1 hashed every knob, kept scalings apart from the training knobs, and had errors per sample
 of the test split alone. What it did not hold stays empty: errors out of distribution per sample,
 digests of the code, and whether `prepare_s` was measured with a cache (it goes to the warm column).
+
+Results of schema 2 say anew which of their settings the preset does not have: a preset may get
+others for a family of tasks. Its earlier results are variants then, and those of other families
+stay rows, without a new revision.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from gsnobench.plugins import dataset_named, load
 from gsnobench.reading import read_json
 from gsnobench.records import RunResult, RunSpec, evidence_path
 from gsnobench.registry import Registry
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import Plan, Request, make_plan, plan_of_spec
 from gsnobench.training.optimisation import TrainParams
 
 OLD = 1  # the schema that is migrated
@@ -32,7 +36,7 @@ DAMAGE = (GsnobenchError, KeyError, TypeError, AttributeError)  # entries missin
 
 @dataclass(frozen=True)
 class Moved:
-    """One migrated file or run folder; a problem says why it was left as it is."""
+    """One file or run folder that was brought up to date, or the problem for which it was left."""
 
     old: Path
     new: Path
@@ -40,10 +44,11 @@ class Moved:
 
 
 def migrate_folder(root: Path, registry: Registry) -> Iterator[Moved]:
-    """All result files of schema 1 below a folder of evidence, with their pictures."""
+    """All result files below a folder of evidence that are not of today, with their pictures."""
     for path in sorted(root.rglob("*.json")):
         body = _old_body(path)
         if body is None:
+            yield from _restated(path, registry)
             continue
         try:
             result = migrated_result(body, registry)
@@ -68,6 +73,7 @@ def migrate_home(home: Home, registry: Registry) -> Iterator[Moved]:
         try:
             body = read_json(folder.spec, expected="a spec")
             if "scaling" not in body:
+                yield from _restated(folder.result, registry)
                 continue
             spec = migrated_spec(body)
             for file in (folder.result, folder.trial):
@@ -82,6 +88,32 @@ def migrate_home(home: Home, registry: Registry) -> Iterator[Moved]:
         if not target.exists():
             os.replace(path, target)
         yield Moved(path, target)
+
+
+def _restated(path: Path, registry: Registry) -> Iterator[Moved]:
+    """A result of this schema that says again what its preset of today does not have."""
+    with suppress(GsnobenchError):  # no result, or of a plugin or revision that is not here
+        result = RunResult.load(path)
+        if result.spec.source:  # the registry knows nothing of a file
+            return
+        changed = changed_today(result, plan_of_spec(result.spec, registry))
+        if changed != dict(result.changed):
+            replace(result, changed=changed).save(path)
+            yield Moved(path, path)
+
+
+def changed_today(result: RunResult, plan: Plan) -> dict[str, Any]:
+    """What differs from the preset of today; about steps, nodes and samples, what the result says.
+
+    Boards compare steps with the counts themselves, and only the run knew whether they had been
+    requested.
+    """
+
+    def is_kept(name: str) -> bool:
+        return name.startswith("steps.") or name not in {*plan.spec.settings, *plan.committed}
+
+    stated = {name: value for name, value in result.changed.items() if is_kept(name)}
+    return {**{name: now for name, now in plan.changed.items() if not is_kept(name)}, **stated}
 
 
 def _old_body(path: Path) -> dict[str, Any] | None:

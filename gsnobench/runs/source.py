@@ -1,8 +1,10 @@
 """A digest of a plugin's source, so that an old result is not shown for new code in silence.
 
 It covers the plugin's module and every module of the same package that it imports, as syntax trees
-without docstrings: comments, layout and explanations may change. A digest that differs is said,
-only a new `revision` makes a result stale.
+without docstrings: comments, layout and explanations may change. So may what a model declares in
+settings and words, its presets above all: every result holds its own settings, and says which of
+them its preset does not have. A digest that differs is said, only a new `revision` makes a result
+stale.
 """
 
 from __future__ import annotations
@@ -16,12 +18,17 @@ from pathlib import Path
 from gsnobench.plugins import Kind, find
 
 DIGITS = 16
+# arguments of `Model(...)` that say nothing about how a run computes with given settings
+DECLARED = frozenset(
+    ("presets", "settings", "steps", "studies", "published", "revision")
+    + ("title", "cites", "differs", "tuned")
+)
 
 
 def source_digest(kind: Kind, name: str) -> str:
     """The digest of the named plugin; empty where its source cannot be read."""
     hashed = hashlib.sha256()
-    for module, tree in sorted(_own_modules(find(kind, name).module.partition(":")[0]).items()):
+    for module, tree in sorted(_own_code(find(kind, name).module.partition(":")[0]).items()):
         hashed.update(f"{module}\n{_canonical(tree)}\n".encode())
     return hashed.hexdigest()[:DIGITS]
 
@@ -49,8 +56,11 @@ def _is_model(function: ast.expr) -> bool:
     return name == "Model"
 
 
-def _own_modules(module: str) -> dict[str, ast.Module]:
-    """The syntax tree of a module, and of all modules of its package that it leads to."""
+def _own_code(module: str) -> dict[str, ast.Module]:
+    """The syntax tree of a module, and of all modules of its package that it leads to.
+
+    Without the declared settings and what serves nothing else.
+    """
     trees: dict[str, ast.Module] = {}
     waiting = [module]
     while waiting:
@@ -58,10 +68,49 @@ def _own_modules(module: str) -> dict[str, ast.Module]:
         path = _source_file(name)
         if name in trees or path is None:
             continue
-        trees[name] = ast.parse(path.read_text(encoding="utf-8"))
+        trees[name] = _without_settings(ast.parse(path.read_text(encoding="utf-8")))
         is_package = path.name == "__init__.py"
         waiting += _own_imports(trees[name], name if is_package else name.rpartition(".")[0])
     return trees
+
+
+def _without_settings(tree: ast.Module) -> ast.Module:
+    """Without what `Model(...)` declares in settings and words, and the names only they use."""
+    unneeded: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _is_model(node.func):
+            dropped = [entry for entry in node.keywords if entry.arg in DECLARED]
+            node.keywords = [entry for entry in node.keywords if entry.arg not in DECLARED]
+            unneeded |= {name for entry in dropped for name in _names_read(entry)}
+    while unneeded:
+        unneeded -= _names_read(tree)
+        gone = [node for node in tree.body if _names_bound(node) & unneeded]
+        unneeded = {name for node in gone for name in _drop(tree, node, unneeded)}
+    return tree
+
+
+def _names_read(tree: ast.AST) -> set[str]:
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return {node.id for node in nodes if isinstance(node.ctx, ast.Load)}
+
+
+def _names_bound(node: ast.stmt) -> set[str]:
+    """What a constant or an import of names at the top of a module is called."""
+    if isinstance(node, ast.ImportFrom):
+        return {alias.asname or alias.name for alias in node.names}
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def _drop(tree: ast.Module, node: ast.stmt, unneeded: set[str]) -> set[str]:
+    """Take a constant out, or single names out of an import; the names that it has read itself."""
+    if isinstance(node, ast.ImportFrom):
+        kept = [alias for alias in node.names if (alias.asname or alias.name) not in unneeded]
+        node.names = kept
+        if kept:
+            return set()
+    tree.body.remove(node)
+    return _names_read(node)
 
 
 def _source_file(module: str) -> Path | None:

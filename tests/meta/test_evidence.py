@@ -51,7 +51,10 @@ def test_runs_of_committed_studies_have_the_errors_of_their_result_files() -> No
 
 
 def test_what_results_say_was_changed_is_what_differs_from_the_preset() -> None:
-    """Steps may have been counted again since; boards then rank the result no more."""
+    """Steps may have been counted again since; boards then rank the result no more.
+
+    Where a preset has changed: `gsnobench migrate leaderboards/results`.
+    """
     registry, recomputed = read_registry(), 0
     for result in map(RunResult.load, FILES):
         try:

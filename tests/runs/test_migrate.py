@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import torch
 
 import gsnobench as gb
 from gsnobench.home import Home, open_home
-from gsnobench.records import RunResult
+from gsnobench.plugins import load
+from gsnobench.records import RunResult, evidence_path
 from gsnobench.registry import read_registry
+from gsnobench.runs import plan
 from gsnobench.runs.machine import Machine
 from gsnobench.runs.migrate import migrate_folder, migrate_home
 from gsnobench.runs.plan import Request, make_plan
@@ -52,8 +55,8 @@ def old_spec(spec: dict[str, Any]) -> dict[str, Any]:
 def finished(tmp_path: Path) -> tuple[Home, RunResult]:
     machine = Machine(open_home(tmp_path / "home"), torch.device("cpu"))
     knobs = {"train.steps": "3"}
-    plan = make_plan(Request("gsno", "darcy", track="smoke", preset="paper", knobs=knobs))
-    return machine.home, run_plan(plan, machine)
+    request = Request("gsno", "darcy", track="smoke", preset="paper", knobs=knobs)
+    return machine.home, run_plan(make_plan(request), machine)
 
 
 def test_a_result_file_and_its_picture_get_the_key_of_today(
@@ -90,6 +93,27 @@ def test_a_home_keeps_its_weights(finished: tuple[Home, RunResult]) -> None:
     assert [move.problem for move in moves] == [""]
     assert folder.weights.read_bytes() == weights and not old.exists()
     assert gb.load(str(folder.path), home=home.root).plan.spec.key == result.spec.key
+
+
+def test_results_of_a_preset_that_has_changed_become_variants(
+    finished: tuple[Home, RunResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, result = finished
+    path = evidence_path(tmp_path / "evidence", result.spec)
+    result.save(path)
+    assert list(migrate_folder(tmp_path / "evidence", read_registry())) == []
+    model = load("model", "gsno")
+    width = result.spec.model_params["width"]
+    settings = {**model.settings, "darcy": {"paper": {"model.width": width + 1}}}
+    monkeypatch.setattr(plan, "load", lambda kind, name: replace(model, settings=settings))
+    (moved,) = migrate_folder(tmp_path / "evidence", read_registry())
+    restated = RunResult.load(moved.new)
+    assert restated == replace(result, changed={"model.width": width, "steps.fit": 3})
+    assert [moved.problem for moved in migrate_home(home, read_registry())] == [""] * 2
+    assert RunResult.load(home.run_folder(result.spec.key).result) == restated
+    monkeypatch.undo()  # the preset has its former width again
+    assert len(list(migrate_folder(tmp_path / "evidence", read_registry()))) == 1
+    assert RunResult.load(path) == result
 
 
 def test_what_cannot_be_read_stays_and_is_named(tmp_path: Path) -> None:

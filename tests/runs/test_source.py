@@ -61,6 +61,24 @@ def test_code_of_the_plugin_and_of_its_helpers_counts(package: Path) -> None:
     assert len({before, changed, helped}) == 3
 
 
+def test_settings_and_words_of_a_model_are_no_code(package: Path) -> None:
+    """A result holds its settings itself; what also serves the code counts."""
+    model = (
+        "from own_plugin.layers import width\nfrom own_plugin.presets import NAMES, TUNED\n"
+        "RATE = 0.1\nWIDE = {'lr': RATE}\nDEPTH = 3\n"
+        "def build():\n    return width() + DEPTH\n"
+        "def model():\n    return gb.Model('own', build, presets={'wide': WIDE, 'deep': DEPTH},"
+        " settings=TUNED, differs=('so',), revision=2)\n"
+    )
+    (package / "presets.py").write_text("NAMES = ('a',)\nTUNED = {'lr': 0.2}\n")
+    before = digest_after(package / "model.py", model)
+    for old, new in (("RATE = 0.1", "RATE = 0.3"), ("('so',)", "('so', 'and so')"), ("=2", "=3")):
+        assert digest_after(package / "model.py", model.replace(old, new)) == before
+    assert digest_after(package / "model.py", model.replace("DEPTH = 3", "DEPTH = 4")) != before
+    (package / "model.py").write_text(model)
+    assert digest_after(package / "presets.py", "NAMES = ('a',)\nTUNED = {'lr': 9}\n") != before
+
+
 def test_no_helper_is_imported_for_its_digest(package: Path) -> None:
     (package / "layers.py").write_text("raise RuntimeError('imported')\n")
     assert source.source_digest("model", "own") and "own_plugin.layers" not in sys.modules

@@ -240,14 +240,15 @@ TUNED: Mapping[str, Settings] = {
     },
     "varying": {"model.width": 64, "train.batch": 8, "train.lr": 5e-3},
 }
+SETTINGS: Mapping[str, Mapping[str, Settings]] = {
+    **{task: {"official": knobs} for task, knobs in OFFICIAL.items()},
+    **{task: {"official": OFFICIAL[task], "compact": knobs} for task, knobs in COMPACT.items()},
+    **{family: {"compact": knobs} for family, knobs in TUNED.items()},
+}
 
 
 @gb.hookimpl
 def gsnobench_model() -> gb.Model:
-    settings = {task: {"official": knobs} for task, knobs in OFFICIAL.items()}
-    for task, knobs in COMPACT.items():
-        settings[task]["compact"] = knobs
-    settings |= {family: {"compact": knobs} for family, knobs in TUNED.items()}
     return gb.Model(
         "coral",
         Params,
@@ -305,7 +306,7 @@ def gsnobench_model() -> gb.Model:
                 is_default=True,
             ),
         },
-        settings=settings,
+        settings=SETTINGS,
         summary=summary,
         geometry=geometry,
         phases=phases,
