@@ -2,7 +2,7 @@
 
     python benchmarks/tuning_families.py [--rows transolver@compact,...] [--families varying,...]
         [--home HOME]
-    python benchmarks/tuning_families.py --verdicts     what each family of a row should have
+    python benchmarks/tuning_families.py --verdicts     what each preset should hold, by family
 
 The searches of `benchmarks/tuning.py` see one task of a family and a third of the budget of the
 track. A rate that is best there can be far too high elsewhere. So the preset as it was runs once
@@ -17,13 +17,13 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tuning import FAMILIES, FOLDER, ROWS, records, settings_of
+from tuning import CHECKS, FAMILIES, FOLDER, ROWS, checks, records, settings_of
 
 import gsnobench as gb  # before torch: it sets the wait policy
 from gsnobench.datasets.tasks import resolve
@@ -36,7 +36,6 @@ from gsnobench.runs.plan import Request, make_plan
 from gsnobench.runs.run import validate_plan
 
 RESULTS = FOLDER.parent / "results"
-RECORDS = FOLDER / "families"
 Record = dict[str, Any]
 
 
@@ -89,7 +88,7 @@ def as_it_was(row: str, task: str, knobs: Mapping[str, Any], machine: Machine) -
 
 def compare(row: str, family: str, knobs: Mapping[str, Any], machine: Machine) -> None:
     """Every task of the family that has a result on record, one after the other."""
-    path = RECORDS / f"{family}--{row}.json"
+    path = CHECKS / f"{family}--{row}.json"
     empty: Record = {"row": row, "family": family, "before": dict(knobs), "tasks": {}}
     record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else empty
     for task in members()[family]:
@@ -97,6 +96,8 @@ def compare(row: str, family: str, knobs: Mapping[str, Any], machine: Machine) -
         if task in record["tasks"] or became is None:
             continue
         record["tasks"][task] = {**as_it_was(row, task, knobs, machine), **became}
+        if set(record["tasks"]) == set(members()[family]):
+            record["times"] = round(ratio(record), 4)
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         was = record["tasks"][task]["was"]
         print(f"{row} on {task}: {was} -> {became['became']}", flush=True)
@@ -110,16 +111,6 @@ def ratio(record: Mapping[str, Any]) -> float:
     return math.exp(sum(math.log(became / was) for was, became in pairs) / len(pairs))
 
 
-def compared() -> Iterator[Record]:
-    """The records with all tasks of their family, in the order of rows."""
-    for row in ROWS:
-        for family, tasks in members().items():
-            path = RECORDS / f"{family}--{row}.json"
-            record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-            if record and set(record["tasks"]) == set(tasks):
-                yield record
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", default=",".join(ROWS))
@@ -128,12 +119,11 @@ def main() -> None:
     parser.add_argument("--verdicts", action="store_true")
     args = parser.parse_args()
     if args.verdicts:
-        for record in compared():
-            times = ratio(record)
-            words = f"{record['row']} {record['family']}: {times:.3f} times the error of before"
-            print(f"{words}; it should have {'what was found' if times < 1 else 'what it had'}")
+        for (row, family), check in checks().items():
+            words = f"{row} {family}: {check['times']:.3f} times the error of before"
+            print(f"{words}; it holds {'what was found' if check['times'] < 1 else 'what it was'}")
         return
-    RECORDS.mkdir(parents=True, exist_ok=True)
+    CHECKS.mkdir(parents=True, exist_ok=True)
     machine, searches = Machine(open_home(args.home), choose_device("cpu"), threads=1), records()
     for family in args.families.split(","):
         for row in args.rows.split(","):

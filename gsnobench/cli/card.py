@@ -287,17 +287,32 @@ def _knobs(model: Model) -> str:
 
 
 def _searches(model: Model, folder: Path | None) -> str:
-    """The searches on record: the preset as it was, its first trial, and the best point."""
+    """The searches on record: the preset as it was, its first trial, and the best point.
+
+    What was found was then compared with what was before, on all tasks of the family.
+    """
     paths = sorted(folder.glob(f"*--{model.name}@*.json")) if folder is not None else []
     rows = []
     for search in (read_json(path, expected="a search on record") for path in paths):
         first, best = search["tried"][0], search["best"]
         cells = [search["task"], search["row"].partition("@")[2], str(len(search["tried"]))]
         cells += [_point(first["point"]), _error(first["valid"])]
-        rows.append([*cells, _point(best["point"]), _error(best["valid"])])
-    header = ("task", "preset", "trials", "the preset then", "validation", "best", "validation")
+        cells += [_point(best["point"]), _error(best["valid"])]
+        rows.append([*cells, _over_the_family(search, paths[0].parent / "families")])
+    answers = ("found", "validation", "times the error, over the family")
+    header = ("task", "preset", "trials", "the preset then", "validation", *answers)
     earlier = "\n\n".join(model.tuned)
     return "\n\n".join(filter(None, [_section("Tuning", header, rows), earlier if rows else ""]))
+
+
+def _over_the_family(search: Mapping[str, Any], folder: Path) -> str:
+    """Error found / error before, and so whether the preset holds what was found."""
+    for path in sorted(folder.glob(f"*--{search['row']}.json")):
+        check = read_json(path, expected="a check of a family")
+        if search["task"] in check["tasks"] and "times" in check:
+            is_kept = check["times"] < 1
+            return f"{check['times']:.3f}: {'taken' if is_kept else 'not taken'}"
+    return "-"
 
 
 def _point(point: Mapping[str, Any]) -> str:

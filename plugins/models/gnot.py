@@ -279,8 +279,8 @@ def horizon(task: gb.Task, params: Params) -> gb.Horizon:
     return gb.Horizon(task.t_in, min(params.frames or task.t_out, task.t_out))
 
 
-# What the equal tuning found for the other families, where it is not what `compact` holds: that is
-# what it found for steady tasks (leaderboards/tuning).
+# What `compact` holds for the other families, where it is not what it holds for steady tasks: what
+# the equal tuning found, or what it was where that is better over the family (leaderboards/tuning).
 TUNED: Mapping[str, Mapping[str, gb.Value]] = {
     "unsteady": {"model.width": 32, "train.batch": 8, "train.lr": 2.78e-2},
     "varying": {"model.width": 32, "train.batch": 8, "train.lr": 2.78e-2},

@@ -413,14 +413,6 @@ DIFFERS = (
 )
 
 
-# What the equal tuning found for the other families, where it is not what `compact` holds: that is
-# what it found for steady tasks (leaderboards/tuning).
-TUNED: Mapping[str, Mapping[str, gb.Value]] = {
-    "unsteady": {"model.layers": 2, "model.width": 64, "train.batch": 8, "train.lr": 1.95e-2},
-    "varying": {"model.layers": 2, "model.width": 64, "train.batch": 8, "train.lr": 1.13e-2},
-}
-
-
 @gb.hookimpl
 def gsnobench_model() -> gb.Model:
     return gb.Model(
@@ -454,15 +446,15 @@ def gsnobench_model() -> gb.Model:
             "compact": gb.Preset(
                 model={
                     "width": 32,
-                    "layers": 1,
+                    "layers": 2,
                     "heads": 2,
                     "local_nodes": 128,
                     "global_ratio": 0.25,
                 },
                 train={
                     "optimiser": "muon",
-                    "lr": 4.95e-3,
-                    "batch": 12,
+                    "lr": 1e-2,
+                    "batch": 8,
                     "schedule": "cosine",
                     "warmup": 0.1,
                     "clip": 1.0,
@@ -470,8 +462,7 @@ def gsnobench_model() -> gb.Model:
                 is_default=True,
             ),
         },
-        settings={task: {"official": knobs} for task, knobs in OFFICIAL.items()}
-        | {family: {"compact": knobs} for family, knobs in TUNED.items()},
+        settings={task: {"official": knobs} for task, knobs in OFFICIAL.items()},
         geometry=geometry,
         horizon=horizon,
         capabilities=frozenset(gb.Capability),

@@ -229,8 +229,8 @@ OFFICIAL: Mapping[str, Settings] = {
 COMPACT: Mapping[str, Settings] = {"pipe": {"model.w0_out": 15.0}}
 
 
-# What the equal tuning found for the other families, where it is not what `compact` holds: that is
-# what it found for steady tasks (leaderboards/tuning).
+# What `compact` holds for the other families, where it is not what it holds for steady tasks: what
+# the equal tuning found, or what it was where that is better over the family (leaderboards/tuning).
 TUNED: Mapping[str, Settings] = {
     "unsteady": {
         "model.width": 64,
