@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -184,7 +184,7 @@ def _board_rows(entries: Sequence[Entry], declared: Declared) -> list[Row]:
     for model in {entry.spec.model for entry in entries}:
         score = declared.registry.published_score(spec.task, model, spec.resolution)
         published |= {} if score is None else {model: score.rel_l2}
-    data = _usual(_fingerprint(entry) for entry in entries)
+    data = _usual(entries, lambda entry: entry.fingerprint)
     return [
         row
         for name, group in sorted(by_name.items())
@@ -262,52 +262,51 @@ def _variant(entry: Entry, declared: Declared, standard: Standard) -> Variant:
     if doubt := _doubt(entry, declared):
         steps = {f"steps.{phase}": count for phase, count in spec.trained_steps.items()}
         return Variant(doubt, _spelled(steps, spec), identity)
-    if _fingerprint(entry) not in ("", standard.data):
+    if entry.fingerprint not in ("", standard.data):
         data = entry.data.get("hash", "")[:6]
         return Variant("other data", f"data={data}", digest([identity, data]))
-    if _code(entry) not in ("", standard.code):
-        code = _code(entry)[:6]
+    if entry.model_code not in ("", standard.code):
+        code = entry.model_code[:6]
         return Variant("other code", f"code={code}", digest([identity, code]))
     if row is not None and identity != _identity(row):
         here, there = chosen_settings(spec), chosen_settings(row)
         names = sorted(name for name in {*here, *there} if here.get(name) != there.get(name))
         differing = {name: spec.settings.get(name) for name in names}
-        return Variant("earlier settings", _spelled(differing, spec), identity)
+        return Variant("other settings", _spelled(differing, spec), identity)
     return Variant()
 
 
 def _standard(entries: Sequence[Entry], data: str, declared: Declared) -> Standard:
     """What makes the row of some results, if plugins were edited without a new revision.
 
-    The code is the installed one if any of them has it, else that of the most; the settings are
-    those of the most results with that code.
+    Results of the benchmark decide, those of a home only where there are no others: an edited
+    plugin could always run more seeds. The code is the installed one if any of them has it, else
+    that of the most; the settings are those of the most results with that code.
     """
     done = [entry for entry in entries if entry.status == "done" and not entry.changed]
     sound = [
-        entry for entry in done if not _doubt(entry, declared) and _fingerprint(entry) in ("", data)
+        entry for entry in done if not _doubt(entry, declared) and entry.fingerprint in ("", data)
     ]
     installed = declared.here.code.get(("model", entries[0].spec.model), "")
-    codes = [_code(entry) for entry in sound]
-    code = installed if installed in codes else _usual(codes)
-    specs = {_identity(entry.spec): entry.spec for entry in sound if _code(entry) in ("", code)}
-    counts = Counter(_identity(entry.spec) for entry in done)
-    chosen = max(sorted(specs), key=lambda identity: counts[identity], default=None)
-    return Standard(None if chosen is None else specs[chosen], code, data)
+    judges = [entry for entry in sound if not entry.is_own] or sound
+    has_installed = any(entry.model_code == installed for entry in judges)
+    code = installed if has_installed else _usual(sound, lambda entry: entry.model_code)
+    of_code = [entry for entry in sound if entry.model_code in ("", code)]
+    identity = _usual(of_code, lambda entry: _identity(entry.spec))
+    specs = {_identity(entry.spec): entry.spec for entry in of_code}
+    return Standard(specs.get(identity), code, data)
 
 
-def _usual(texts: Iterable[str]) -> str:
-    """The one that occurs most often; empty ones, of old results, do not count."""
-    counts = Counter(text for text in texts if text)
-    return max(sorted(counts), key=lambda text: counts[text], default="")
+def _usual(entries: Sequence[Entry], fact: Callable[[Entry], str]) -> str:
+    """What most results of the benchmark say, or most of the home if it has no others.
 
-
-def _code(entry: Entry) -> str:
-    return entry.code.get("model", "")
-
-
-def _fingerprint(entry: Entry) -> str:
-    """Rounded statistics of the data: the same on all machines, where the hash may differ."""
-    return entry.data.get("fingerprint", "")
+    Empty texts, of old results, do not count.
+    """
+    for group in ([entry for entry in entries if not entry.is_own], entries):
+        counts = Counter(text for text in map(fact, group) if text)
+        if counts:
+            return max(sorted(counts), key=lambda text: counts[text])
+    return ""
 
 
 def _identity(spec: RunSpec) -> str:

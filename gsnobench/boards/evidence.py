@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,16 @@ class Entry:
         return self.spec.key
 
     @property
+    def model_code(self) -> str:
+        """The digest of the model's source; empty in results of schema 1."""
+        return self.code.get("model", "")
+
+    @property
+    def fingerprint(self) -> str:
+        """Rounded statistics of the data: the same on all machines, where the hash may differ."""
+        return self.data.get("fingerprint", "")
+
+    @property
     def is_closed_form(self) -> bool:
         """Nothing was trained in steps, so the seed changes nothing."""
         return not any(self.spec.steps.values())
@@ -132,7 +143,10 @@ def _headlines(result: RunResult, split: str) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """The results of some folders, one per key, and one line about each file that was skipped."""
+    """The results of some folders, and one line about each file that was skipped.
+
+    One per key, unless two folders hold results of different code or data under the same key.
+    """
 
     entries: tuple[Entry, ...]
     problems: tuple[str, ...]
@@ -151,20 +165,31 @@ def committed_results() -> Path:
 
 
 def read_evidence(roots: Sequence[Path], own: Path | None = None) -> Evidence:
-    """All results below some folders; where two have the same key, the first folder counts.
+    """All results below some folders; where two are of the same run, the first folder counts.
 
+    Equal keys mean equal settings. The code and the data behind them may still have been edited:
+    then both stay, or a result of edited code would take the place of the one that it imitates.
     `own` is the folder of the home that the boards are made for.
     """
-    by_key: dict[str, Entry] = {}
+    by_key: dict[str, list[Entry]] = {}
     problems: list[str] = []
     for root in roots:
         is_own = own is not None and root.resolve() == own.resolve()
         entries, lines = _read_folder(root, is_own=is_own)
-        by_key = {**entries, **by_key}
+        for key, entry in entries.items():
+            kept = by_key.setdefault(key, [])
+            if not any(_is_same_work(entry, other) for other in kept):
+                kept.append(entry)
         problems += lines
     # evidence stays to the end, so the collector need not walk through it again and again
     gc.freeze()
-    return Evidence(tuple(by_key.values()), tuple(problems))
+    return Evidence(tuple(chain.from_iterable(by_key.values())), tuple(problems))
+
+
+def _is_same_work(entry: Entry, other: Entry) -> bool:
+    """Whether no two known digests of model code or data differ; old results have none."""
+    pairs = ((entry.model_code, other.model_code), (entry.fingerprint, other.fingerprint))
+    return all(a == b or not (a and b) for a, b in pairs)
 
 
 def _read_folder(root: Path, *, is_own: bool) -> tuple[dict[str, Entry], list[str]]:

@@ -86,7 +86,7 @@ def test_results_of_an_older_revision_than_the_installed_one_are_left_out(eviden
     models = {row.model for row in board_of(evidence).rows}
     board = board_of(evidence, here=Installation(revisions={"gsno": 51}))
     assert {row.model for row in board.rows} == models - {"gsno"} and board.outdated == 3
-    assert not tracks_of(evidence, Installation(revisions=dict.fromkeys(models, 51)))
+    assert not tracks_of(evidence, here=Installation(revisions=dict.fromkeys(models, 51)))
 
 
 def test_rows_without_an_error_stay_with_their_reason(evidence: Path) -> None:
@@ -243,7 +243,7 @@ def test_seeds_of_two_settings_are_never_averaged_though_neither_is_marked_as_ch
     board = board_of(evidence)
     assert board.compared[0].name == "gsno@compact" and board.compared[0].seeds == 3
     (variant,) = board.variants
-    assert (variant.name, variant.untold) == ("gsno@compact (earlier settings)", "width=48")
+    assert (variant.name, variant.untold) == ("gsno@compact (other settings)", "width=48")
 
 
 def coded(code: str, **changes: Any) -> RunResult:
@@ -294,6 +294,43 @@ def test_results_on_other_data_are_not_ranked(evidence: Path) -> None:
     save(evidence, replace(made_result("gnot", errors=0.01), data=elsewhere))
     ranked, variants = names_of(board_of(evidence))
     assert variants == ["own@compact (other data)"] and ranked[0] == "gnot@compact"
+
+
+EASIER = {"hash": "b" * 64, "fingerprint": '{"field_head": [0, 1]}', "origin": "generated"}
+
+
+@pytest.mark.parametrize(
+    ("edited", "variant"),
+    [
+        ({"code": {"model": "edited"}}, "other code"),
+        ({"data": EASIER}, "other data"),
+        ({"model_params": {"width": 48}}, "other settings"),
+    ],
+    ids=["code", "data", "preset"],
+)
+@pytest.mark.parametrize("first", [0, 10], ids=["the same seeds", "more seeds"])
+def test_no_run_of_a_home_takes_the_place_of_the_benchmark(
+    tmp_path: Path, edited: dict[str, Any], variant: str, first: int
+) -> None:
+    """A bundled plugin, edited without a new revision: run with the seeds on record, or more."""
+    committed, home = tmp_path / "committed", tmp_path / "home"
+    for seed in range(3):
+        save(committed, coded("honest", errors=spread(0.02, seed), seed=seed))
+    before = board_of(committed).compared[0]
+    settings = {name: edited[name] for name in edited if name == "model_params"}
+    entries = {name: edited[name] for name in edited if name != "model_params"}
+    for seed in range(first, first + 6):
+        result = coded("honest", errors=0.001, seed=seed, **settings)
+        save(home, replace(result, **entries))
+    for code in ("honest", "edited", "later"):
+        board = board_of(home, committed, here=Installation(home, {("model", "gsno"): code}))
+        (row,) = board.compared
+        assert (row.name, row.seeds, row.error) == (before.name, 3, before.error)
+        assert not row.is_own
+        assert [(row.name, row.seeds) for row in board.variants] == [
+            (f"gsno@compact ({variant})", 6)
+        ]
+    assert board_of(home).compared[0].seeds == 6, "on a board of its own"
 
 
 def test_a_knob_at_its_default_that_older_results_do_not_name_changes_no_row(
@@ -381,7 +418,7 @@ def test_code_that_changed_since_a_result_was_computed_is_marked(evidence: Path)
         names |= {
             ("dataset" if name == "darcy" else "model", name): d for name, d in installed.items()
         }
-        board = board_of(evidence, "darcy_threshold", here=Installation(None, names))
+        board = board_of(evidence, slug="darcy_threshold", here=Installation(None, names))
         marks = {row.model: {m.name: m.why for m in row.marks} for row in board.rows}
         return {model: why["code changed"] for model, why in marks.items() if "code changed" in why}
 

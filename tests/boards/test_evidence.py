@@ -103,6 +103,22 @@ def test_the_first_folder_counts_where_two_hold_the_same_key(
     assert [entry.error for entry in shared] == [0.5]
 
 
+def test_results_of_other_code_or_data_under_the_same_key_both_stay(tmp_path: Path) -> None:
+    """Else a result of edited code would hide the one of the benchmark that it imitates."""
+    result = replace(made_result("gsno", errors=0.02), code={"model": "honest"})
+    save(tmp_path / "theirs", result)
+    others = {
+        "code": replace(result, code={"model": "edited"}),
+        "data": replace(result, data={**result.data, "fingerprint": "another"}),
+        "same": result,
+        "old": replace(result, code={}),
+    }
+    for name, other in others.items():
+        save(tmp_path / name, other)
+        entries = read_evidence([tmp_path / name, tmp_path / "theirs"]).entries
+        assert len(entries) == (2 if name in ("code", "data") else 1), name
+
+
 def test_a_folder_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such folder; expected result files"):
         read_evidence([tmp_path / "nothing"])

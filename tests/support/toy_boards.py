@@ -61,17 +61,18 @@ def toy_tracks(
     )
 
 
-def tracks_of(root: Path, here: Installation = NOWHERE, **declared: Any) -> list[BoardTrack]:
-    """The tracks of a folder of results, with the floor `mean`; `declared` is for the registry."""
+def tracks_of(*roots: Path, here: Installation = NOWHERE, **declared: Any) -> list[BoardTrack]:
+    """The tracks of folders of results, with the floor `mean`; `declared` is for the registry."""
     registry = Registry(**{"tracks": {}, "floors": ("mean",), **declared})
-    return make_tracks(read_evidence([root], here.results), registry, read_paper(), here)
+    return make_tracks(read_evidence(roots, here.results), registry, read_paper(), here)
 
 
 def board_of(
-    root: Path, slug: str = "darcy", *, here: Installation = NOWHERE, **declared: Any
+    *roots: Path, slug: str = "darcy", here: Installation = NOWHERE, **declared: Any
 ) -> Board:
-    """One board of a folder of results."""
-    boards = [board for track in tracks_of(root, here, **declared) for board in track.boards]
+    """One board of folders of results."""
+    tracks = tracks_of(*roots, here=here, **declared)
+    boards = [board for track in tracks for board in track.boards]
     return next(board for board in boards if board.slug == slug)
 
 
