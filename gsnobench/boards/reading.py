@@ -157,7 +157,7 @@ def _wins(track: BoardTrack, models: Sequence[Standing]) -> Iterator[str]:
     lost, _ = track.wins.get((second, first), (0, 0))
     yield (
         f"{first} is significantly better than {second} on {won} of {both} tasks, and "
-        f"significantly worse on {lost}."
+        f"significantly worse on {lost or 'none'}."
     )
 
 

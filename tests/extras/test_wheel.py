@@ -129,6 +129,7 @@ def test_ui_of_an_installed_wheel_leads_to_an_overview_with_errors(
             browser.close()
         finally:
             process.send_signal(signal.SIGTERM)
+    assert process.returncode == 0, "ended in the middle of writing boards"
 
 
 def test_an_installed_wheel_lists_and_shows_its_plugins(python: Path, tmp_path: Path) -> None:
