@@ -6,6 +6,8 @@ Every file keeps its place below the root, so a link that works on a code host w
 from __future__ import annotations
 
 import re
+import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,20 @@ def on_config(config: Any) -> Any:
     """Anchors as a code host makes them; patterns in the menu become pages."""
     config.nav = pages.expanded(config.nav)
     config.mdx_configs["toc"]["slugify"] = anchor
+    config.copyright = " ".join(filter(None, ("Apache-2.0.", published_from())))
     return config
+
+
+@cache
+def published_from() -> str:
+    """The commit of the pages and its date; empty where the repository has no history.
+
+    Committed pages cannot name the commit that they are a part of, so hosted ones are told here.
+    """
+    command = ["git", "log", "-1", "--format=%h %cs"]
+    asked = subprocess.run(command, cwd=pages.ROOT, capture_output=True, text=True)
+    commit, _, date = asked.stdout.strip().partition(" ")
+    return f"Published from commit {commit} of {date}." if asked.returncode == 0 and date else ""
 
 
 def anchor(heading: str, separator: str) -> str:
@@ -62,7 +77,7 @@ def on_post_build(config: Any) -> None:
     """The leaderboard's own pages link to Markdown, as they must on disk; here it is HTML."""
     site = Path(config.site_dir)
     for path in (site / "leaderboards" / "site").rglob("*.html"):
-        text = path.read_text()
+        text = path.read_text().replace("</footer>", f"<p>{published_from()}</p></footer>")
         path.write_text(re.sub(r'href="([^":]+)"', lambda match: _to_page(match, path), text))
 
 

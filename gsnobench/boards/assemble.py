@@ -366,8 +366,12 @@ def _ranked(rows: Sequence[Row]) -> tuple[list[Row], Array]:
     scores = [row.scores for row in ordered]
     p_values = separation(scores)
     pairs = len(ordered) * (len(ordered) - 1) // 2
+    models = [row for row in ordered if not row.is_floor]
+    # places of floors alone would read as if these were the best of the board
+    has_places = not models or any(row.scores.is_testable for row in models)
+    places = ranks(scores, p_values) if has_places else [None] * len(ordered)
     ranked = []
-    for index, (row, rank) in enumerate(zip(ordered, ranks(scores, p_values), strict=True)):
+    for index, (row, rank) in enumerate(zip(ordered, places, strict=True)):
         # a closed form lacks no seed
         is_open = index > 0 and not row.is_exact and p_values[index, index - 1] >= LEVEL
         needs = _needs(scores[index], scores[index - 1], pairs) if is_open else ""

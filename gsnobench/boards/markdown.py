@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row
 from gsnobench.boards.columns import cost_columns, error_columns
 from gsnobench.boards.evidence import printable
-from gsnobench.boards.reading import across_tasks, reading
+from gsnobench.boards.reading import across_tasks, reading, verdict
 from gsnobench.boards.reproduction.paper import CITATION
-from gsnobench.boards.statistics import LEVEL
 
 GENERATED = f"<!-- {wording.generated_by('leaderboard build')} -->"
 RANKED = ("place", "ties", "range", "row")
 README_MODELS = 5  # columns of the table of a README
-MOST_TIES = 3  # rows of a task that a verdict names
 README_LEGEND = (
     "Relative L2 error on the test set, mean over seeds; lower is better. **Bold**: "
     f"{wording.BOLD}. {wording.SIGNS}"
@@ -186,7 +184,7 @@ def readme_part(track: BoardTrack, page: str) -> str:
     leaders = [standing.row for standing in track.standings if not standing.is_floor]
     if not boards or not leaders:
         return "No model has been run yet."
-    return "\n\n".join([verdict(track), short_table(track, page), _shown_rows(track)])
+    return "\n\n".join([_verdict(track), short_table(track, page), _shown_rows(track)])
 
 
 def _shown_rows(track: BoardTrack) -> str:
@@ -201,125 +199,15 @@ def _shown_rows(track: BoardTrack) -> str:
     )
 
 
-def verdict(track: BoardTrack) -> str:
-    """Who leads, on how many tasks, and on how many of them significantly."""
-    boards = [board for board in track.boards if board.slug in track.compared]
-    standing = next(standing for standing in track.standings if not standing.is_floor)
-    leader, mean_rank = standing.row, wording.number(standing.mean_rank)
-    rank = f"the best mean rank of all models ({mean_rank}) and " if standing.is_complete else ""
-    first = [board for board in boards if _models(board)[0].name == leader]
-    sentences = [
-        f"**{plain(leader)} leads.** It has {rank}the lowest error of all "
-        f"models on {_of(first, boards)}.",
-        *_tested(boards, first, leader),
-        _not_compared(track),
-    ]
-    return " ".join(filter(None, sentences))
+def _verdict(track: BoardTrack) -> str:
+    """Who leads and how surely; the first sentence stands out."""
+    first, *rest = map(plain, verdict(track, is_long=True))
+    return " ".join([f"**{first}**", *rest])
 
 
-def _tested(boards: Sequence[Board], first: Sequence[Board], leader: str) -> Iterator[str]:
-    """What the tests say of the leader; a single seed can be compared with nobody."""
-    ranked = {row.name for board in boards for row in board.compared if row.rank is not None}
-    if leader not in ranked:
-        yield "It has one seed on each of them, so no difference has been tested yet."
-        return
-    ahead_of_models = [board for board in boards if _is_ahead(board, leader, _models)]
-    ahead_of_floors = [board for board in boards if _is_ahead(board, leader, _floors)]
-    yield (
-        f"It is significantly better than every other model on {_of(ahead_of_models, boards)}, "
-        f"and than every floor on {_of(ahead_of_floors, boards)}."
-    )
-    if single := [board for board in boards if _has_one_seed(board, leader)]:
-        where = f"{len(single)} of {len(boards)} tasks"
-        yield f"It has one seed on {where}, so no difference has been tested there yet."
-    yield _ties(first, leader)
-    behind = [board for board in boards if _is_behind(board, leader)]
-    yield (
-        f"Other rows are significantly better than it on {_of(behind, boards)}."
-        if behind
-        else "No row is significantly better than it on any task."
-    )
-
-
-def _has_one_seed(board: Board, leader: str) -> bool:
-    return any(row.name == leader and not row.scores.is_testable for row in board.compared)
-
-
-def _not_compared(track: BoardTrack) -> str:
-    """On how many tasks of the benchmark there is nobody to compare with."""
-    missing = track.tasks - len(track.compared)
-    if missing <= 0:
-        return ""
-    rest = [board for board in track.boards if board.slug not in track.compared]
-    has_any = any(board.has_models for board in rest)
-    who = "fewer than two models have" if has_any else "no model has"
-    others = f"{missing} tasks" if missing > 1 else "task"
-    return f"On the other {others} {who} been ranked yet."
-
-
-def _of(some: Sequence[Board], boards: Sequence[Board]) -> str:
-    """2 of 3 tasks (darcy, swe)."""
-    names = f" ({', '.join(plain(board.slug) for board in some)})" if some else ""
-    return f"{len(some) or 'none'} of {len(boards)} tasks{names}"
-
-
-def _models(board: Board) -> list[Row]:
-    return [row for row in board.compared if not row.is_floor]
-
-
-def _floors(board: Board) -> list[Row]:
-    return [row for row in board.compared if row.is_floor]
-
-
-def _is_ahead(board: Board, leader: str, others: Callable[[Board], list[Row]]) -> bool:
-    """Whether the leader has a lower error than all others of this kind, significantly.
-
-    A row with one seed is not tested, so nobody is known to be ahead of it.
-    """
-    beside = _against(board, leader, others(board))
-    is_tested = len(beside) == len([row for row in others(board) if row.name != leader])
-    return (
-        bool(beside)
-        and is_tested
-        and all(p < LEVEL and row.error > error for row, p, error in beside)
-    )
-
-
-def _is_behind(board: Board, leader: str) -> bool:
-    """Whether any row is significantly better than the leader."""
-    beside = _against(board, leader, board.compared)
-    return any(p < LEVEL and row.error < error for row, p, error in beside)
-
-
-def _ties(boards: Sequence[Board], leader: str) -> str:
-    """The ranked rows that the tests do not separate from the leader where it is first."""
-    tied = {board.slug: _tied(board, leader) for board in boards}
-    listed = "; ".join(f"from {rows} on {plain(task)}" for task, rows in tied.items() if rows)
-    corrected = " (p after Holm's correction)" if "(p = " in listed else ""
-    lead = "Where it has the lowest error, it does not differ significantly"
-    return f"{lead} {listed}{corrected}." if listed else ""
-
-
-def _tied(board: Board, leader: str) -> str:
-    """These rows of a task with their p-values, or their number where there are many."""
-    beside = _against(board, leader, board.compared)
-    ties = [f"{plain(row.name)} (p = {p:.2g})" for row, p, _ in beside if p >= LEVEL]
-    if len(ties) > MOST_TIES:
-        return f"{len(ties)} of {len(beside)} other rows"
-    return " and ".join(filter(None, (", ".join(ties[:-1]), *ties[-1:])))
-
-
-def _against(board: Board, leader: str, rows: Sequence[Row]) -> list[tuple[Row, float, float]]:
-    """Ranked rows beside the leader, with the p-value of the difference and the leader's error."""
-    names = [row.name for row in board.compared]
-    if leader not in {row.name for row in board.compared if row.rank is not None}:
-        return []
-    index = names.index(leader)
-    return [
-        (row, float(board.p_values[index, names.index(row.name)]), board.compared[index].error)
-        for row in rows
-        if row.name != leader and row.rank is not None
-    ]
+def _floor_cell(board: Board) -> str:
+    floor = board.best_floor
+    return f"{plain(floor.model)} {wording.number(floor.error)}" if floor else ""
 
 
 def short_table(track: BoardTrack, page: str) -> str:
@@ -345,11 +233,6 @@ def short_table(track: BoardTrack, page: str) -> str:
 
 def _cell(board: Board, name: str) -> str:
     return _error_cell(board, next(row for row in board.compared if row.name == name))
-
-
-def _floor_cell(board: Board) -> str:
-    floors = _floors(board)
-    return f"{plain(floors[0].model)} {wording.number(floors[0].error)}" if floors else ""
 
 
 def _error_cell(board: Board, row: Row) -> str:

@@ -1,12 +1,15 @@
-"""What a board says, in sentences: each is a pure function of the rows, and each holds a number."""
+"""What boards say, in sentences: pure functions of the rows, and each sentence holds a number."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row, Standing
+from gsnobench.boards.statistics import LEVEL
+
+MOST_TIES = 3  # rows of a task that a verdict names
 
 
 def reading(board: Board) -> str:
@@ -56,8 +59,9 @@ def _below_floor(board: Board, models: Sequence[Row]) -> str:
     if not beaten:
         return f"{_all(models, 'is', 'are')} below the best floor, {_with_error(floor)}."
     names = _listed([row.name for row in beaten])
+    verb = "does" if len(beaten) == 1 else "do"
     return (
-        f"{len(beaten)} of {len(models)} trained rows do not reach the best floor, "
+        f"{len(beaten)} of {len(models)} trained rows {verb} not reach the best floor, "
         f"{_with_error(floor)}: {names}."
     )
 
@@ -122,40 +126,6 @@ def compared_boards(track: BoardTrack) -> list[Board]:
     return [board for board in track.boards if board.slug in track.compared]
 
 
-def leading(track: BoardTrack) -> list[str]:
-    """Who leads the track and how surely, then the best floor; nothing where nobody leads."""
-    leader = next((entry for entry in track.standings if entry.is_complete), None)
-    return [] if leader is None else [_leader(track, leader), *_best_floor(track, leader)]
-
-
-def _leader(track: BoardTrack, leader: Standing) -> str:
-    boards = compared_boards(track)
-    ahead = [board for board in boards if board.compared[0].name == leader.row]
-    # a row of one seed may have the lowest error without a place
-    alone = [board for board in ahead if board.tied_with_best == board.compared[:1]]
-    kind = "The floor " if leader.is_floor else ""
-    tasks = f"{len(boards)} compared task{'s' if len(boards) != 1 else ''}"
-    rank = wording.number(leader.mean_rank)
-    tested = f"It is significantly better than all other ranked rows on {len(alone)} of them."
-    if not any(_has_place(board, leader.row) for board in boards):
-        tested = "It has one seed on each of them, so no difference has been tested yet."
-    return (
-        f"{kind}{leader.row} leads: it has the best mean rank ({rank}) and the lowest error of all "
-        f"rows, floors too, on {len(ahead)} of {tasks}. {tested}"
-    )
-
-
-def _has_place(board: Board, name: str) -> bool:
-    return any(row.name == name and row.rank is not None for row in board.compared)
-
-
-def _best_floor(track: BoardTrack, leader: Standing) -> Iterator[str]:
-    floor = next((entry for entry in track.standings if entry.is_floor and entry.is_complete), None)
-    if floor is not None and not leader.is_floor:
-        times = wording.number(floor.ratio / leader.ratio)
-        yield f"The best floor is {floor.row}, with {times} times its error (geometric mean)."
-
-
 def across_tasks(track: BoardTrack) -> Iterator[str]:
     """What the tasks say together: who leads how often, and how far the rows are from the best."""
     boards = compared_boards(track)
@@ -187,7 +157,7 @@ def _wins(track: BoardTrack, models: Sequence[Standing]) -> Iterator[str]:
     lost, _ = track.wins.get((second, first), (0, 0))
     yield (
         f"{first} is significantly better than {second} on {won} of {both} tasks, and "
-        f"significantly worse on {lost}."
+        f"significantly worse on {lost or 'none'}."
     )
 
 
@@ -198,6 +168,169 @@ def _floors_ahead(boards: Sequence[Board]) -> Iterator[str]:
     if won:
         where = f"{len(won)} of {len(boards)} tasks"
         yield f"A floor has the lowest error on {where}: {_listed(names)}."
+
+
+# ----------------------------------------------------------------------------------------- verdict
+
+
+def verdict(track: BoardTrack, *, is_long: bool = False) -> list[str]:
+    """The leader of the models, on how many tasks, how surely; nothing where no model was run.
+
+    If it is long, it names the tasks and the rows that tie.
+    """
+    boards = [board for board in track.boards if board.slug in track.compared]
+    leader = next((entry for entry in track.standings if not entry.is_floor), None)
+    if leader is None or not boards:
+        return []
+    first = [board for board in boards if _models(board)[0].name == leader.row]
+    mean_rank = wording.number(leader.mean_rank)
+    rank = f"the best mean rank of all models ({mean_rank}) and " if leader.is_complete else ""
+    sentences = [
+        f"{leader.row} leads.",
+        f"It has {rank}the lowest error of all models on {_of(first, boards, is_long)}.",
+        *_tested(boards, first, leader.row, is_long=is_long),
+        *_floors_across(track, leader),
+        _not_compared(track),
+    ]
+    return list(filter(None, sentences))
+
+
+def _tested(
+    boards: Sequence[Board], first: Sequence[Board], leader: str, *, is_long: bool
+) -> Iterator[str]:
+    """What the tests say of the leader; a single seed can be compared with nobody."""
+    ranked = {row.name for board in boards for row in board.compared if row.rank is not None}
+    if leader not in ranked:
+        yield "It has one seed on each of them, so no difference has been tested yet."
+        return
+    ahead_of_models = [board for board in boards if _is_ahead(board, leader, _models)]
+    ahead_of_floors = [board for board in boards if _is_ahead(board, leader, _floors)]
+    yield (
+        "It is significantly better than every other model on "
+        f"{_of(ahead_of_models, boards, is_long)}, and than every floor on "
+        f"{_of(ahead_of_floors, boards, is_long)}."
+    )
+    yield from _untested(boards, leader)
+    if is_long:
+        yield _ties_of(leader, first)
+    behind = [board for board in boards if _is_behind(board, leader)]
+    yield (
+        f"Other rows are significantly better than it on {_of(behind, boards, is_long)}."
+        if behind
+        else "No row is significantly better than it on any task."
+    )
+
+
+def _untested(boards: Sequence[Board], leader: str) -> Iterator[str]:
+    """Where a single seed, of the leader or of another model, leaves a comparison open."""
+    count = f"of {len(boards)} tasks"
+    own = [board for board in boards if leader in _with_one_seed(board)]
+    if own:
+        where = f"{len(own)} {count}"
+        yield f"It has one seed on {where}, so no difference has been tested there yet."
+    others = [board for board in boards if board not in own and _with_one_seed(board)]
+    if others:
+        where = f"{len(others)} {count}"
+        yield f"Other models have one seed on {where}, so these have not been tested there yet."
+
+
+def _with_one_seed(board: Board) -> set[str]:
+    return {row.name for row in _models(board) if not row.scores.is_testable}
+
+
+def _floors_across(track: BoardTrack, leader: Standing) -> Iterator[str]:
+    """How far the best floor is behind the leader over all compared tasks, or ahead of it."""
+    floor = next((entry for entry in track.standings if entry.is_floor and entry.is_complete), None)
+    if floor is None or not leader.is_complete:
+        return
+    times = wording.number(floor.ratio / leader.ratio)
+    end = ""
+    if floor.mean_rank < leader.mean_rank:
+        end = f" and a better mean rank ({wording.number(floor.mean_rank)})"
+    yield (
+        f"The best floor over all tasks, {floor.row}, has {times} times its error (geometric mean)"
+        f"{end}."
+    )
+
+
+def _not_compared(track: BoardTrack) -> str:
+    """On how many tasks of the benchmark there is nobody to compare with."""
+    missing = track.tasks - len(track.compared)
+    if missing <= 0:
+        return ""
+    rest = [board for board in track.boards if board.slug not in track.compared]
+    has_any = any(board.has_models for board in rest)
+    who = "fewer than two models have" if has_any else "no model has"
+    others = f"{missing} tasks" if missing > 1 else "task"
+    return f"On the other {others} {who} been ranked yet."
+
+
+def _of(some: Sequence[Board], boards: Sequence[Board], is_long: bool) -> str:
+    """2 of 3 tasks (darcy, swe)."""
+    names = f" ({', '.join(board.slug for board in some)})" if some and is_long else ""
+    return f"{len(some) or 'none'} of {len(boards)} tasks{names}"
+
+
+def _models(board: Board) -> list[Row]:
+    return [row for row in board.compared if not row.is_floor]
+
+
+def _floors(board: Board) -> list[Row]:
+    return [row for row in board.compared if row.is_floor]
+
+
+def _is_ahead(board: Board, leader: str, others: Callable[[Board], list[Row]]) -> bool:
+    """Whether the leader has a lower error than all others of this kind, significantly.
+
+    A row with one seed is not tested, so nobody is known to be ahead of it.
+    """
+    beside = _against(board, leader, others(board))
+    is_tested = len(beside) == len([row for row in others(board) if row.name != leader])
+    return (
+        bool(beside)
+        and is_tested
+        and all(p < LEVEL and row.error > error for row, p, error in beside)
+    )
+
+
+def _is_behind(board: Board, leader: str) -> bool:
+    """Whether any row is significantly better than the leader."""
+    beside = _against(board, leader, board.compared)
+    return any(p < LEVEL and row.error < error for row, p, error in beside)
+
+
+def _ties_of(leader: str, boards: Sequence[Board]) -> str:
+    """The ranked rows that the tests do not separate from the leader where it is first."""
+    tied = {board.slug: _tied(board, leader) for board in boards}
+    listed = "; ".join(f"from {rows} on {task}" for task, rows in tied.items() if rows)
+    corrected = " (p after Holm's correction)" if "(p = " in listed else ""
+    lead = "Where it has the lowest error, it does not differ significantly"
+    return f"{lead} {listed}{corrected}." if listed else ""
+
+
+def _tied(board: Board, leader: str) -> str:
+    """These rows of a task with their p-values, or their number where there are many."""
+    beside = _against(board, leader, board.compared)
+    ties = [f"{row.name} (p = {p:.2g})" for row, p, _ in beside if p >= LEVEL]
+    if len(ties) > MOST_TIES:
+        return f"{len(ties)} of {len(beside)} other rows"
+    return " and ".join(filter(None, (", ".join(ties[:-1]), *ties[-1:])))
+
+
+def _against(board: Board, leader: str, rows: Sequence[Row]) -> list[tuple[Row, float, float]]:
+    """Ranked rows beside the leader, with the p-value of the difference and the leader's error."""
+    names = [row.name for row in board.compared]
+    if leader not in {row.name for row in board.compared if row.rank is not None}:
+        return []
+    index = names.index(leader)
+    return [
+        (row, float(board.p_values[index, names.index(row.name)]), board.compared[index].error)
+        for row in rows
+        if row.name != leader and row.rank is not None
+    ]
+
+
+# ------------------------------------------------------------------------------------------- parts
 
 
 def _all(models: Sequence[Row], one: str, many: str) -> str:

@@ -10,7 +10,7 @@ from gsnobench.boards.board import Board, BoardTrack, Row
 from gsnobench.boards.columns import ERROR, Column, cost_columns, error_columns
 from gsnobench.boards.diff import Change
 from gsnobench.boards.evidence import printable
-from gsnobench.boards.reading import leading
+from gsnobench.boards.reading import verdict
 
 Table = tuple[list[str], list[list[str]]]
 OWN = " (yours)"  # behind the name of a row
@@ -48,7 +48,7 @@ def overview_remarks(track: BoardTrack, *, wide: bool = False) -> Iterator[str]:
     yield printable(wording.overview_legend(track))
     yield wording.SIGNS
     yield from map(printable, wording.comparisons(track))
-    yield from map(printable, leading(track))
+    yield printable(" ".join(verdict(track)))
 
 
 def board(shown: Board, *, wide: bool = False) -> Table:

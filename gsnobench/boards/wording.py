@@ -211,7 +211,7 @@ def comparisons(track: BoardTrack) -> list[str]:
             f"Mean ranks among converged rows only{shown}: {best}. {_chance(track.converged)}"
         )
     elif track.converged is None:
-        sentences.append("Fewer than three of these rows are converged.")
+        sentences.append("Fewer than three rows have converged on all of these tasks.")
     return sentences
 
 

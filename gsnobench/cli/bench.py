@@ -105,6 +105,8 @@ def bench(
 
     A cell is one run: a model, a task and a seed. Finished cells are never repeated, interrupted
     ones go on where they stopped. The exit code is 3 if a cell failed or diverged.
+
+    For example: gsnobench bench --models gsno,transolver --datasets darcy,swe --seeds 0,1,2
     """
     choice = _choice(
         models=models,

@@ -67,6 +67,8 @@ def score(
     """Score predictions of any framework with the metrics that every run uses.
 
     Data knobs are options too: --data.seed 1 --data.resolution 1830.
+
+    For example: gsnobench score predictions.npz --dataset darcy
     """
     from gsnobench.data import split_named
 
@@ -178,6 +180,8 @@ def verify(
     """Check the result of a run, tier by tier.
 
     The exit code is 0 if all checks passed, 3 if one failed, 2 if the tier cannot be checked.
+
+    For example: gsnobench verify leaderboards/results/FILE.json --tier 3
     """
     from gsnobench.runs.machine import Machine, choose_device
     from gsnobench.runs.verify import verify as checks_of

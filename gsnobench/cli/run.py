@@ -93,6 +93,8 @@ def run(
 
     Knobs are options too: --model.k_s 16 --train.lr 0.002 --train.epochs 100 --data.seed 1
     --data.resolution 1830.
+
+    For example: gsnobench run --model gsno --dataset darcy --preset paper --model.k_s 16
     """
     if wants_help:
         print(context.get_help())
@@ -272,7 +274,7 @@ def _print_run(plan: Plan, result: RunResult, floors: Sequence[RunResult], *, wi
     header, rows = _without_empty(
         [_error_heading(plan), *MORE_COLUMNS], [_row(entry, field, best) for entry in results]
     )
-    title = f"{task.id}, {task.resolution} nodes, track {spec.track}, test errors (lower is better)"
+    title = f"{task.id}, {_nodes(plan)}, track {spec.track}, test errors (lower is better)"
     mark = results.index(result)
     print_table(title, ["model", *header], rows, mark=mark, spare=SPARE, wide=wide)
 
@@ -298,10 +300,16 @@ def _without_empty(
     return [header[at] for at in kept], [[row[0], *(row[at + 1] for at in kept)] for row in rows]
 
 
+def _nodes(plan: Plan) -> str:
+    """The size of the mesh; where a dataset makes any size, a mesh only comes near it."""
+    is_exact = plan.dataset is None or bool(plan.dataset.resolutions)
+    return f"{'' if is_exact else 'about '}{plan.task.resolution} nodes"
+
+
 def _plan_line(plan: Plan) -> str:
     """What is about to run, in a line."""
     task, steps = plan.task, sum(plan.spec.steps.values())
-    words = [f"{plan.spec.row} on {task.id}", f"{task.resolution} nodes"]
+    words = [f"{plan.spec.row} on {task.id}", _nodes(plan)]
     words += [f"{task.sizes['train']} training samples"]
     words += ["steps to be counted" if plan.is_uncounted else f"{steps} steps"] if steps else []
     return ", ".join(words)
@@ -325,8 +333,9 @@ def _print_notes(
     if result.status == "done" and (rivals := rivals_of(result, home)) is not None:
         better, others = rivals
         words = f"--track {spec.track} --task {spec.task}"
+        verb = "has" if better == 1 else "have"
         print(
-            f"{better} of {others} other rows have a lower error; places need more than one seed:"
+            f"{better} of {others} other rows {verb} a lower error; places need more than one seed:"
         )
         print(f"  gsnobench leaderboard show {words}")
     if result.changed:
@@ -359,7 +368,7 @@ def _row(result: RunResult, field: str, best_floor: float) -> list[str]:
     efforts = [f"{parameters:,.0f}", f"{cpu_s:.1f}", f"{milliseconds:.2f}"]
     factor = result.headline / best_floor
     return [
-        *(result.spec.row, errors[0], f"{factor:.2g}" if math.isfinite(factor) else "-"),
+        *(result.spec.row, errors[0], f"{factor:#.3g}" if math.isfinite(factor) else "-"),
         *(*errors[1:], *efforts),
     ]
 

@@ -58,11 +58,16 @@ def list_names(
 
     plugins = [entry for entry in listed() if kind in (None, f"{entry.kind}s")]
     tracks = list(read_registry().tracks.values()) if kind in (None, "tracks") else []
+    presets = read_registry().preset_help if kind in (None, "models") else {}
 
     def show_tables() -> None:
         for title, entries in _by_title(plugins).items():
             rows = [[entry.name, _package(entry), _about(entry)] for entry in entries]
             print_table(title, *_without_packages(rows))
+            print()
+        if presets:
+            rows = [list(entry) for entry in presets.items()]
+            print_table("Presets (--preset), each of some models", ["name", "settings"], rows)
             print()
         if tracks:
             rows = [[track.name, track.help] for track in tracks]
@@ -75,6 +80,7 @@ def list_names(
             {**vars(entry), "problem": entry.problem or entry.fault, "summary": entry.summary}
             for entry in plugins
         ],
+        "presets": presets,
         "tracks": [vars(track) for track in tracks],
     }
     print_result(document, show_tables, as_json=as_json)

@@ -89,6 +89,8 @@ def sweep(
     The same command goes on where it stopped; on another host with the same --storage and --name it
     joins in. Other knobs are fixed by options: --train.steps 500 --model.width 40 --data.resolution
     450. The exit code is 3 if there is no winner.
+
+    For example: gsnobench sweep --model gsno --dataset nse --over model.k_s,train.lr --trials 20
     """
     if not model or not dataset:
         example = "gsnobench sweep --model gsno --dataset nse"

@@ -93,7 +93,7 @@ def serve(
     url = f"http://127.0.0.1:{port}"
     with (
         tempfile.TemporaryFile() as journal,
-        _interruptible(),
+        _interruptible() as requests,
         _server(address, port, journal) as process,
     ):
         try:
@@ -105,6 +105,10 @@ def serve(
             process.wait()
         except KeyboardInterrupt:
             return 0
+        except Exception:
+            if requests:  # compiled code can make an error of its own out of an interrupt
+                return 0
+            raise
         raise RunError(
             f"ui: the MLflow server ended with code {process.returncode} ({_last_line(journal)}); "
             "start it again"
@@ -316,15 +320,18 @@ def _last_line(journal: IO[bytes]) -> str:
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
-    """A request to end, or the end of the terminal, acts like Ctrl-C."""
+def _interruptible() -> Iterator[list[int]]:
+    """A request to end, or the end of the terminal, acts like Ctrl-C; the requests so far."""
+    requests: list[int] = []
 
     def interrupt(number: int, frame: object) -> None:
+        requests.append(number)
         raise KeyboardInterrupt
 
-    before = {kind: signal.signal(kind, interrupt) for kind in (signal.SIGTERM, signal.SIGHUP)}
+    kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {kind: signal.signal(kind, interrupt) for kind in kinds}
     try:
-        yield
+        yield requests
     finally:
         for kind, handler in before.items():
             signal.signal(kind, handler)

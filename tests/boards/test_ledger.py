@@ -80,6 +80,8 @@ def test_the_sentence_of_counts_says_what_became_of_our_numbers() -> None:
     lines += [Line(printed, name, ours=ours) for name in ("budget short", "worse", "worse")]
     said = "2 were worse than printed and 1 was trained for fewer epochs than in the paper."
     assert counts(lines) == f"Of 4 printed numbers 3 have ours beside them: {said} {rest}"
+    lines[1:] = [Line(printed, "worse", ours=ours)] * 2
+    assert "2 have ours beside them: all of them were worse than printed. The" in counts(lines)
 
 
 def test_verdicts_and_reasons_are_from_closed_lists(evidence: Path) -> None:

@@ -24,6 +24,8 @@ def test_list_names_every_bundled_plugin(capsys: pytest.CaptureFixture[str]) -> 
     assert {*bundled, ("observer", "mlflow")} <= names
     tracks = {track["name"] for track in body["tracks"]}
     assert tracks == {"smoke", "laptop", "workstation", "paper"}
+    known = {preset for name in ("gsno", "mgkn") for preset in load("model", name).presets}
+    assert known <= set(body["presets"]) and all(body["presets"].values())
 
 
 def test_list_of_one_kind_names_no_other(capsys: pytest.CaptureFixture[str]) -> None:

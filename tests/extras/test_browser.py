@@ -6,6 +6,7 @@ GSNOBENCH_CHROMIUM.
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import signal
@@ -45,7 +46,7 @@ TASKS = [f"task{number:02d}" for number in range(12)]
 FLOORS = ["mean", "ridge"]
 MODELS = ["gsno", "amg", "coral", "mgkn", "gnot", "geofno", "deeponet", "sp2gno", "transolver"]
 MODELS += [HOSTILE, *FLOORS]
-PATIENCE = 240  # seconds until MLflow responds on a loaded machine
+PATIENCE = 240  # seconds without a further line of `ui` on a loaded machine
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="no Chromium: install it or set GSNOBENCH_CHROMIUM"
@@ -123,16 +124,20 @@ def page(browser: Browser) -> Iterator[Page]:
     assert (watch.errors, watch.dialogs, watch.foreign) == ([], [], [])
 
 
-def test_the_overview_of_twelve_rows_and_tasks_loads_within_a_second(
+def test_the_overview_of_twelve_rows_and_tasks_takes_less_than_a_second_of_its_processor(
     site: Path, page: Page, tmp_path: Path
 ) -> None:
-    times = []
-    for _ in range(3):  # the best of three: the machine is shared
-        page.goto((site / "index.html").as_uri())
-        loaded = page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")
-        times.append(float(loaded))
-    print(f"overview: {min(times):.0f} ms")
-    assert 0 < min(times) < 1000
+    """What a page costs its thread: its loading takes as long where nobody else computes."""
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    page.goto((site / "index.html").as_uri())
+    page.wait_for_load_state("load")
+    metrics = session.send("Performance.getMetrics")["metrics"]
+    (spent,) = [entry["value"] for entry in metrics if entry["name"] == "TaskDuration"]
+    loaded = page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")
+    size = len(gzip.compress((site / "index.html").read_bytes(), mtime=0))
+    print(f"overview: {spent:.2f} s of its thread, {loaded:.0f} ms, {size} bytes gzipped")
+    assert 0 < spent < 1 and size <= 150_000
     table = page.locator("table.sortable").first
     assert len(names(table)) == 12 and table.locator("thead th").count() >= 13
     for scheme in ("light", "dark"):
@@ -266,6 +271,7 @@ class Served:
     process: subprocess.Popen[str]
     url: str
     began: float
+    heard: float  # when it printed last
     opened: Path  # the addresses that it gave the browser to open
     lines: list[str] = field(default_factory=list)
 
@@ -273,17 +279,19 @@ class Served:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.append(line.strip())
+            self.heard = time.monotonic()
 
     def page(self, kind: str, experiment: str) -> str:
         """The address printed for a page, as soon as it is there."""
-        while time.monotonic() < self.began + PATIENCE:
+        while True:
             for line in list(self.lines):
                 printed, name, address = (*line.split(), "", "")[:3]
                 if printed == kind and name.startswith(experiment):
                     return address
             assert self.process.poll() is None, self.lines
+            is_late = time.monotonic() > self.heard + PATIENCE
+            assert not is_late, f"no {kind} of {experiment} among {self.lines}"
             time.sleep(0.1)
-        raise AssertionError(f"no {kind} of {experiment} among {self.lines}")
 
 
 @pytest.fixture(scope="module")
@@ -305,7 +313,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     command = [sys.executable, "-m", "gsnobench", "ui", *options]
     began = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-    started = Served(process, f"http://127.0.0.1:{port}", began, opened)
+    started = Served(process, f"http://127.0.0.1:{port}", began, began, opened)
     threading.Thread(target=started.listen, daemon=True).start()
     yield started
     process.send_signal(signal.SIGTERM)

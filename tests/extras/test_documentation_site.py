@@ -98,6 +98,15 @@ def test_the_reference_has_every_command_and_every_public_name(site: Path) -> No
         assert f'id="gb{name.lower()}' in python, name
 
 
+def test_every_page_names_the_commit_that_it_was_published_from(site: Path) -> None:
+    command = ["git", "log", "-1", "--format=Published from commit %h of %cs."]
+    asked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if asked.returncode:
+        pytest.skip("no history beside these files")
+    for page in ("index.html", "docs/models/gsno.html", "leaderboards/site/index.html"):
+        assert asked.stdout.strip() in (site / page).read_text(), page
+
+
 def test_a_formula_is_mathml(site: Path) -> None:
     """Without a script; the source of no page is left in dollars."""
     assert "<math" in (site / "docs/models/gsno.html").read_text()

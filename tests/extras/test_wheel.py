@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import sysconfig
 import venv
 import zipfile
+from itertools import islice
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect, sync_playwright
 
 from gsnobench.api.boards import installation
 from gsnobench.boards.build import read_tracks
 from gsnobench.home import Home
+from gsnobench.tracking.address import URI_VARIABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 
 SHIPPED = ("gsnobench", "plugins", "pyproject.toml", "README.md", "LICENSE", "registry.toml")
 RESULTS = Path("leaderboards") / "results"
+CHROMIUM = os.environ.get("GSNOBENCH_CHROMIUM") or shutil.which("chromium")
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +96,40 @@ def test_an_installed_wheel_shows_the_boards_from_any_folder(python: Path, tmp_p
     assert not Path(file).is_relative_to(ROOT)
     (board,) = [board for board in track.boards if board.task.startswith("swe@")]
     assert best == board.compared[0].name
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: install it or set GSNOBENCH_CHROMIUM")
+def test_ui_of_an_installed_wheel_leads_to_an_overview_with_errors(
+    python: Path, tmp_path: Path
+) -> None:
+    """One click, the first printed address, on a fresh home and far from the source tree."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [python, "-m", "gsnobench", "ui", "--port", str(port), "--home", "home"]
+    environment = {name: value for name, value in os.environ.items() if name not in URI_VARIABLES}
+    with (
+        subprocess.Popen(
+            command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+        ) as process,
+        sync_playwright() as playwright,
+    ):
+        try:
+            assert process.stdout is not None
+            (address,) = islice((line for line in process.stdout if line.startswith("overview")), 1)
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            page = browser.new_page()
+            page.goto(address.split()[-1])
+            frame = page.frame_locator("iframe")
+            expect(frame.locator(".card").first).to_contain_text("leads", timeout=120_000)
+            error = frame.locator("tr[data-name='gsno@plus'] td .lowest").first
+            error.scroll_into_view_if_needed()
+            expect(error).to_be_visible()
+            assert float(error.inner_text()) > 0
+            browser.close()
+        finally:
+            process.send_signal(signal.SIGTERM)
+    assert process.returncode == 0, "ended in the middle of writing boards"
 
 
 def test_an_installed_wheel_lists_and_shows_its_plugins(python: Path, tmp_path: Path) -> None:

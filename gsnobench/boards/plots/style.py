@@ -23,15 +23,22 @@ from gsnobench.files import digest
 from gsnobench.registry import read_registry
 
 INK = "#010203"  # a placeholder that the colour of the page's text replaces
-GREY = "#767676"  # floors: 4.5 : 1 on white and on black
-# each has a contrast of at least 3 to the white and to the dark page, and is far from the others
+# each has a contrast of at least 4.5 to the white page, and is far from the others
+GREY = "#757575"  # floors
 COLOURS = (
-    *("#D55E00", "#0072B2", "#00915F", "#C2409B", "#A87400"),
-    *("#8A63D2", "#E0304F", "#00869E", "#6B8E00", "#9C6B4E"),
+    *("#be5400", "#0072b2", "#008457", "#c2409b", "#9b6b00"),
+    *("#865dd0", "#df2949", "#008096", "#5f7f00", "#9a6a4d"),
+)
+# the same for the dark page
+DARK_GREY = "#848484"
+DARK_COLOURS = (
+    *("#d55e00", "#0087d3", "#009461", "#c957a7", "#ad7800"),
+    *("#936fd5", "#e44864", "#008fa8", "#6b8e00", "#ab7656"),
 )
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "h", "<", ">", "d")
 SALT = 78  # gives the usual presets different markers; a change gives all rows others
 LONGEST = 28  # letters of a label
+SMALLEST = 1.4  # scale of a plot on a phone, which scrolls it: its letters have 10 pixels
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,22 @@ def label(text: str) -> str:
 def one_line(text: str) -> str:
     """Without line breaks, repeated spaces and what XML cannot hold."""
     return " ".join(printable(text).split())
+
+
+# ------------------------------------------------------------------------------------------- themes
+
+
+def theme_colours(*, is_dark: bool) -> str:
+    """The colours of rows as properties of a style sheet, which plots refer to."""
+    colours = [DARK_GREY, *DARK_COLOURS] if is_dark else [GREY, *COLOURS]
+    return " ".join(f"--row{number}: {colour};" for number, colour in enumerate(colours))
+
+
+def _themed(tag: str) -> str:
+    """An element with properties of the page in place of the colours of the white page."""
+    for number, colour in enumerate((GREY, *COLOURS)):
+        tag = tag.replace(colour, f"var(--row{number}, {colour})")
+    return tag
 
 
 # ------------------------------------------------------------------------------------------- sheets
@@ -164,7 +187,7 @@ def _inlined(svg: str, caption: str) -> str:
     opening = (
         '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
         f'viewBox="{box[1]}" role="img" '
-        f'style="min-width: {wide:.0f}px; max-width: {1.7 * wide:.0f}px" '
+        f'style="min-width: {SMALLEST * wide:.0f}px; max-width: {1.7 * wide:.0f}px" '
         f'aria-label="{escape(one_line(caption))}">'
     )
     return opening + body[body.index(">") + 1 :].strip()
@@ -172,7 +195,7 @@ def _inlined(svg: str, caption: str) -> str:
 
 def _lighter(tag: str) -> str:
     """With two decimals, which are enough on a screen, and the page's ink and font."""
-    tag = re.sub(r"(\d\.\d\d)\d+", r"\1", tag).replace(INK, "currentColor")
+    tag = _themed(re.sub(r"(\d\.\d\d)\d+", r"\1", tag)).replace(INK, "currentColor")
     # the form of older matplotlib
     tag = re.sub(r"font: (?:\w+ )*?([\d.]+)px [^;\"]*", r"font-size: \1px", tag)
     return re.sub(r' transform="rotate\(-0 [^"]*"|font-family: [^;"]*; ', "", tag)

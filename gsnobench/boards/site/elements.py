@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from gsnobench import __version__
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row, safe_name
-from gsnobench.boards.columns import ERROR, Column
+from gsnobench.boards.columns import ERROR, INTERVAL, Column
 from gsnobench.boards.plots.style import Figure
 from gsnobench.boards.reproduction.paper import CITATION
 from gsnobench.boards.site.html import Html, coded, tag, text
@@ -227,15 +227,21 @@ def breakable(name: str) -> Html:
 def cell(shown: str, value: float | None = None, class_: str | None = None) -> Html:
     """A number with the value it is sorted by."""
     known = None if value is None or not math.isfinite(value) else repr(float(value))
-    return tag("td", shown, data_value=known, class_=class_)
+    kinds = " ".join(filter(None, (class_, _absent(shown))))
+    return tag("td", shown, data_value=known, class_=kinds or None)
+
+
+def _absent(shown: str) -> str | None:
+    """A card on a phone leaves out what is not known."""
+    return "none" if shown == wording.NOTHING else None
 
 
 def place_cells(row: Row) -> list[Html]:
     """Place, letters of ties, and the places that are possible."""
-    rank = row.rank
+    rank, ties = row.rank, wording.ties(row)
     return [
         cell(wording.place(row), rank.place if rank else None),
-        tag("td", wording.ties(row), data_value=rank.letters if rank else None, class_="ties"),
+        tag("td", ties, data_value=rank.letters if rank else None, class_=_absent(ties) or "ties"),
         cell(wording.places(row), rank.low if rank else None),
     ]
 
@@ -256,9 +262,18 @@ def wide_error_cell(row: Row, board: Board, scale: tuple[float, float]) -> Html:
     low, high = scale
     share = math.log(row.error / low) / math.log(high / low) if high > low else 0.0
     bar = tag("span", class_="bar", style=f"width: {4 + 96 * share:.0f}%")
-    spread = wording.spread(row.interval)
-    interval = tag("span", spread, class_="interval") if row.interval else ""
-    return error_cell(row, board, class_="error", more=[Html(interval), bar])
+    return error_cell(row, board, class_="error", more=[interval(row), bar])
+
+
+def interval(row: Row) -> Html:
+    """The interval over seeds behind an error, where there is one."""
+    return tag("span", wording.spread(row.interval), class_="interval") if row.interval else Html()
+
+
+def error_heading(more: str = "") -> Html:
+    """The heading of errors with their intervals."""
+    meaning = f"{ERROR.help}; small: {INTERVAL.help}{more}"
+    return heading(ERROR.name, title=meaning, class_="error")
 
 
 def measured_cells(row: Row, columns: Sequence[Column], board: Board) -> Iterator[Html]:

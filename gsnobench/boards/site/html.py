@@ -9,6 +9,7 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
+from gsnobench.boards.plots.style import theme_colours
 from gsnobench.boards.wording import generated_by
 
 VOID = frozenset({"meta", "link", "input", "br", "wbr", "img"})
@@ -75,6 +76,13 @@ def script() -> str:
     return "\n".join(asset(name) for name in SCRIPTS)
 
 
+def styles() -> str:
+    """The style of a page, with the colours of plots."""
+    text = "".join(asset(name) for name in STYLES)
+    light, dark = theme_colours(is_dark=False), theme_colours(is_dark=True)
+    return text.replace("/* rows, light */", light).replace("/* rows, dark */", dark)
+
+
 def document(
     title: str,
     header: Child,
@@ -103,7 +111,7 @@ def document(
         tag("link", rel="icon", href="data:,"),
         tag("title", title),
         *([tag("meta", name_="description", content=about)] if about else []),
-        tag("style", Html("".join(asset(name) for name in STYLES))),
+        tag("style", Html(styles())),
         tag("script", Html(own)),
     )
     theme = tag("button", "Light or dark", type="button", class_="theme", hidden=True)

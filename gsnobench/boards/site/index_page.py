@@ -44,7 +44,7 @@ MARKS = (
     "beat; n/a: it does not apply."
 )
 MEANS = (
-    "As each model declares it, after the table of the GSNO paper (tab:comparison_prior); partly: "
+    "As each model declares it, in the columns by which the GSNO paper compares operators; partly: "
     "indirect or limited"
 )
 FLOORS_ONLY = "floors-only"  # class of the columns of tasks that no model has tried
@@ -134,7 +134,14 @@ def _remark(text: str, around: Surroundings) -> Iterator[Html | str]:
             address = around.linked_note(link[2])
             yield tag("a", link[1], href=address) if address else link[1]
         else:
-            yield coded(part)
+            yield from _emphasised(part)
+
+
+def _emphasised(words: str) -> Iterator[Html | str]:
+    """Words in which stars mark emphasis; other text is shown as it is."""
+    for part in re.split(r"(?<![\w*])(\*\w[^*`]*\w\*)(?![\w*])", words):
+        is_marked = len(part) > 2 and part[0] == part[-1] == "*"
+        yield tag("em", part[1:-1]) if is_marked else coded(part)
 
 
 def _reasons(rows: Sequence[Row]) -> dict[Reason, int]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row
-from gsnobench.boards.columns import Column, cost_columns, error_columns
+from gsnobench.boards.columns import ERROR, INTERVAL, Column, cost_columns, error_columns
 from gsnobench.boards.plots.standing import row_curves_figure
 from gsnobench.boards.site.elements import (
     SITE_TITLE,
     cell,
     column_heads,
+    error_cell,
+    error_heading,
     figure,
     heading,
+    interval,
     measured_cells,
     notes_cell,
     place_cells,
@@ -28,6 +32,7 @@ from gsnobench.boards.site.elements import (
     sortable,
     task_name,
     task_path,
+    tools,
     words_heading,
 )
 from gsnobench.boards.site.html import Html, document, tag
@@ -41,6 +46,7 @@ def model_page(name: str, tracks: Sequence[BoardTrack], around: Surroundings | N
     """What the model is, then all results of a row and its variants, for each track."""
     around = around or Surroundings()
     main = [tag("h1", name), *_model_header(name, around)]
+    main.append(tools(set(), ["detail"]))
     for number, track in enumerate(tracks, 1):
         if results := _results(name, track):
             main.append(tag("h2", f"Track {track.name}"))
@@ -121,9 +127,22 @@ def _tables(title: str, results: Sequence[Result], anchor: str) -> Iterator[Html
         yield tag("details", summary, scrolling(table, name))
 
 
+def _columns(results: Sequence[Result]) -> list[Column]:
+    """Errors beside the main one; those that some of the tasks lack are details."""
+    rows = [row for _, row in results if row.seeds]
+    columns = [column for column in error_columns(rows) if column not in (ERROR, INTERVAL)]
+    return [
+        column
+        if all(math.isfinite(column.value(row)) for row in rows)
+        else replace(column, is_detail=True)
+        for column in columns
+    ]
+
+
 def _errors(caption: str, results: Sequence[Result], anchor: str) -> Html:
-    columns = error_columns([row for _, row in results])
+    columns = _columns(results)
     heads = [
+        error_heading(),
         *place_heads(),
         heading("times the best", title="error / best error on the task"),
         *column_heads(columns),
@@ -135,18 +154,25 @@ def _errors(caption: str, results: Sequence[Result], anchor: str) -> Html:
         words_heading("notes"),
     )
     done = [
-        tag("tr", _task_cell(board, row), place_cells(row), _measured(board, row, columns))
+        _line(board, _task_cell(board, row), _measured(board, row, columns, with_place=True))
         for board, row in results
         if row.seeds
     ]
     return sortable(caption, header, [done, _blank(results, len(heads) + 1)], anchor)
 
 
+def _line(board: Board, *cells: Html | Iterable[Html], class_: str | None = None) -> Html:
+    """A row of a table, with the name that the filter reads."""
+    return tag("tr", *cells, class_=class_, data_name=task_name(board))
+
+
 def _variants(caption: str, results: Sequence[Result], anchor: str) -> Html:
     """As errors, without places; the label of each variant beside its task."""
     rows = [row for _, row in results]
-    columns = [column for column in error_columns(rows) if not column.is_detail]
+    known = [column for column in error_columns(rows) if not column.is_detail]
+    columns = [column for column in known if column not in (ERROR, INTERVAL)]
     heads = [
+        error_heading(),
         heading("times the best", title="error / best error on the task"),
         *column_heads(columns),
     ]
@@ -157,7 +183,7 @@ def _variants(caption: str, results: Sequence[Result], anchor: str) -> Html:
         words_heading("notes"),
     )
     done = [
-        tag("tr", _task_cell(board, row), _measured(board, row, columns), class_="variant")
+        _line(board, _task_cell(board, row), _measured(board, row, columns), class_="variant")
         for board, row in results
         if row.seeds
     ]
@@ -174,7 +200,7 @@ def _costs(title: str, results: Sequence[Result], anchor: str) -> Iterator[Html]
             column_heads(columns),
         )
         lines = [
-            tag("tr", _task_cell(board, row), [cell(c.show(row), c.value(row)) for c in columns])
+            _line(board, _task_cell(board, row), [cell(c.show(row), c.value(row)) for c in columns])
             for board, row in done
         ]
         table = sortable(f"Steps and costs of {title}", header, [lines], anchor)
@@ -189,8 +215,12 @@ def _task_cell(board: Board, row: Row) -> Html:
     return tag("th", link, settings, scope="row", data_value=name, title=row.settings or None)
 
 
-def _measured(board: Board, row: Row, columns: Sequence[Column]) -> Iterator[Html]:
+def _measured(
+    board: Board, row: Row, columns: Sequence[Column], *, with_place: bool = False
+) -> Iterator[Html]:
     ratio = row.error / board.compared[0].error if board.compared else math.nan
+    yield error_cell(row, board, class_="error", more=[interval(row)])
+    yield from place_cells(row) if with_place else ()
     yield cell(wording.number(ratio), ratio)
     yield from measured_cells(row, columns, board)
     yield notes_cell(row)
@@ -199,7 +229,7 @@ def _measured(board: Board, row: Row, columns: Sequence[Column]) -> Iterator[Htm
 def _blank(results: Sequence[Result], columns: int) -> list[Html]:
     """Results without an error come last and say why."""
     return [
-        tag("tr", _task_cell(board, row), reason_cell(row, columns))
+        _line(board, _task_cell(board, row), reason_cell(row, columns))
         for board, row in results
         if not row.seeds
     ]

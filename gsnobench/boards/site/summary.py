@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gsnobench.boards.board import Board, BoardTrack
-from gsnobench.boards.reading import compared_boards, leading
+from gsnobench.boards.reading import compared_boards, verdict
 from gsnobench.boards.site.about import TaskAbout
 from gsnobench.boards.site.elements import ADD_PATH, task_label, task_name, task_path
 from gsnobench.boards.site.formula import formula, unit
@@ -36,7 +36,8 @@ def summary_card(track: BoardTrack, around: Surroundings, anchor: str, *, is_alo
 
 def summary(track: BoardTrack) -> list[str]:
     """The summary in sentences; the first one says who leads."""
-    sentences = leading(track) or ["No row leads yet."]
+    who, *how = verdict(track) or ["No row leads yet."]
+    sentences = [" ".join([who, *how[:1]]), *([" ".join(how[1:])] if how[1:] else [])]
     models = len([board for board in _board_tasks(track) if board.has_models])
     others = track.tasks - models
     coverage = f"Models have been run on {models} of {track.tasks} tasks"

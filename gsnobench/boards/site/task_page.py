@@ -17,6 +17,7 @@ from gsnobench.boards.site.elements import (
     breakable,
     cell,
     column_heads,
+    error_heading,
     figure,
     heading,
     measured_cells,
@@ -116,8 +117,7 @@ def _columns(board: Board) -> list[Column]:
 def _ranking(board: Board, home: str | None) -> Html:
     columns = _columns(board)
     place, ties, places = (heading(name, title=text) for name, text in PLACE_HELP.items())
-    meaning = f"{ERROR.help}; small: {INTERVAL.help}; the bar is logarithmic"
-    error = heading(ERROR.name, title=meaning, class_="error")
+    error = error_heading("; the bar is logarithmic")
     heads = [error, ties, places, *column_heads(columns), words_heading("notes")]
     errors = [row.error for row in board.compared]
     scale = (min(errors), max(errors)) if errors else (1.0, 1.0)
