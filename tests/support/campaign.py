@@ -265,5 +265,5 @@ def _watch(event: str, arguments: tuple[Any, ...]) -> None:
         if isinstance(path, int) or "__pycache__" in os.fsdecode(path):
             continue
         place = os.path.abspath(os.fsdecode(path))
-        if place != os.devnull and not place.startswith(_allowed[0]):
+        if place != os.devnull and not place.startswith(_allowed[0] + os.sep):
             _outside.append(f"{event} {place}")
