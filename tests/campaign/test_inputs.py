@@ -303,7 +303,7 @@ def test_damaged_run_folders_and_bundles(size: float, run: Path, tmp_path: Path)
 VERBS = (
     *(["show"], ["list"], ["run", "--dry-run", "--model", "mean", "--dataset"], ["verify"]),
     *(["run", "--dry-run", "--dataset", "darcy", "--model"], ["leaderboard", "show"], ["score"]),
-    *(["data", "show"], ["predict"], ["export"], ["diff"], ["status"], ["doctor"]),
+    *(["data", "download"], ["predict"], ["export"], ["diff"], ["status"], ["doctor"]),
     *(["sweep", "--model", "mean", "--dataset", "darcy", "--over"], ["data", "import"]),
     ["run", "--dry-run", "--model", "mean", "--dataset", "darcy", "--track", "smoke"],
 )
