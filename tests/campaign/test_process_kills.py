@@ -266,11 +266,16 @@ def given(tmp_path_factory: pytest.TempPathFactory, steady_file: Path) -> Place:
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     pgserver = pytest.importorskip("pgserver")
     server = pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="stop")
-    yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+    yield server
     server.cleanup()
+
+
+@pytest.fixture
+def database(postgres: Any) -> str:
+    return str(postgres.get_uri().replace("postgresql://", "postgresql+psycopg://"))
 
 
 @pytest.fixture
@@ -448,6 +453,39 @@ def until(condition: Callable[[], bool], seconds: float) -> None:
 
 
 # ------------------------------------------------------------------------------------------- faults
+
+
+def test_a_sweep_goes_on_after_its_database_was_killed(
+    given: Place, tmp_path: Path, postgres: Any, database: str
+) -> None:
+    draw, verb = drawer("database"), VERBS["sweep in PostgreSQL"]
+    whole = at(given, tmp_path / "whole", database)
+    began = time.monotonic()
+    finish(verb, whole)
+    longest, expected = time.monotonic() - began, verb.outcome(whole)
+    for number in range(how_many(SIZE, 5)):
+        place = at(given, tmp_path / f"dead{number}", database)
+        process = started(verb, place)
+        process.join(draw.uniform(0.2, 0.8) * longest)
+        is_early = process.exitcode is None
+        kill_database(postgres)
+        process.join(300)
+        printed = (place.home / "printed").read_text()
+        assert process.exitcode in ((2,) if is_early else (0,)), printed
+        assert "Traceback" not in printed, printed
+        postgres.ensure_postgres_running()
+        finish(verb, place)
+        assert verb.outcome(place) == expected
+        COUNTS["killed database in mid-sweep", "same result" if is_early else "too late"] += 1
+
+
+def kill_database(server: Any) -> None:
+    """All its processes at once, as a power cut would."""
+    postmaster = psutil.Process(server.get_pid())
+    processes = [*postmaster.children(recursive=True), postmaster]
+    for process in processes:
+        process.kill()
+    psutil.wait_procs(processes, timeout=60)
 
 
 def test_the_same_run_in_two_processes_is_one_run(given: Place, tmp_path: Path) -> None:
