@@ -17,9 +17,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item.nodeid not in passed]
 
 
+_passed: dict[str, float] = {}  # test -> seconds of its call
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """A test has passed when what comes after it has, too: there it is seen what was written."""
     if report.when == "call" and report.passed:
-        campaign.record(report.nodeid, report.duration)
+        _passed[report.nodeid] = report.duration
+    if report.when == "teardown" and report.passed and report.nodeid in _passed:
+        campaign.record(report.nodeid, _passed[report.nodeid])
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
