@@ -3,6 +3,7 @@
 PYTHON ?= python3
 SEED ?= 0
 SIZE ?= 1
+RECORD ?=
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check -q
@@ -31,6 +32,7 @@ test-slow: $(EXTRAS_STAMP)
 
 campaign: $(EXTRAS_STAMP)
 	GSNOBENCH_CAMPAIGN_SEED=$(SEED) GSNOBENCH_CAMPAIGN_SIZE=$(SIZE) \
+		GSNOBENCH_CAMPAIGN_RECORD=$(RECORD) \
 		$(BIN)/python -m pytest -m slow -q tests/campaign
 
 cards: $(STAMP)

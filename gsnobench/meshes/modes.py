@@ -238,7 +238,7 @@ def _has_thin_factors(problem: _Problem) -> bool:
 
 def _lanczos(problem: _Problem, k: int) -> Array:
     """Shift-invert Lanczos, completed and refined."""
-    solve = operators.factorise(problem.shifted()).solve
+    solve = operators.solver_of(problem.shifted())
     return _refined(problem, solve, _completed(solve, len(problem.root), k))
 
 

