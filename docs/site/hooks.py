@@ -73,6 +73,11 @@ def on_page_content(html: str, **_: Any) -> str:
     return mathematics.rendered(html)
 
 
+def on_post_page(output: str, **_: Any) -> str:
+    """A name for the theme's search, which screen readers would announce without one."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+
+
 def on_post_build(config: Any) -> None:
     """The leaderboard's own pages link to Markdown, as they must on disk; here it is HTML."""
     site = Path(config.site_dir)

@@ -324,8 +324,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def tab(browser: Browser, served: Served) -> Iterator[Page]:
     """A page of MLflow; no request leaves the machine, and no dialog opens."""
     context = browser.new_context(viewport={"width": 1500, "height": 950})
+    context.set_default_timeout(60_000)
     opened = context.new_page()
-    opened.set_default_timeout(60_000)
     watch = Watch((served.url, "data:", "blob:"))
     watch.follow(opened)
     yield opened
