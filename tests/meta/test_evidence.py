@@ -5,6 +5,7 @@ It is done with a score, or declined with a reason.
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 from pathlib import Path
@@ -79,3 +80,20 @@ def test_the_result_that_a_page_repeats_is_a_row_of_its_board(page: str) -> None
     assert names
     for result in (RunResult.load(ROOT / name) for name in names):
         assert plan_of_spec(result.spec).changed == {}, page
+
+
+def test_what_a_page_says_of_trials_and_boards_is_so() -> None:
+    """Which settings of a family cost how much is a claim about the boards of today."""
+    text = (ROOT / "docs/models/gsno.md").read_text(encoding="utf-8")
+    with (BOARDS / "tables" / "boards.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["track"] == "laptop"]
+    errors = {row["task"]: float(row["error"]) for row in rows if row["row"] == "gsno@plus"}
+    cited = re.findall(
+        r"^\| \[(\w+)\]\(\S+\) \| ([\d.]+) \| \d+ \| .* \| (.*) \|$", text, re.MULTILINE
+    )
+    assert len(cited) == 10
+    for name, trial, words in cited:
+        (error,) = (error for task, error in errors.items() if task.partition("@")[0] == name)
+        times = error / float(trial)
+        stated = re.fullmatch(r"([\d.]+) times", words)
+        assert times < 1 if stated is None else abs(times - float(stated[1])) < 0.12, (name, times)
