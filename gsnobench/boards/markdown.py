@@ -194,8 +194,8 @@ def _shown_rows(track: BoardTrack) -> str:
     columns = min(README_MODELS, len(models))
     return (
         f"{README_LEGEND} Columns: the {columns} best of {len(models)} rows (a model with a "
-        "preset) that have all these tasks. Mean rank: among these rows and "
-        f"{len(complete) - len(models)} floors, predictors without a training loop."
+        f"preset) that have all these tasks. Mean rank: among these {len(models)} rows and the "
+        f"{len(complete) - len(models)} floors that apply to all these tasks."
     )
 
 

@@ -188,11 +188,25 @@ def verdict(track: BoardTrack, *, is_long: bool = False) -> list[str]:
     sentences = [
         f"{leader.row} leads.",
         f"It has {rank}the lowest error of all models on {_of(first, boards, is_long)}.",
+        _lower_floors(boards, leader.row, is_long=is_long),
         *_tested(boards, first, leader.row, is_long=is_long),
         *_floors_across(track, leader),
         _not_compared(track),
     ]
     return list(filter(None, sentences))
+
+
+def _lower_floors(boards: Sequence[Board], leader: str, *, is_long: bool) -> str:
+    """Where a closed form has less error than the leader, so that its training has not paid."""
+    errors = [
+        (board, row.error) for board in boards for row in board.compared if row.name == leader
+    ]
+    lower = [
+        board
+        for board, error in errors
+        if board.best_floor is not None and board.best_floor.error < error
+    ]
+    return f"A floor has less error than it on {_of(lower, boards, is_long)}." if lower else ""
 
 
 def _tested(
@@ -226,12 +240,11 @@ def _untested(boards: Sequence[Board], leader: str) -> Iterator[str]:
     count = f"of {len(boards)} tasks"
     own = [board for board in boards if leader in _with_one_seed(board)]
     if own:
-        where = f"{len(own)} {count}"
-        yield f"It has one seed on {where}, so no difference has been tested there yet."
+        yield f"On {len(own)} {count} it has one seed, so nothing has been tested there yet."
     others = [board for board in boards if board not in own and _with_one_seed(board)]
     if others:
-        where = f"{len(others)} {count}"
-        yield f"Other models have one seed on {where}, so these have not been tested there yet."
+        where = f"{'another ' if own else ''}{len(others)} {count}"
+        yield f"On {where} some other models have one seed and have not been tested yet."
 
 
 def _with_one_seed(board: Board) -> set[str]:

@@ -36,7 +36,10 @@ VARIANTS = (
 )
 SIGNS = "° fewer than three seeds, † training was stopped before it had converged."
 # the one meaning of bold in a table
-BOLD = "no row of the board is significantly better, by three seeds or more"
+BOLD = (
+    "no row of the board is significantly better, told by three seeds or more of this row and of "
+    "the one with the lowest error"
+)
 INCOMPLETE = "rows that lack a compared task"
 COMPUTED_INPUTS = (
     "Features are inputs that are computed and not learned: distances to the boundaries, contrasts "

@@ -112,7 +112,7 @@ def test_a_verdict_says_where_a_single_seed_leaves_it_open(tmp_path: Path) -> No
         _save(tmp_path, "amg", 0.5, task=task)
     (track,) = tracks_of(tmp_path)
     text = " ".join(verdict(track, is_long=True))
-    assert "It has one seed on 1 of 2 tasks, so no difference has been tested there yet." in text
+    assert "On 1 of 2 tasks it has one seed, so nothing has been tested there yet." in text
     assert "better than every other model on 1 of 2 tasks (darcy)" in text
 
 

@@ -55,6 +55,7 @@ def test_a_near_row_and_a_better_floor_are_named(tmp_path: Path) -> None:
     assert "differ significantly from gsno@compact (p = " in said and ") on darcy (p after" in said
     assert "coral@" not in said
     assert "Other rows are significantly better than it on 1 of 1 tasks (darcy)." in said
+    assert "A floor has less error than it on 1 of 1 tasks (darcy)." in said
     assert "The best floor over all tasks, ridge@default, has 0.203 times its error" in said
     assert said.endswith("and a better mean rank (1.00).")
     page = markdown.readme_part(track, "boards.md")
@@ -80,7 +81,7 @@ def test_nobody_is_ahead_of_a_row_with_one_seed(tmp_path: Path) -> None:
     save(tmp_path, made_result("coral", errors=0.2, seed=0))
     (track,) = tracks_of(tmp_path, board_tasks=("darcy",))
     assert "every other model on none of 1 tasks" in said_of(track)
-    assert "Other models have one seed on 1 of 1 tasks, so these have not" in said_of(track)
+    assert "On 1 of 1 tasks some other models have one seed and have not" in said_of(track)
 
 
 def test_many_rows_that_do_not_differ_are_counted(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ COUNTED: dict[Verdict, str] = {  # how a sentence goes on: 2 were ...
     "better": "better than printed",
     "worse": "worse than printed",
     "budget short": "trained for fewer epochs than in the paper",
-    "not comparable": "not judged, for the reason that the ledger names",
+    "not comparable": "not judged",
 }
 REASONS: dict[Cause, str] = {
     "another machine": "seconds and megabytes depend on the machine, the paper's is a V100",
@@ -136,7 +136,11 @@ def counts(lines: Sequence[Line]) -> str:
     ]
     listed = " and ".join(filter(None, (", ".join(judged[:-1]), *judged[-1:])))
     if len(ours) > 1 and len(judged) == 1:
+        listed = listed.replace(f"{len(ours)} were not", "none was")
         listed = listed.replace(f"{len(ours)} were", "all of them were")
+    causes = Counter(line.cause for line in ours if line.cause is not None)
+    if causes:
+        listed += f", most often because: {REASONS[causes.most_common(1)[0][0]]}"
     known = f"Of {len(lines)} printed numbers {len(ours)} have ours beside them"
     missing = len(lines) - len(ours)
     rest = (
