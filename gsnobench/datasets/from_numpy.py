@@ -40,6 +40,7 @@ def _samples_of(path: Path, arrays: Mapping[str, Any], task: Task) -> dict[Split
             raise DataError(
                 f"{path}: the key {name!r} is unknown; {did_you_mean(name, (*KEYS, 'tag_NAME'))}"
             )
+    _check_kinds(path, arrays)
     for name in ("frames", "points", "split"):
         if name not in arrays:
             raise DataError(
@@ -76,6 +77,25 @@ def _samples_of(path: Path, arrays: Mapping[str, Any], task: Task) -> dict[Split
         for code, split in enumerate(SPLITS)
         if (codes == code).any()
     }
+
+
+def _check_kinds(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Raise where a conversion would change a number in silence."""
+    for name, array in arrays.items():
+        kind = array.dtype.kind
+        if name in ("cells", "node_count", "cell_count"):
+            expected = "whole numbers"
+            fits = kind in "iu" or (kind == "f" and np.array_equal(array, np.round(array)))
+        elif name.startswith("tag_"):
+            expected = "true or false"
+            fits = kind == "b" or (kind in "iuf" and bool(np.isin(array, (0, 1)).all()))
+        else:
+            expected = "real numbers"
+            fits = kind in "biuf" or name == "split"
+        if not fits:
+            raise DataError(
+                f"{path}: {name} holds values of type {array.dtype}; expected {expected}"
+            )
 
 
 def arrays_of(path: Path) -> Mapping[str, Any]:

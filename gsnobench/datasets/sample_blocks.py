@@ -73,6 +73,8 @@ def _check_shapes(path: Path, task: Task, parts: Sequence[Samples]) -> None:
                     f"{path}: {name} has the shape {shape}; expected {expected_shape} from the "
                     "task and the mesh"
                 )
+            if np.iscomplexobj(getattr(samples, name)):
+                raise DataError(f"{path}: {name} holds complex numbers; expected real ones")
         dims = {mesh.dim for mesh in samples.meshes}
         if len(samples.meshes) not in (1, count) or dims != {task.dim}:
             raise DataError(
@@ -82,6 +84,10 @@ def _check_shapes(path: Path, task: Task, parts: Sequence[Samples]) -> None:
 
 
 def _check_mesh(path: Path, mesh: Mesh) -> None:
+    if mesh.cells is not None and mesh.cells.ndim != 2:
+        raise DataError(
+            f"{path}: cells have the shape {mesh.cells.shape}; expected (cells, nodes per cell)"
+        )
     if mesh.cells is not None and mesh.cells.size:
         low, high = mesh.cells.min(), mesh.cells.max()
         if low < 0 or high >= mesh.size:

@@ -22,6 +22,8 @@ _passed: dict[str, float] = {}  # test -> seconds of its call
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """A test has passed when what comes after it has, too: there it is seen what was written."""
+    if report.when == "setup":
+        campaign.begin()
     if report.when == "call" and report.passed:
         _passed[report.nodeid] = report.duration
     if report.when == "teardown" and report.passed and report.nodeid in _passed:

@@ -95,6 +95,9 @@ def test_pickled_arrays_are_never_opened(tmp_path: Path, monkeypatch: pytest.Mon
         ({"split": np.zeros(3, dtype=int)}, "split holds 3 samples"),
         ({"split": np.full(10, "training")}, "split holds training"),
         ({"points": np.zeros((2, 16, 2))}, "points has the shape (2, 16, 2)"),
+        ({"points": np.zeros((16, 2)) + 1j}, "points holds values of type complex128"),
+        ({"cells": np.full((3, 3), 0.6)}, "cells holds values of type float64; expected whole"),
+        ({"tag_wall": np.full(16, -7)}, "tag_wall holds values of type int64; expected true or"),
     ],
 )
 def test_a_wrong_numpy_file_is_one_line(tmp_path: Path, change: dict, line: str) -> None:

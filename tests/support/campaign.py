@@ -139,6 +139,12 @@ def passed_before() -> set[str]:
     return {entry["test"] for entry in ours}
 
 
+def begin() -> None:
+    """A test begins: what one before it counted and then failed is not its own."""
+    _recorded.clear()
+    _recorded.update(COUNTS)
+
+
 def record(test: str, seconds: float) -> None:
     """Keep that a test has passed, with what it counted."""
     new = COUNTS - _recorded
@@ -265,5 +271,5 @@ def _watch(event: str, arguments: tuple[Any, ...]) -> None:
         if isinstance(path, int) or "__pycache__" in os.fsdecode(path):
             continue
         place = os.path.abspath(os.fsdecode(path))
-        if place != os.devnull and not place.startswith(_allowed[0] + os.sep):
+        if place != os.devnull and not f"{place}{os.sep}".startswith(_allowed[0] + os.sep):
             _outside.append(f"{event} {place}")

@@ -137,6 +137,7 @@ BOTH = {"u": HEIGHT, "a": HEIGHT + 1}
         (BOTH, {"mesh": [MESH, MESH]}, "2 meshes for 10 samples"),
         (BOTH, {"mesh": {"point": MESH.points}}, "mesh has the entries ['point']"),
         (BOTH, {"mesh": (MESH.points, MESH.points)}, "cells are float64"),
+        (BOTH, {"mesh": (MESH.points, [0, 1, 2])}, "(cells, nodes per cell)"),
         (BOTH, {"mesh": (MESH.points, [[0, 1, 99]])}, "cells point to the nodes 0 to 99"),
         (BOTH, {"times": (0.0, 1.0)}, "2 times for 1 frames"),
         (BOTH, {"t_in": 1}, "t_in is 1"),
