@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from campaign import COUNTS, SIZES, drawer, how_many
+from campaign import COUNTS, SIZES, drawer, how_many, import_all, modules_of
 from problems import steady
 
 import gsnobench as gb
@@ -74,6 +74,7 @@ def test_a_kill_at_any_file_operation_loses_nothing(
     monkeypatch.setenv("GSNOBENCH_TRACKING_URI", "none")
     monkeypatch.setenv("GSNOBENCH_CHECKPOINT_S", "0")
     job, share = JOBS[name]
+    import_all(modules_of(lambda: job(steady_file, tmp_path / "imported")))
     draw = drawer("file kills", name)
     operations, expected = in_child(job, steady_file, tmp_path / "whole", kill_at=0)
     for _ in range(how_many(size, round(share * WHOLE))):

@@ -7,7 +7,6 @@ an interpreter and hits its work.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import multiprocessing
 import os
 import shutil
@@ -30,7 +29,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from campaign import COUNTS, SIZE, drawer, free_port, how_many
+from campaign import COUNTS, SIZE, drawer, free_port, how_many, import_all, modules_of
 from command_line import run_folder
 from fake_results import made_evidence
 from problems import steady
@@ -259,8 +258,7 @@ def given(tmp_path_factory: pytest.TempPathFactory, steady_file: Path) -> Place:
     made_evidence(folder / "evidence")
     run = run_folder("mean", steady_file, folder / "other")
     make_app()
-    for name in (*IMPORTED, "mlflow", "optuna"):
-        importlib.import_module(name)
+    import_all((*IMPORTED, "mlflow", "optuna"))
     given = (folder / "a.npz", folder / "task.json", folder / "evidence", run)
     return Place(folder, steady_file, *given)
 
@@ -319,6 +317,7 @@ def test_a_killed_command_is_completed_by_the_same_command(
         pytest.importorskip("ray")
     if name == "sweep in PostgreSQL":
         address = request.getfixturevalue("database")
+    import_all(modules_of(lambda: _command(verb, at(given, tmp_path / "imported", address))))
     whole = at(given, tmp_path / "whole", address)
     began = time.monotonic()
     finish(verb, whole)

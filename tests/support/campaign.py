@@ -6,6 +6,7 @@ a campaign that was interrupted goes on with the tests that are not in it, and p
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import random
@@ -14,8 +15,8 @@ import signal
 import socket
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +219,36 @@ def mutated_json(text: str, draw: random.Random) -> str:
     else:
         owner[key] = draw.choice(STRANGE)
     return json.dumps(document)
+
+
+# ------------------------------------------------------------------------------------------ imports
+
+UNSAFE = ("__main__", "__mp_main__", "ray", "grpc")  # not themselves, or not after a fork
+
+
+def modules_of(call: Callable[[], object]) -> list[str]:
+    """The modules that a call imports, by calling it in a forked child."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            call()
+        finally:
+            os.write(writer, " ".join(sorted(sys.modules)).encode())
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        names = pipe.read().split()
+    os.waitpid(child, 0)
+    return names
+
+
+def import_all(names: Iterable[str]) -> None:
+    """Import modules here, so that children which are forked from now on have them."""
+    for name in names:
+        if name not in sys.modules and name.partition(".")[0] not in UNSAFE:
+            with suppress(Exception):
+                importlib.import_module(name)
 
 
 # ------------------------------------------------------------------------------------------- places
