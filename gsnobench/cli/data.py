@@ -75,7 +75,9 @@ def generate_data(
 @data_app.command("picture", context_settings=KNOBS)
 def picture_of_data(
     context: typer.Context,
-    tasks: Annotated[str, typer.Argument(help="Task or FILE.nc; TASK,TASK makes tiles.")],
+    tasks: Annotated[
+        str, typer.Argument(help="Task, TASK:NODES or FILE.nc; TASK,TASK makes tiles.")
+    ],
     out: Annotated[Path, typer.Option(help="PNG to write, or GIF of all frames.")],
     tile: Annotated[
         bool, typer.Option("--tile", help="The field to predict alone, without a word.")
@@ -87,7 +89,7 @@ def picture_of_data(
     """Draw a task: geometry, inputs and outputs of its first test sample, a strip of frames.
 
     Only this sample is made. A GIF moves through all frames; several tasks become one tile each.
-    Data knobs are options too: --data.seed 1.
+    Data knobs are options too: --data.seed 1; nodes may differ per tile, TASK:NODES.
     """
     named = [task.strip() for task in tasks.split(",") if task.strip()]
     knobs = knobs_of(context.args)
@@ -95,7 +97,8 @@ def picture_of_data(
         raise ParamError(
             f"picture: {tasks!r} names no task; expected an id of `gsnobench list datasets`"
         )
-    check_names(datasets=[task for task in named if not task.endswith(".nc")])
+    tasks_alone = [task.partition(":")[0] for task in named if not task.endswith(".nc")]
+    check_names(datasets=tasks_alone)
     kind = out.suffix.lower()
     if kind not in (".png", ".gif"):
         raise ParamError(
@@ -133,7 +136,9 @@ def _first_test_sample(text: str, track: str, knobs: Mapping[str, Any], cache: P
             title = str(opened.attributes.get("title", opened.task.id))
             samples, unit = opened.split("test").take([0]), opened.time_unit
         return Shown.of(samples, 0, title=title, time_unit=unit)
-    dataset, task = named_task(text, track=track, **knobs)
+    name, mark, nodes = text.partition(":")
+    options = {**knobs, "resolution": nodes} if mark else knobs
+    dataset, task = named_task(name, track=track, **options)
     samples = single_sample(dataset, task, "test", 0, Cache(cache))
     return Shown.of(samples, 0, title=dataset.title or task.id, time_unit=dataset.time_unit)
 

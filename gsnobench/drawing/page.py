@@ -25,6 +25,8 @@ from PIL import Image
 
 from gsnobench.data import Array
 from gsnobench.drawing.flow import Contours, Lines, Streamlines
+from gsnobench.drawing.palette import in_few_colours
+from gsnobench.drawing.pieces import heights, in_pieces, lengths, quarters
 from gsnobench.drawing.rules import GROUND, INK, NORMAL, SMALL
 from gsnobench.drawing.scales import Scale
 from gsnobench.drawing.views import View
@@ -33,11 +35,10 @@ from gsnobench.files import atomic
 RESOLUTION = 110  # dots per inch
 PIECE = 2.0  # dots: a triangle that is longer and not of one colour is cut before it is filled
 ONE_COLOUR = 1 / 128  # of the scale: values closer to each other need no cut
-FLAT = 1e-6  # of the longest side: a slice through nodes leaves triangles without an area
-# A file has 256 colours, a third of the bytes of full colour: so many greys, else the colour maps.
-GREYS = 24
-STRIP = 0.1  # of a picture's height: how much each map counts where colours are chosen by frequency
+APART, CLEARLY_APART = 2.5, 4.0  # dots: lines of cells that are closer make a grey area
+MOST_ROUNDS = 4  # in which the faces of a surface are cut in four
 INSET = 0.34  # of a panel's width and height: the whole domain, where the panel shows a part
+LENS = 0.34, 0.5  # of a panel's width and height: enlarged cells
 TRACED = 160  # points of the longer side of the grid on which streamlines are traced
 DENSITY = 0.45  # of streamlines: a panel is an inch high, and they gather behind a body
 
@@ -87,9 +88,14 @@ class Page:
             self._inset(box, view, values, scale)
 
     def mesh(self, box: Sequence[float], view: View) -> None:
-        """The cells of a mesh without values; lines are thin where cells are small."""
+        """The cells of a mesh without values; lines are thin where cells are small.
+
+        Where cells are so small that lines would run together, a lens in the emptiest corner shows
+        some of them.
+        """
         axes = self._frame(box, view)
-        line = _line_width(box, view)
+        times = _enlargement(box, view)
+        line = _line_width(box, view) if times == 1.0 else 0.0
         if view.triangles is None:
             self._scatter(axes, view, {"color": INK}, box)
         elif view.light is None:
@@ -104,6 +110,26 @@ class Page:
             axes.add_collection(PolyCollection(list(view.points[view.triangles]), **faces))
         if view.whole is not None:
             self._locator(box, view)
+        elif times > 1.0:
+            self._lens(axes, box, view, times)
+
+    def _lens(self, axes: Axes, box: Sequence[float], view: View, times: float) -> None:
+        """Some cells so many times larger, and a frame around them where they are."""
+        corner = _emptiest_corner(box, view)
+        part = view.around_middle(np.array(corner[2:]) / (times * _inches(box, view)))
+        x0, x1, y0, y1 = part.box
+        frame: dict[str, Any] = {"fill": False, "ec": INK, "lw": 0.5, "zorder": 5}
+        axes.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, **frame))
+        lens = self._frame(corner, part)
+        lens.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fc="white", ec="none", zorder=-1))
+        faces: dict[str, Any] = {"facecolors": GROUND, "edgecolors": INK}
+        corners = view.points[view.triangles]
+        line = _line_width(corner, part)
+        lens.add_collection(
+            PolyCollection(list(corners), linewidths=line, rasterized=True, **faces)
+        )
+        lens.add_collection(_border(view, 0.8))
+        lens.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, clip_on=False, **frame))
 
     def lines(self, box: Sequence[float], view: View) -> None:
         """Thin lines between the nodes of triangles, over what is there; none over a slice.
@@ -131,7 +157,7 @@ class Page:
         if view.triangles is None:
             self._scatter(axes, view, {"c": shown, **colours}, box)
         elif view.light is not None:
-            self._lit(axes, view, shown, norm, scale.colours)
+            self._lit(axes, view, shown, norm, scale.colours, box)
         else:
             dot = 1 / (RESOLUTION * _inches(box, view))
             finest = PIECE * dot, ONE_COLOUR * (scale.high - scale.low)
@@ -140,12 +166,21 @@ class Page:
                 axes.add_patch(Polygon(view.body, facecolor=GROUND, edgecolor=INK, linewidth=0.4))
             axes.add_collection(_border(view, 0.4))
 
-    def _lit(self, axes: Axes, view: View, shown: Array, norm: Normalize, colours: str) -> None:
+    def _lit(
+        self,
+        axes: Axes,
+        view: View,
+        shown: Array,
+        norm: Normalize,
+        colours: str,
+        box: Sequence[float],
+    ) -> None:
         """Faces of a surface, back to front, darker where they turn away from the light."""
         assert view.triangles is not None and view.light is not None
         self.has_shades = True
         is_known = np.asarray(np.isfinite(shown[view.triangles]).all(1))
-        corners, values, light = _quartered(view, shown, is_known)
+        finest = PIECE / (RESOLUTION * _inches(box, view))
+        corners, values, light = _quartered(view, shown, is_known, finest)
         tints = matplotlib.colormaps[colours](norm(values))[:, :3] * light[:, None]
         edges: dict[str, Any] = {"edgecolors": tints, "linewidths": 0.3, "rasterized": True}
         axes.add_collection(PolyCollection(list(corners), facecolors=tints, **edges))
@@ -166,10 +201,10 @@ class Page:
 
     def _locator(self, box: Sequence[float], view: View) -> Axes:
         left, top, width, height = box
-        side = INSET * min(width, height)
-        axes = self._frame(
-            (left + width - side, top + height - side, side, side), view.zoomed_out()
-        )
+        whole = view.zoomed_out()
+        wide = INSET * min(width, height * whole.aspect)
+        high = wide / whole.aspect
+        axes = self._frame((left + width - wide, top + height - high, wide, high), whole)
         x0, x1, y0, y1 = view.whole or view.box
         axes.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fc="white", ec="none", zorder=-1))
         x0, x1, y0, y1 = view.box
@@ -207,7 +242,7 @@ class Page:
 
     def picture(self) -> Image.Image:
         """The sheet as pixels, in the colours of its maps."""
-        return _in_few_colours(self.pixels(), [self])
+        return in_few_colours(self.pixels(), sorted(self.colours), has_shades=self.has_shades)
 
     def save(self, path: Path) -> None:
         """Write the PNG; a reader never sees half of it."""
@@ -222,38 +257,14 @@ def stacked(pages: Sequence[Page]) -> Image.Image:
     for sheet in sheets:
         whole.paste(sheet, (0, top))
         top += sheet.height
-    return _in_few_colours(whole, pages)
+    maps = sorted({name for page in pages for name in page.colours})
+    return in_few_colours(whole, maps, has_shades=any(page.has_shades for page in pages))
 
 
 def save_stack(path: Path, pages: Sequence[Page]) -> None:
     """Write sheets one below the other as one PNG."""
     with atomic(path) as part:
         stacked(pages).save(part, format="png", optimize=True)
-
-
-def _in_few_colours(picture: Image.Image, pages: Sequence[Page]) -> Image.Image:
-    """With the colours of the pages' maps; with the most frequent ones where it has shades."""
-    colours = sorted({name for page in pages for name in page.colours})
-    if any(page.has_shades for page in pages):
-        return _in_frequent_colours(picture, colours)
-    if not colours:
-        return picture
-    return picture.quantize(palette=_palette(colours), dither=Image.Dither.NONE)
-
-
-def _in_frequent_colours(picture: Image.Image, maps: Sequence[str]) -> Image.Image:
-    """Its most frequent colours; each map counts as a strip of it, or colour bars had steps."""
-    width, height = picture.size
-    high = round(STRIP * height)
-    whole = Image.new("RGB", (width, height + high * len(maps)))
-    whole.paste(picture, (0, 0))
-    for number, name in enumerate(maps):
-        strip = matplotlib.colormaps[name](np.linspace(0, 1, width), bytes=True)[None, :, :3]
-        rows = np.ascontiguousarray(np.repeat(strip, high, axis=0))
-        whole.paste(Image.fromarray(rows), (0, height + number * high))
-    median = Image.Quantize.MEDIANCUT
-    few = whole.quantize(256, method=median, kmeans=2, dither=Image.Dither.NONE)
-    return few.crop((0, 0, width, height))
 
 
 def panel_size(aspect: float, size: float) -> tuple[float, float]:
@@ -293,8 +304,44 @@ def _line_width(box: Sequence[float], view: View) -> float:
     """Points: a quarter, less where the cells are so small that lines would fill them."""
     if view.triangles is None:
         return 0.25
-    height = np.median(_heights(view.points[view.triangles]))  # lines of slivers are this close
-    return float(np.clip(4.0 * height * _inches(box, view), 0.06, 0.3))
+    return float(np.clip(4.0 * _apart(box, view), 0.06, 0.3))
+
+
+def _apart(box: Sequence[float], view: View) -> float:
+    """Inches between the lines of a usual cell: of a sliver, its height."""
+    return float(np.median(heights(view.points[view.triangles]))) * _inches(box, view)
+
+
+def _enlargement(box: Sequence[float], view: View) -> float:
+    """How much larger cells in the plane must be for the lines between them; 1: not at all."""
+    if view.triangles is None or view.light is not None or view.whole is not None:
+        return 1.0
+    dots = RESOLUTION * _apart(box, view)
+    return 1.0 if dots >= APART else CLEARLY_APART / dots
+
+
+def _emptiest_corner(box: Sequence[float], view: View) -> tuple[float, float, float, float]:
+    """Of a lens in a panel, on paper: where the fewest nodes are; else at the lower right."""
+    left, top, width, height = box
+    wide, high = LENS[0] * width, LENS[1] * height
+    x0, x1, y0, y1 = view.box
+    across, down = ((view.points - (x0, y1)) / (x1 - x0, y0 - y1)).T  # shares of the panel
+
+    def covered(corner: tuple[bool, bool]) -> int:
+        is_left, is_upper = corner
+        column = across < LENS[0] if is_left else across > 1 - LENS[0]
+        row = down < LENS[1] if is_upper else down > 1 - LENS[1]
+        return int((column & row).sum())
+
+    is_left, is_upper = min(
+        ((False, False), (False, True), (True, False), (True, True)), key=covered
+    )
+    return (
+        left if is_left else left + width - wide,
+        top if is_upper else top + height - high,
+        wide,
+        high,
+    )
 
 
 def _inches(box: Sequence[float], view: View) -> float:
@@ -319,7 +366,7 @@ def _gouraud(
     is_in_view = (low < (x1, y1)).all(1) & (high > (x0, y0)).all(1)
     kept = view.triangles[is_in_view & np.isfinite(shown[view.triangles]).all(1)]
     if len(kept):
-        corners, height = _in_pieces(view.points[kept], shown[kept], finest)
+        corners, height = in_pieces(view.points[kept], shown[kept], finest)
         x, y = corners[..., 0].ravel(), corners[..., 1].ravel()
         mesh = Triangulation(x, y, np.arange(height.size).reshape(-1, 3))
         axes.tripcolor(mesh, height.ravel(), shading="gouraud", **colours)
@@ -353,79 +400,22 @@ def _draw_streamlines(axes: Axes, view: View, mesh: Triangulation, flow: Streaml
     axes.set(xlim=(x0, x1), ylim=(y0, y1))
 
 
-def _in_pieces(corners: Array, values: Array, finest: tuple[float, float]) -> tuple[Array, Array]:
-    """Triangles cut at their longest side until it is short or their values are nearly equal.
+def _quartered(
+    view: View, shown: Array, is_known: Array, finest: float
+) -> tuple[Array, Array, Array]:
+    """Known faces cut in four until a usual side is short, still back to front.
 
-    Gouraud shading mixes colours, not values: a mixture of far colours is on no colour map. And a
-    triangle that is thinner than a dot gets a single colour. (m, 3, 2) and (m, 3).
+    Corners, mean values, light.
     """
-    length, difference = finest
-    has_area = _heights(corners) > FLAT * _lengths(corners).max()
-    corners, values = corners[has_area], values[has_area]
-    done = [(corners[:0], values[:0])]
-    while len(corners):
-        is_coarse = (_lengths(corners).max(1) > length) & (np.ptp(values, axis=1) > difference)
-        done.append((corners[~is_coarse], values[~is_coarse]))
-        corners, values = _halved(corners[is_coarse], values[is_coarse])
-    return np.concatenate([part for part, _ in done]), np.concatenate([part for _, part in done])
-
-
-def _halved(corners: Array, values: Array) -> tuple[Array, Array]:
-    """Triangles cut in two from the middle of their longest side."""
-    order = (_lengths(corners).argmax(1)[:, None] + np.arange(3)) % 3  # the longest side first
-    rows = np.arange(len(corners))[:, None]
-
-    def halves(whole: Array) -> Array:
-        a, b, c = np.moveaxis(whole[rows, order], 1, 0)
-        middle = 0.5 * (a + b)
-        return np.concatenate(
-            [np.stack(three, axis=1) for three in ((a, middle, c), (middle, b, c))]
-        )
-
-    return halves(corners), halves(values)
-
-
-def _lengths(corners: Array) -> Array:
-    """Of the sides 01, 12, 20 of triangles (m, 3, 2): (m, 3)."""
-    sides: Array = np.linalg.norm(corners - corners[:, [1, 2, 0]], axis=2)
-    return sides
-
-
-def _heights(corners: Array) -> Array:
-    """Of triangles (m, 3, 2) above their longest side, (m,)."""
-    (ux, uy), (vx, vy) = (corners[:, 1] - corners[:, 0]).T, (corners[:, 2] - corners[:, 0]).T
-    longest = np.maximum(_lengths(corners).max(1), 1e-300)
-    height: Array = np.abs(ux * vy - uy * vx) / longest
-    return height
-
-
-def _quarters(whole: Array) -> list[Array]:
-    """The four quarters of triangles (m, 3, ...), each (m, 3, ...)."""
-    half = 0.5 * (whole + whole[:, [1, 2, 0]])  # at the middle of the sides 01, 12, 20
-    a, b, c = (whole[:, corner] for corner in range(3))
-    ab, bc, ca = (half[:, side] for side in range(3))
-    four = ((a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca))
-    return [np.stack(three, axis=1) for three in four]
-
-
-def _quartered(view: View, shown: Array, is_known: Array) -> tuple[Array, Array, Array]:
-    """Known faces cut in four, still back to front: corners, mean values, light."""
     assert view.triangles is not None and view.light is not None
-    faces = view.triangles[is_known]
-    corners = np.stack(_quarters(view.points[faces]), axis=1).reshape(-1, 3, 2)
-    values = np.stack(_quarters(shown[faces]), axis=1).reshape(-1, 3).mean(1)
-    return corners, values, np.repeat(view.light[is_known], 4)
-
-
-def _palette(names: Sequence[str]) -> Image.Image:
-    """Equal shares of the colour maps on a page, and greys for the text."""
-    share = (256 - GREYS) // len(names)
-    rows = [matplotlib.colormaps[name](np.linspace(0, 1, share))[:, :3] for name in names]
-    rows.append(np.repeat(np.linspace(0.133, 1, GREYS)[:, None], 3, axis=1))
-    colours = (np.concatenate(rows) * 255).round().astype(np.uint8)
-    image = Image.new("P", (1, 1))
-    image.putpalette(colours.tobytes())
-    return image
+    faces, light = view.triangles[is_known], view.light[is_known]
+    corners, values = view.points[faces], shown[faces]
+    usual = np.quantile(lengths(corners).max(1), 0.9) if len(corners) else finest
+    for _ in range(int(np.clip(np.ceil(np.log2(usual / finest)), 1, MOST_ROUNDS))):
+        corners = np.stack(quarters(corners), axis=1).reshape(-1, 3, 2)
+        values = np.stack(quarters(values), axis=1).reshape(-1, 3)
+        light = np.repeat(light, 4)
+    return corners, values.mean(1), light
 
 
 def _short_numbers() -> ScalarFormatter:

@@ -53,6 +53,14 @@ class View:
         is_node = self.ends[:, 0] == self.ends[:, 1]
         return np.where(is_node, first, (1 - self.shares) * first + self.shares * second)
 
+    def around_middle(self, size: Array) -> View:
+        """A part of this width and height, about the triangle that is nearest to the middle."""
+        x0, x1, y0, y1 = self.box
+        middles = self.points[self.triangles].mean(1)
+        nearest = np.linalg.norm(middles - (0.5 * (x0 + x1), 0.5 * (y0 + y1)), axis=1).argmin()
+        (x0, y0), (x1, y1) = middles[nearest] - 0.5 * size, middles[nearest] + 0.5 * size
+        return replace(self, box=(float(x0), float(x1), float(y0), float(y1)), whole=self.box)
+
     def zoomed_out(self) -> View:
         """The whole of a view that shows a part."""
         return replace(self, box=self.whole or self.box, whole=None)

@@ -54,6 +54,10 @@ def test_a_task_and_a_file_are_drawn(
         ended = command(capsys, "data", "picture", source, "--out", out, *options, *home, "--json")
         assert ended.json == {"picture": str(out), "bytes": out.stat().st_size}
     assert (tmp_path / "file.png").read_bytes() == (tmp_path / "task.png").read_bytes()
+    finer = command(
+        capsys, "data", "picture", "darcy:600,darcy", "--out", tmp_path / "two.png", *home
+    )
+    assert finer.code == 0 and (tmp_path / "two.png").exists()
 
 
 def test_wrong_requests_for_pictures_are_one_line(
@@ -63,6 +67,8 @@ def test_wrong_requests_for_pictures_are_one_line(
         ("darcy", "a.jpg"): "expected .png or .gif",
         ("darcy,swe", "a.gif"): "name one of them",
         ("dacy", "a.png"): "did you mean 'darcy'",
+        ("darcy:many", "a.png"): "'many' is not a whole number",
+        ("burgers3d:99", "a.png"): "known: 533, 1867, 4000",
         ("darcy", "a.gif"): "has one frame; nothing moves",
         (",", "a.png"): "names no task",
         (str(tmp_path / "none.nc"), "a.png"): "none.nc",

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
 import numpy as np
+import pytest
 from PIL import Image
 from scipy.spatial import KDTree
 
 from gsnobench.data import Array, Mesh
-from gsnobench.drawing.page import Page
+from gsnobench.drawing.page import (
+    CLEARLY_APART,
+    RESOLUTION,
+    Page,
+    _apart,
+    _emptiest_corner,
+    _enlargement,
+    _inches,
+)
 from gsnobench.drawing.scales import Scale
 from gsnobench.drawing.views import view_of
 
@@ -76,6 +86,38 @@ def test_lines_that_would_hide_the_values_are_left_out() -> None:
     assert (plain == lined).all()
 
 
+def test_where_lines_of_a_mesh_would_run_together_a_lens_shows_some_cells() -> None:
+    box = (0.0, 0.0, 4.0, 1.0)
+    fine, coarse = (view_of(mesh, np.ones(mesh.size, dtype=bool)) for mesh in (duct(), duct(9, 5)))
+    assert _enlargement(box, coarse) == 1.0
+    times = _enlargement(box, fine)
+    left, top, wide, high = _emptiest_corner(box, fine)
+    assert (left, top) in ((0.0, 0.0), (4.0 - wide, 1.0 - high))  # the duct rises to the right
+    part = fine.around_middle(np.array((wide, high)) / (times * _inches(box, fine)))
+    assert RESOLUTION * _apart((left, top, wide, high), part) == pytest.approx(CLEARLY_APART)
+    page = Page(4.0, 1.0)
+    page.mesh(box, fine)
+    shades = np.asarray(page.pixels()).astype(int).mean(-1)
+    x, y = (round(RESOLUTION * start) for start in (left, top))
+    lens = shades[y : y + round(RESOLUTION * high), x : x + round(RESOLUTION * wide)]
+    inside = lens[5:-5, 5:-5]
+    assert inside.max() > 230 and inside.min() < 190  # ground between lines
+    assert (np.diff(np.sign(np.diff(inside, axis=0)), axis=0) != 0).mean() > 0.1
+
+
+def test_a_lit_surface_has_no_steps_in_a_linear_field() -> None:
+    points = np.random.default_rng(0).normal(size=(150, 3))
+    points /= np.linalg.norm(points, axis=1)[:, None]
+    view = view_of(Mesh(points), np.ones(150, dtype=bool))
+    assert view.light is not None
+    view = replace(view, light=np.ones_like(view.light))  # faces alone
+    page = Page(3.0, 3.0)
+    page.panel((0, 0, 3, 3), view, points[:, 2], Scale.spanning(points[:, 2], "u", "viridis"))
+    image = np.asarray(page.pixels()).astype(int)
+    middle = image[60:-60, image.shape[1] // 2]
+    assert np.abs(np.diff(middle, axis=0)).max() < 16  # faces cut in four once: 40
+
+
 def test_lines_over_a_field_leave_its_colours_and_those_of_its_bar(tmp_path: Path) -> None:
     mesh = duct(5, 5)
     values = np.sin(3 * mesh.points[:, 0])
@@ -89,6 +131,7 @@ def test_lines_over_a_field_leave_its_colours_and_those_of_its_bar(tmp_path: Pat
     saved = np.asarray(Image.open(tmp_path / "x.png").convert("RGB")).astype(int)
     apart = np.abs(saved - np.asarray(page.pixels())).max(-1)
     assert apart.max() < 40  # 78 with the colours of the maps alone
+    assert (saved[0] == 255).all()  # white stays white, without dots
     bar = saved[20:-20, round(3.25 * 110)]
     assert len(np.unique(bar, axis=0)) > 35
 
