@@ -383,7 +383,7 @@ def _needs(row: Scores, above: Scores, pairs: int) -> str:
     """What would separate a row from the one above it."""
     missing = seeds_needed(row, above, pairs)
     if missing is None:
-        return "more test samples"
+        return "more seeds and more test samples"
     return f"{missing} more seed{'s' if missing > 1 else ''}" if missing else ""
 
 

@@ -47,7 +47,7 @@ def _ties(board: Board) -> str:
     values = [
         f"{row.name} (p = {board.p_values[index[best.name], index[row.name]]:.2g})" for row in tied
     ]
-    return f"Not significantly worse than {best.name}: {_listed(values)}."
+    return f"Not significantly worse than {best.name}, the best ranked row: {_listed(values)}."
 
 
 def _below_floor(board: Board, models: Sequence[Row]) -> str:
@@ -110,8 +110,7 @@ def _cut_short(models: Sequence[Row]) -> str:
         return f"{_all(models, 'has', 'have')} converged."
     names = [f"{row.name} ({row.ending.epochs:.0f} epochs)" for row in starved if row.ending]
     return (
-        f"The budget stopped {len(starved)} of {len(models)} trained rows before they had "
-        f"converged: {_listed(names)}."
+        f"Marked as not converged: {len(starved)} of {len(models)} trained rows, {_listed(names)}."
     )
 
 
@@ -206,7 +205,7 @@ def _lower_floors(boards: Sequence[Board], leader: str, *, is_long: bool) -> str
         for board, error in errors
         if board.best_floor is not None and board.best_floor.error < error
     ]
-    return f"A floor has less error than it on {_of(lower, boards, is_long)}." if lower else ""
+    return f"A floor has a lower error on {_of(lower, boards, is_long)}." if lower else ""
 
 
 def _tested(

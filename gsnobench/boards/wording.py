@@ -37,8 +37,8 @@ VARIANTS = (
 SIGNS = "° fewer than three seeds, † training was stopped before it had converged."
 # the one meaning of bold in a table
 BOLD = (
-    "no row of the board is significantly better, told by three seeds or more of this row and of "
-    "the one with the lowest error"
+    "no row of the board is significantly better, where this row and the one with the lowest "
+    "error have three seeds or more"
 )
 INCOMPLETE = "rows that lack a compared task"
 COMPUTED_INPUTS = (
@@ -152,7 +152,7 @@ def is_lowest(row: Row, board: Board) -> bool:
 
 def notes(row: Row) -> list[str]:
     """Marks, what would tell a row from the one above, and what became of lost seeds."""
-    needs = f"needs {row.needs} to differ from the row above" if row.needs else ""
+    needs = f"needs {row.needs} to be told from the row above" if row.needs else ""
     return [*map(str, row.marks), *filter(None, (needs, _lost(row)))]
 
 
@@ -214,7 +214,10 @@ def comparisons(track: BoardTrack) -> list[str]:
             f"Mean ranks among converged rows only{shown}: {best}. {_chance(track.converged)}"
         )
     elif track.converged is None:
-        sentences.append("Fewer than three rows have converged on all of these tasks.")
+        sentences.append(
+            "Fewer than three rows have converged on all of these tasks, so converged rows alone "
+            "are not ranked."
+        )
     return sentences
 
 

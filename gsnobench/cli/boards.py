@@ -37,7 +37,8 @@ ResultsOption = Annotated[
     typer.Option(
         "--results",
         metavar="<path>",
-        help="Folder of result files, may be repeated (default: your own and the benchmark's).",
+        help="Folder of result files, may be repeated (default: your own and the benchmark's; of "
+        "`build`: results/ in --out).",
     ),
 ]
 RANKED = 5  # the column before those that a narrow terminal may leave out: / best floor
@@ -108,7 +109,7 @@ def about_plugins(
         str, typer.Option(help="Only plugins of this package (default: all installed).")
     ] = "",
 ) -> int:
-    """Write what installed tasks and models are (equations, units, sources) for the site."""
+    """Write descriptions of installed tasks and models for the site: equations, units, sources."""
     from gsnobench.boards.site.about import ABOUT, make_about
     from gsnobench.files import write_text
 

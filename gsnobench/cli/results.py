@@ -319,8 +319,9 @@ def migrate(
 ) -> int:
     """Bring results of an older version to the present form; their numbers stay.
 
-    The key of a run of schema 1 changes with it, and so do the names of files and run folders.
-    Where a preset has other settings today, its earlier results say so and become variants.
+    Results of schema 1 get new keys, so their files and run folders get new names. If a preset has
+    changed since, its earlier results say so and become variants, which are not ranked. The exit
+    code is 3 if a result cannot be migrated.
     """
     from gsnobench.registry import read_registry
     from gsnobench.runs.migrate import migrate_folder, migrate_home

@@ -378,18 +378,20 @@ def _row(result: RunResult, field: str, best_floor: float) -> list[str]:
 
 @app.command()
 def predict(
-    run: Annotated[str, typer.Argument(help="A run, by the beginning of its key or its folder.")],
+    run: Annotated[str, typer.Argument(help="A run: its folder, or the first letters of its key.")],
     inputs: Annotated[
         Path | None, typer.Option(help="NetCDF file with inputs; the truth may be absent.")
     ] = None,
     mesh: Annotated[
         int | None,
-        typer.Option(help="Instead: the run's own test samples on its dataset's mesh of N nodes."),
+        typer.Option(
+            help="In place of --inputs: the run's own samples, solved on a mesh of N nodes."
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write the predictions to this NetCDF file.")
     ] = None,
-    split: Annotated[str, typer.Option(help="Split of the inputs.")] = "test",
+    split: Annotated[str, typer.Option(help="Split to predict.")] = "test",
     device: DeviceOption = "auto",
     jobs: JobsOption = 0,
     home: HomeOption = None,

@@ -35,8 +35,8 @@ class Held(Seeded):
 
     hold: Hold = knob(
         "steps",
-        help="What the runs of a row share: the optimiser steps of the preset, or the track's "
-        "CPU-seconds, for which each run's steps are counted on this machine.",
+        help="What all runs of a model have in common: the optimiser steps of the preset, or the "
+        "track's CPU-seconds, for which each run's steps are counted on this machine.",
     )
 
 
@@ -53,7 +53,7 @@ class Sensitivity(Held):
     )
 
     dataset: str = knob("", help="Task, for example nse, or a NetCDF file.")
-    model: str = knob("", help="Model with two central knobs (default: the registry's).")
+    model: str = knob("", help="Model with two central knobs (default: the benchmark's own).")
     preset: str = knob("", help="Preset to vary (default: the paper's).")
 
 
@@ -76,7 +76,7 @@ class ChangeOptions(Held):
     needed: ClassVar[tuple[str, ...]] = ("datasets",)
 
     datasets: str = knob("", help="Tasks or NetCDF files, separated by commas.")
-    model: str = knob("", help="Model that declares the changes (default: the registry's).")
+    model: str = knob("", help="Model that declares the changes (default: the benchmark's own).")
     base: str = knob("", help="Preset that is changed (default: the first that declares any).")
 
 
@@ -84,8 +84,8 @@ class Ablation(ChangeOptions):
     """Leave out or replace the parts of a model, one at a time, with paired seeds.
 
     The ratio to the unchanged preset is tested over seeds, corrected by Holm's method. A change
-    that loses parameters has a control with as many. With --ladder: from one preset to another, one
-    change per rung.
+    that removes parameters has a control with as many as the unchanged preset. --ladder goes from
+    one preset to another, one change per step.
     """
 
     example: ClassVar[str] = "--datasets darcy,burgers2d --base compact"
@@ -94,11 +94,13 @@ class Ablation(ChangeOptions):
         "Its ratios to the full model are beside ours; the data are not the same."
     )
 
-    ladder: bool = knob(False, help="Instead: climb from the printed preset to the other one.")
+    ladder: bool = knob(
+        False, help="Instead: go from the paper's preset to the model's own, change by change."
+    )
 
 
 class Readings(ChangeOptions):
-    """Every point that the paper leaves open, read the other way, one at a time."""
+    """Change each choice that the model's paper leaves open, one at a time."""
 
     example: ClassVar[str] = "--datasets darcy --base compact"
     printed: ClassVar[str] = (
@@ -107,7 +109,7 @@ class Readings(ChangeOptions):
 
 
 class Budget(RowOptions):
-    """Error over the CPU-seconds of training; closed forms among the models are lines."""
+    """Error over the CPU-seconds of training; models without training are drawn as lines."""
 
     example: ClassVar[str] = "--dataset darcy --models gsno@compact,gsno@plus,geofno,ridge"
     printed: ClassVar[str] = "Nothing: all its models have 1000 epochs, whatever those cost."
@@ -121,11 +123,11 @@ class Data(RowOptions, Held):
     example: ClassVar[str] = "--dataset darcy --models gsno@compact,gsno@plus,ridge"
     printed: ClassVar[str] = "Nothing: it has 500 to 1000 training samples and does not vary them."
 
-    samples: str = knob("16,32,64,128", help="Training samples, separated by commas.")
+    samples: str = knob("16,32,64,128", help="Numbers of training samples, separated by commas.")
 
 
 class Resolution(RowOptions, Held):
-    """Error over the mesh: trained and tested on the same mesh, and all on the finest one."""
+    """Error over mesh size: each model tested on its training mesh, and on the finest mesh."""
 
     example: ClassVar[str] = "--dataset darcy --meshes 298,600,1184 --models gsno@compact,geofno"
     printed: ClassVar[str] = (
@@ -135,11 +137,12 @@ class Resolution(RowOptions, Held):
     needed: ClassVar[tuple[str, ...]] = ("dataset", "models", "meshes")
     needs_solver: ClassVar[str] = "compares meshes of one problem, and a file has one"
 
+    dataset: str = knob("", help="Task, for example darcy.")
     meshes: str = knob("", help="Nodes of the meshes, separated by commas.")
 
 
 class Time(RowOptions, Held):
-    """Error over the given frames: as printed, and on the frames that all windows predict."""
+    """Error over the number of given frames: as in the paper, and on frames common to all."""
 
     example: ClassVar[str] = "--dataset nse --models gsno@compact,gsno@plus,persistence"
     printed: ClassVar[str] = (
@@ -147,14 +150,16 @@ class Time(RowOptions, Held):
         "frames to predict. They are beside ours; the data are not the same."
     )
 
-    t_in: str = knob("1,3,5,10", help="Given frames, separated by commas.")
+    dataset: str = knob("", help="Task with frames, for example nse, or a NetCDF file.")
+    t_in: str = knob("1,3,5,10", help="Numbers of given frames, separated by commas.")
 
 
 class Transfer(RowOptions, Held):
     """Train on one mesh, test the same weights on others, beside interpolation.
 
-    A row transfers if it is better on the other mesh than its own prediction interpolated to it,
-    breaks if it is worse, and only interpolates if a bootstrap over test samples separates neither.
+    A model transfers if it is better on the other mesh than its own prediction interpolated to it,
+    and breaks if it is worse. It only interpolates if a bootstrap over test samples sees no
+    difference.
     """
 
     example: ClassVar[str] = "--dataset nse --test 972,1244 --models gsno@compact,gsno@plus"
@@ -164,15 +169,17 @@ class Transfer(RowOptions, Held):
     needed: ClassVar[tuple[str, ...]] = ("dataset", "models", "test")
     needs_solver: ClassVar[str] = "solves the problem on other meshes, and a file has one"
 
+    dataset: str = knob("", help="Task, for example nse.")
     train: int = knob(0, low=0, help="Nodes of the training mesh; 0: those of the track.")
     test: str = knob("", help="Nodes of the other meshes, separated by commas.")
     oracle: bool = knob(False, help="Also train on the other meshes, with the same steps.")
 
 
 class Cost(Options):
-    """Seconds, memory and operations of training steps and forwards; nothing is trained.
+    """Seconds, memory and operations of training steps and forward passes; nothing is trained.
 
-    Every measurement is a process of its own, in turn with the others, on one thread. With
+    Every measurement is a process of its own, in turn with the others, on one thread, whatever
+    --executor, --jobs, --threads and --address say. With
     --eigenbasis: what bases cost by three solvers. With --errors: how long models and the dataset's
     own solver take to reach an error.
     """
@@ -192,17 +199,19 @@ class Cost(Options):
     )
     meshes: str = knob("", help="Nodes of the meshes, separated by commas (default: the track's).")
     t_in: str = knob("", help="Given frames, separated by commas (default: the task's).")
-    batch: int = knob(32, low=1, help="Samples of a forward.")
+    batch: int = knob(32, low=1, help="Samples of a forward pass.")
     rounds: int = knob(3, low=1, help="Processes per measurement.")
-    eigenbasis: bool = knob(False, help="Instead: the bases of the printed operator.")
+    eigenbasis: bool = knob(
+        False, help="Instead: the cost of the eigenbases of the paper's operator."
+    )
     errors: str = knob("", help="Instead: the time to these errors, for example 0.05,0.02,0.01.")
 
 
 class Inverse(RowOptions):
-    """Bayesian inversion through trained rows, beside the posterior of the solver.
+    """Bayesian inversion through trained models, beside the posterior of the solver.
 
     From noisy observations of a frame, which input made it? Every sampler is judged by whether its
-    chains have mixed; nothing is concluded from one whose chains have not.
+    chains have mixed; where they have not, nothing is concluded.
     """
 
     example: ClassVar[str] = "--dataset darcy --models gsno@plus,ridge --problems 2"
@@ -212,17 +221,19 @@ class Inverse(RowOptions):
     )
     needs_solver: ClassVar[str] = "needs the prior and the solver of a dataset"
 
+    dataset: str = knob("", help="Task, for example darcy.")
     seeds: str = knob("0", help="Training seeds, separated by commas.")
     samplers: str = knob(
-        "printed,rwm,pcn,mala,hmc", help="Samplers: printed, rwm, pcn, mala, hmc, with commas."
+        "printed,rwm,pcn,mala,hmc",
+        help="Samplers, separated by commas: printed, rwm, pcn, mala, hmc.",
     )
     sensors: int = knob(64, low=0, help="Observed nodes, spread over the domain; 0: all.")
     noise: float = knob(
         0.01, low=1e-4, high=1.0, help="Deviation of the noise, relative to the observed frame."
     )
-    problems: int = knob(8, low=1, help="Truths that are inverted.")
+    problems: int = knob(8, low=1, help="Number of test problems.")
     references: int = knob(
-        2, low=0, help="Problems for which the solver's own posterior is computed, too."
+        2, low=0, help="Problems for which the solver's own posterior is also computed."
     )
     chains: int = knob(8, low=2, high=512, help="Chains per posterior.")
     burn: int = knob(100, low=1, help="Draws of each chain that are dropped.")

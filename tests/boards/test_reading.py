@@ -40,7 +40,8 @@ def test_a_reading_names_what_is_not_separated_from_the_best(tmp_path: Path) -> 
     _save(tmp_path, "coral", 0.5)
     board = board_of(tmp_path)
     best, other, _ = board.compared
-    assert f"Not significantly worse than {best.name}: {other.name} (p = " in reading(board)
+    words = f"Not significantly worse than {best.name}, the best ranked row: {other.name} (p = "
+    assert words in reading(board)
     far = tmp_path / "far"
     _save(far, "gnot", 0.01)
     _save(far, "coral", 0.5)

@@ -55,7 +55,7 @@ def test_a_near_row_and_a_better_floor_are_named(tmp_path: Path) -> None:
     assert "differ significantly from gsno@compact (p = " in said and ") on darcy (p after" in said
     assert "coral@" not in said
     assert "Other rows are significantly better than it on 1 of 1 tasks (darcy)." in said
-    assert "A floor has less error than it on 1 of 1 tasks (darcy)." in said
+    assert "A floor has a lower error on 1 of 1 tasks (darcy)." in said
     assert "The best floor over all tasks, ridge@default, has 0.203 times its error" in said
     assert said.endswith("and a better mean rank (1.00).")
     page = markdown.readme_part(track, "boards.md")

@@ -71,6 +71,11 @@ def test_card_shows_what_a_search_started_from_and_what_it_came_to(tmp_path: Pat
     lines = [line for line in card("gsno", tuning=tmp_path).splitlines() if "nse@5-46" in line]
     assert lines == [
         "| nse@5-46 | compact | 3 | `train.lr` 0.005, `train.batch` 8 | 0.2000 "
-        "| `train.lr` 0.012, `train.batch` 4 | 0.1000 |"
+        "| `train.lr` 0.012, `train.batch` 4 | 0.1000 | - |"
     ]
+    (tmp_path / "families").mkdir()
+    check = {"row": "gsno@compact", "tasks": {"nse": {}, "swe": {}}, "times": 1.0625}
+    (tmp_path / "families" / "unsteady--gsno@compact.json").write_text(json.dumps(check))
+    (line,) = [line for line in card("gsno", tuning=tmp_path).splitlines() if "nse@5-46" in line]
+    assert line.endswith("| 0.1000 | 1.062: not taken |")
     assert "## Tuning" not in card("gsno")

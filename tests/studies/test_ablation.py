@@ -62,7 +62,7 @@ def test_the_last_rung_is_the_other_preset_to_the_letter(dataset: str, tmp_path:
     keys = [arm.plans[0].spec.key for arm in arms]
     assert len(set(keys)) == len(keys)
     rest = str(arms[-1].point["change"])
-    assert rest.startswith("the rest: ") and "lr" in rest and "k_s" not in rest
+    assert rest.startswith("the rest: ") and "beta2" in rest and "k_s" not in rest
 
 
 def test_changes_without_effect_and_of_other_tasks_are_left_out(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def outcome(subject: str, call: Callable[[], object], about: object) -> str:
 
     `about` says how to repeat it.
     """
+    before = peak()  # a worker may have had tests that need more
     try:
         with _bounded():
             call()
@@ -82,10 +83,15 @@ def outcome(subject: str, call: Callable[[], object], about: object) -> str:
     except BaseException as error:
         COUNTS[subject, "TRACEBACK"] += 1
         raise AssertionError(f"{subject}: {type(error).__name__} {error} ({about!r})") from error
-    peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert peak < MOST_BYTES, f"{subject}: {peak / 1e9:.2g} GB ({about!r})"
+    grown = peak() - before
+    assert grown < MOST_BYTES, f"{subject}: {grown / 1e9:.2g} GB more ({about!r})"
     COUNTS[subject, ended] += 1
     return ended
+
+
+def peak() -> int:
+    """The most bytes that this process has had."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 @contextmanager

@@ -77,9 +77,10 @@ def place_figure(board: Board) -> Figure | None:
     name_rows(drawing, axes, rows)
     drawing.name_axis(axes, "place (1 is the best)")
     caption = (
-        "The mark is the place by the error, the line holds the places that a row may have, and "
-        "rows that share a letter do not differ significantly (a-d: a, b, c and d). Thick: not "
-        f"significantly worse than the best row {label(rows[0].name)} ({_listed(tied[1:])})."
+        "The mark is the place by the error, the line holds the places that the tests leave open, "
+        "and rows that share a letter do not differ significantly (a-d: a, b, c and d). Thick: the "
+        f"best ranked row, {label(rows[0].name)}, and what is not significantly worse "
+        f"({_listed(tied[1:])})."
     )
     return drawing.figure(f"{board.slug}-places", "Places and ties", caption)
 

@@ -237,9 +237,9 @@ def _time_figure(board: Board, rows: Sequence[Row]) -> Figure | None:
     if not is_drawn:
         return None
     caption = (
-        f"How many times longer than {label(reference.name)} each row takes to train and to "
-        "predict one sample, on logarithmic axes: bars to the left are faster. Rows are sorted by "
-        "their error."
+        "Time of each row to train, and to predict one sample, divided by that of "
+        f"{label(reference.name)}. The axes are logarithmic: bars to the left are faster. Rows are "
+        "sorted by their error."
     )
     return drawing.figure(f"{board.slug}-times", "Run time", caption)
 

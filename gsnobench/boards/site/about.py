@@ -144,7 +144,7 @@ def _about_task(dataset: Dataset, variant: str) -> TaskAbout:
         time_unit=dataset.time_unit,
         length_unit=dataset.length_unit,
         dim=dataset.dim,
-        fixed_mesh=dataset.fixed_mesh,
+        fixed_mesh=task.fixed_mesh,
     )
 
 
@@ -159,6 +159,7 @@ def _declared(dataset: Dataset, variant: str) -> Task:
         static=dataset.static,
         scalars=dataset.scalars,
         times=dataset.times,
+        fixed_mesh=dataset.fixed_mesh,
     )
     return dataset.adjust(task, params)
 

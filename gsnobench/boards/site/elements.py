@@ -166,9 +166,9 @@ def column_class(column: Column) -> str | None:
 
 
 PLACE_HELP = {
-    "place": "by the error alone",
+    "place": "by the error, among ranked rows: those with two seeds or more, and floors",
     "ties": "rows that share a letter do not differ significantly",
-    "range": "the places that a row may have",
+    "range": "the places that the tests leave open",
 }
 
 

@@ -71,15 +71,15 @@ def _fields(fields: Sequence[FieldAbout]) -> str:
 
 def _scored(fields: Sequence[FieldAbout]) -> str:
     moved = [f"{entry.name} − {entry.reference:g}" for entry in fields if entry.reference]
-    subtracted = f", of {', '.join(moved)}" if moved else ""
-    return f"relative L2 error per sample{subtracted}, mean over test samples and fields"
+    scored = f"; scored as {', '.join(moved)}" if moved else ""
+    return f"relative L2 error per sample, mean over test samples and fields{scored}"
 
 
 def _facts(board: Board) -> Html:
     entries = [entry for row in board.rows for entry in row.done]
     machines = sorted({str(entry.environment.get("hardware", "")) for entry in entries} - {""})
     more = f" and {len(machines) - MACHINES} more" if len(machines) > MACHINES else ""
-    outdated = f", {board.outdated} of older revisions left out" if board.outdated else ""
+    outdated = f"; {board.outdated} more of older revisions are left out" if board.outdated else ""
     hashes = ", ".join(data_hash[:12] for data_hash in board.data if data_hash)
     facts = {
         "task": f"{board.task}, version {board.version}",
