@@ -219,7 +219,7 @@ def _tested(
     ahead_of_models = [board for board in boards if _is_ahead(board, leader, _models)]
     ahead_of_floors = [board for board in boards if _is_ahead(board, leader, _floors)]
     yield (
-        "It is significantly better than every other model on "
+        f"{leader} is significantly better than every other model on "
         f"{_of(ahead_of_models, boards, is_long)}, and than every floor on "
         f"{_of(ahead_of_floors, boards, is_long)}."
     )

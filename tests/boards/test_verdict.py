@@ -96,4 +96,7 @@ def test_a_short_verdict_counts_tasks_and_does_not_list_them(tmp_path: Path) -> 
     filled(tmp_path, "darcy", {"gsno": 0.01, "amg": 0.1})
     (track,) = tracks_of(tmp_path, board_tasks=("darcy",))
     said = " ".join(verdict(track))
-    assert "lowest error of all models on 1 of 1 tasks. It is" in said and "darcy" not in said
+    assert (
+        "lowest error of all models on 1 of 1 tasks. gsno@compact is" in said
+        and "darcy" not in said
+    )
