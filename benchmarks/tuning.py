@@ -171,7 +171,7 @@ def _line(row: str, record: Mapping[str, Any], check: Mapping[str, Any] | None) 
 
 def _verdict(check: Mapping[str, Any] | None) -> tuple[str, str]:
     if check is None:
-        return "–", "both"
+        return "–", "the same"
     return f"{check['times']:.3f}", "what was found" if check["times"] < 1 else "what it was"
 
 
