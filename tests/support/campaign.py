@@ -91,7 +91,7 @@ def outcome(subject: str, call: Callable[[], object], about: object) -> str:
 
 
 def _forgotten_peak() -> int:
-    """The bytes that this process has now: what earlier tests needed at their peak counts no more."""
+    """The bytes that this process has now; its former peak counts no more."""
     if RESET_PEAK.exists():  # Linux; elsewhere only what goes beyond the former peak is seen
         RESET_PEAK.write_text("5")
     return _peak()
