@@ -300,6 +300,7 @@ def nothing_written_outside(folder: Path) -> Iterator[None]:
 _hooked: list[bool] = []
 _allowed: list[str] = []  # the folder that is watched now, if any
 _outside: list[str] = []
+NO_FILES = (os.devnull, str(RESET_PEAK))  # writing to them leaves nothing behind
 # event -> how many of its first arguments are paths
 CHANGES = {"os.rename": 2, "os.link": 2, "os.symlink": 2, "os.remove": 1, "os.rmdir": 1}
 CHANGES |= {"os.mkdir": 1, "os.truncate": 1, "os.chmod": 1, "os.utime": 1}
@@ -315,5 +316,5 @@ def _watch(event: str, arguments: tuple[Any, ...]) -> None:
         if isinstance(path, int) or "__pycache__" in os.fsdecode(path):
             continue
         place = os.path.abspath(os.fsdecode(path))
-        if place != os.devnull and not f"{place}{os.sep}".startswith(_allowed[0] + os.sep):
+        if place not in NO_FILES and not f"{place}{os.sep}".startswith(_allowed[0] + os.sep):
             _outside.append(f"{event} {place}")
