@@ -33,7 +33,8 @@ from gsnobench.datasets.store import write
 from gsnobench.home import RunFolder, open_home
 from gsnobench.plugins import load
 from gsnobench.runs.machine import Machine
-from gsnobench.runs.plan import Plan, Request, make_plan
+from gsnobench.runs.plan import Plan, make_plan
+from gsnobench.runs.request import Request
 from gsnobench.runs.stages import Run
 from gsnobench.training.fit import Job, batch_loss, draw_batch, fit_view
 from gsnobench.training.optimisation import make_optimiser

@@ -29,7 +29,8 @@ import json, sys, torch
 from pathlib import Path
 from gsnobench.home import open_home
 from gsnobench.runs.machine import Machine
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import make_plan
+from gsnobench.runs.request import Request
 from gsnobench.runs.run import validate_plan
 
 model, dataset, steps, threads, home = sys.argv[1:]

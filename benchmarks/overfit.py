@@ -27,7 +27,8 @@ from baselines import make_job
 
 import gsnobench as gb
 from gsnobench.datasets.store import write
-from gsnobench.runs.plan import Plan, Request, make_plan
+from gsnobench.runs.plan import Plan, make_plan
+from gsnobench.runs.request import Request
 from gsnobench.training.fit import fit
 
 SAMPLES, NODES, WAVES = 8, 300, 4

@@ -18,7 +18,8 @@ from torch import nn
 
 from gsnobench.home import RunFolder, open_home
 from gsnobench.runs.machine import Machine
-from gsnobench.runs.plan import Plan, Request, make_plan
+from gsnobench.runs.plan import Plan, make_plan
+from gsnobench.runs.request import Request
 from gsnobench.runs.stages import Run
 from gsnobench.training.fit import Job, draw_batch, fit
 from gsnobench.training.metrics import relative_l2

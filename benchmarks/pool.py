@@ -24,7 +24,8 @@ from gsnobench.home import Home, open_home
 from gsnobench.matrix.executors import PRELOADED, executor
 from gsnobench.processes import Parent, start_forked
 from gsnobench.runs.machine import Machine
-from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
+from gsnobench.runs.plan import Plan, make_plan, with_seed
+from gsnobench.runs.request import Request
 from gsnobench.runs.run import run_plan
 
 TINY_CELLS = 8

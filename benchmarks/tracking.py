@@ -18,7 +18,8 @@ import time
 from pathlib import Path
 
 from gsnobench.records import RunResult
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import make_plan
+from gsnobench.runs.request import Request
 from gsnobench.tracking import observer
 from gsnobench.tracking.spool import is_mirrored, spools
 

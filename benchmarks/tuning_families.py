@@ -32,7 +32,8 @@ from gsnobench.plugins import dataset_named
 from gsnobench.registry import read_registry
 from gsnobench.runs.calibrate import count_steps
 from gsnobench.runs.machine import Machine, choose_device
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import make_plan
+from gsnobench.runs.request import Request
 from gsnobench.runs.run import validate_plan
 
 RESULTS = FOLDER.parent / "results"

@@ -17,7 +17,8 @@ from gsnobench.records import RunResult
 from gsnobench.registry import read_registry
 from gsnobench.runs.calibrate import counted_plan
 from gsnobench.runs.machine import Machine, choose_device
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import make_plan
+from gsnobench.runs.request import Request
 from gsnobench.runs.run import run_plan
 
 
@@ -46,7 +47,8 @@ def run(
 
     A finished run is returned as it is and an interrupted one goes on; `force` repeats it.
 
-        model       name of a model plugin, such as "gsno"; `gsnobench list models` has all
+        model       name of a model plugin, such as "gsno", or a row of boards, such as
+                    "gsno@paper"; `gsnobench list models` has all
         dataset     task ("swe", "swe@10-41", "darcy_threshold") or the path of a NetCDF file
         track       budget: "smoke", "laptop", "workstation" or "paper"
         preset      configuration of the model; "NAME+features" adds computed inputs
@@ -94,7 +96,8 @@ def run_floors(request: Request, machine: Machine) -> tuple[RunResult, ...]:
         name: value for name, value in (request.knobs or {}).items() if name.startswith("data.")
     }
     usable = {entry.name for entry in listed("model") if entry.problem is None}
-    floors = [name for name in read_registry().floors if name in usable and name != request.model]
+    model = request.model.partition("@")[0]
+    floors = [name for name in read_registry().floors if name in usable and name != model]
     plans = [
         make_plan(replace(request, model=floor, preset=None, knobs=data_knobs)) for floor in floors
     ]

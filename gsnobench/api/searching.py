@@ -14,7 +14,7 @@ from gsnobench.api.progress import progress_if
 from gsnobench.errors import ParamError, RunError, did_you_mean
 from gsnobench.home import open_tidy_home
 from gsnobench.params import Value, words_of
-from gsnobench.runs.plan import Request
+from gsnobench.runs.request import Request
 from gsnobench.shown import facts_html
 from gsnobench.sweeps.conduct import conduct, describe
 from gsnobench.sweeps.workers import WorkerOptions

@@ -215,7 +215,7 @@ def _choice(
 ) -> Choice:
     """The part of the matrix that the options name; a typo is one line."""
     names, tasks = words_of(models), words_of(datasets)
-    check_names(models=[name.partition("@")[0] for name in names], datasets=tasks, track=track)
+    check_names(models=names, datasets=tasks, track=track)
     from gsnobench.matrix.matrix import Choice
 
     return Choice(

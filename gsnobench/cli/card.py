@@ -18,7 +18,8 @@ from gsnobench.plugins import kind_of, listed, load
 from gsnobench.reading import read_json
 from gsnobench.records import RunResult
 from gsnobench.registry import read_registry
-from gsnobench.runs.plan import Plan, Request, make_plan
+from gsnobench.runs.plan import Plan, make_plan
+from gsnobench.runs.request import Request
 
 END = "<!-- end of the card -->"
 FLOOR_SPLITS = ("valid", "test", "test_ood")

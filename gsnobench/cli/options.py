@@ -11,7 +11,9 @@ import typer
 from gsnobench.errors import ParamError
 from gsnobench.params import is_whole
 
-ModelOption = Annotated[str, typer.Option(help="Model plugin, see `list models`.")]
+ModelOption = Annotated[
+    str, typer.Option(help="Model (gsno) or row of boards (gsno@paper), see `list models`.")
+]
 DatasetOption = Annotated[
     str, typer.Option(help="Task (swe, swe@10-41, darcy_threshold) or a NetCDF file.")
 ]
@@ -92,7 +94,7 @@ def check_names(
     if track is not None:
         read_registry().track(track)
     for model in models:
-        find("model", model)
+        find("model", model.partition("@")[0])
     for task in datasets:
         if not is_file(task):
             find("dataset", dataset_name(task, [entry.name for entry in listed("dataset")]))

@@ -98,7 +98,7 @@ def run(
     """
     if wants_help:
         print(context.get_help())
-        _print_knobs(model, dataset)
+        _print_knobs(model, preset, dataset)
         return 0
     if not model or not dataset:
         example = "gsnobench run --model gsno --dataset swe"
@@ -112,7 +112,8 @@ def run(
     from gsnobench.runs.animation import check_animable
     from gsnobench.runs.calibrate import counted_plan
     from gsnobench.runs.machine import Machine, choose_device
-    from gsnobench.runs.plan import Request, make_plan
+    from gsnobench.runs.plan import make_plan
+    from gsnobench.runs.request import Request
     from gsnobench.runs.run import run_plan
     from gsnobench.runs.stages import Run
 
@@ -161,18 +162,20 @@ def run(
     return 0 if result.status in ("done", "declined", "pruned") else 3
 
 
-def _print_knobs(model: str, dataset: str) -> None:
+def _print_knobs(model: str, preset_name: str | None, dataset: str) -> None:
     """The knobs of a model, of the training and of a dataset, where they are named."""
     if not model:
         return
     check_names(models=[model], datasets=[dataset] if dataset else [])
-    from gsnobench.plugins import dataset_named, load
+    from gsnobench.plugins import dataset_named
+    from gsnobench.records import FEATURES
+    from gsnobench.runs.plan import model_and_preset
     from gsnobench.training.optimisation import TrainParams
 
-    declared = load("model", model)
-    name = declared.default_preset()
-    preset = declared.presets[name]
-    title = f"Knobs of {model} in the preset {name} (presets: {', '.join(declared.presets)})"
+    declared, name = model_and_preset(model, preset_name)
+    preset = declared.presets[name.removesuffix(FEATURES)]
+    others = ", ".join(declared.presets)
+    title = f"Knobs of {declared.name} in the preset {name} (presets: {others})"
     print_table(title, *knob_table(declared.params, "model", preset=name, settings=preset.model))
     title = "Training (also --train.epochs or --train.steps)"
     print_table(title, *knob_table(TrainParams, "train", preset=name, settings=preset.train))

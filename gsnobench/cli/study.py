@@ -118,7 +118,7 @@ def _run(
 ) -> int:
     keywords = knobs_of(words)
     _check(name, options)
-    from gsnobench.runs.plan import Request
+    from gsnobench.runs.request import Request
     from gsnobench.studies.base import missing_cells, run_study
 
     template = Request("", "", track=options.track, **keywords)

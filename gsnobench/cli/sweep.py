@@ -98,7 +98,7 @@ def sweep(
     knobs = knobs_of(context.args)
     seeds = tuple(dict.fromkeys(numbers_of(refit_seeds, "refit-seeds")))
     check_names(models=[model], datasets=[dataset], track=track)
-    from gsnobench.runs.plan import Request
+    from gsnobench.runs.request import Request
     from gsnobench.sweeps.conduct import conduct
     from gsnobench.sweeps.workers import WorkerOptions
 

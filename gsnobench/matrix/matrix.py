@@ -24,7 +24,8 @@ from gsnobench.records import RunResult, RunSpec, evidence_path
 from gsnobench.registry import Registry, Track, read_registry, remember_file
 from gsnobench.runs.calibrate import count_at_home
 from gsnobench.runs.machine import Machine, Report, choose_device
-from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
+from gsnobench.runs.plan import Plan, make_plan, with_seed
+from gsnobench.runs.request import Request
 from gsnobench.runs.run import finished_result, is_interrupted, keep_result, stamped
 
 State = Literal["missing", "running", "done", "diverged", "declined", "failed", "stale"]

@@ -22,7 +22,8 @@ from gsnobench.home import RunFolder
 from gsnobench.records import FEATURES
 from gsnobench.registry import Registry, read_registry, write_steps
 from gsnobench.runs.machine import Machine, with_threads
-from gsnobench.runs.plan import Plan, Request, make_plan
+from gsnobench.runs.plan import Plan, make_plan
+from gsnobench.runs.request import Request
 from gsnobench.runs.stages import Run
 from gsnobench.training.checkpoint import Clock
 from gsnobench.training.fit import Job, prepare, steps_of

@@ -17,7 +17,8 @@ from gsnobench.home import Home
 from gsnobench.plugins import listed
 from gsnobench.records import RunResult, evidence_path
 from gsnobench.registry import read_registry
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import make_plan
+from gsnobench.runs.request import Request
 from gsnobench.training.evaluate import Evaluation
 
 PRESET, ORIGIN = "foreign", "predictions of another program"

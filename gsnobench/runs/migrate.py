@@ -27,7 +27,8 @@ from gsnobench.plugins import dataset_named, load
 from gsnobench.reading import read_json
 from gsnobench.records import RunResult, RunSpec, evidence_path
 from gsnobench.registry import Registry
-from gsnobench.runs.plan import Plan, Request, make_plan, plan_of_spec
+from gsnobench.runs.plan import Plan, make_plan, plan_of_spec
+from gsnobench.runs.request import Request
 from gsnobench.training.optimisation import TrainParams
 
 OLD = 1  # the schema that is migrated

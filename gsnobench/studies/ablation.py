@@ -15,7 +15,8 @@ from gsnobench.declare import Change, Ladder
 from gsnobench.errors import ParamError
 from gsnobench.plugins import load
 from gsnobench.registry import read_registry
-from gsnobench.runs.plan import Plan, Request
+from gsnobench.runs.plan import Plan
+from gsnobench.runs.request import Request
 from gsnobench.studies.base import Arm, Engine, Study
 from gsnobench.studies.catalogue import Ablation
 from gsnobench.studies.changes import (

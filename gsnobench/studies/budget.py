@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from gsnobench.errors import ParamError
-from gsnobench.runs.plan import Request
+from gsnobench.runs.request import Request
 from gsnobench.studies.base import Arm, Engine, Findings, Row, Study, Table
 from gsnobench.studies.catalogue import Budget
 from gsnobench.studies.curves import (

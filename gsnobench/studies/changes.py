@@ -23,7 +23,8 @@ from gsnobench.drawing.rules import FAINT, NORMAL, SMALL
 from gsnobench.errors import ParamError, did_you_mean
 from gsnobench.params import Value
 from gsnobench.plugins import load
-from gsnobench.runs.plan import Plan, Request, make_plan
+from gsnobench.runs.plan import Plan, make_plan
+from gsnobench.runs.request import Request
 from gsnobench.studies.base import Arm, Findings, Row, Table
 from gsnobench.studies.figures import GRID, log_ratios, new_page
 from gsnobench.studies.planning import Planner

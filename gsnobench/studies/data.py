@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from gsnobench.runs.plan import Request
+from gsnobench.runs.request import Request
 from gsnobench.studies.base import Engine, Findings, Row, Study
 from gsnobench.studies.catalogue import Data
 from gsnobench.studies.curves import (

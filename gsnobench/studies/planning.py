@@ -17,7 +17,9 @@ from gsnobench.reading import read_json
 from gsnobench.records import FEATURES
 from gsnobench.registry import Registry, Track, read_registry
 from gsnobench.runs.calibrate import Count, count_steps, counted_plan
-from gsnobench.runs.plan import BUDGETS, Plan, Request, make_plan, task_of_file, with_seed
+from gsnobench.runs.plan import Plan, make_plan, with_seed
+from gsnobench.runs.request import Request, task_of_file
+from gsnobench.runs.settings import BUDGETS
 from gsnobench.studies.base import Arm, Engine
 from gsnobench.studies.catalogue import Held, Seeded
 

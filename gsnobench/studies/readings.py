@@ -6,7 +6,7 @@ from functools import partial
 
 from gsnobench.plugins import load
 from gsnobench.registry import read_registry
-from gsnobench.runs.plan import Request
+from gsnobench.runs.request import Request
 from gsnobench.studies.base import Arm, Engine, Study
 from gsnobench.studies.catalogue import Readings
 from gsnobench.studies.changes import changed_arms, conclude, declared

@@ -15,7 +15,7 @@ from typing import Any
 
 from gsnobench.drawing.rules import FAINT
 from gsnobench.plugins import dataset_named
-from gsnobench.runs.plan import Request
+from gsnobench.runs.request import Request
 from gsnobench.runs.trained import Trained
 from gsnobench.studies.base import Engine, Findings, Row, Study, Table
 from gsnobench.studies.catalogue import Resolution

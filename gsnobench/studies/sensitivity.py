@@ -21,7 +21,7 @@ from gsnobench.drawing.rules import FIRST, SECOND, SMALL, symbols
 from gsnobench.errors import ParamError, RunError
 from gsnobench.plugins import load
 from gsnobench.registry import read_registry
-from gsnobench.runs.plan import Request
+from gsnobench.runs.request import Request
 from gsnobench.studies.base import Arm, Engine, Findings, Row, Study, Table
 from gsnobench.studies.catalogue import Sensitivity
 from gsnobench.studies.figures import draw_curve, log_x, new_page, style

@@ -18,7 +18,8 @@ from matplotlib.axes import Axes
 from gsnobench.boards.reproduction.paper import PaperNumbers, read_paper
 from gsnobench.drawing.rules import FAINT
 from gsnobench.errors import ParamError
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import make_plan
+from gsnobench.runs.request import Request
 from gsnobench.runs.trained import Trained
 from gsnobench.studies.base import Engine, Findings, Row, Study, Table
 from gsnobench.studies.catalogue import Time

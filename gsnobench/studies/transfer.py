@@ -25,7 +25,8 @@ from gsnobench.meshes.modes import Kind
 from gsnobench.params import Value, above_zero
 from gsnobench.plugins import dataset_named
 from gsnobench.records import rounded
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import make_plan
+from gsnobench.runs.request import Request
 from gsnobench.runs.trained import Trained
 from gsnobench.studies.base import Arm, Engine, Findings, Row, Study, Table
 from gsnobench.studies.catalogue import Transfer

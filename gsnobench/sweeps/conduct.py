@@ -15,7 +15,7 @@ from gsnobench.records import plain
 from gsnobench.registry import read_registry
 from gsnobench.runs.calibrate import counted_plan
 from gsnobench.runs.machine import Machine, Report, choose_device
-from gsnobench.runs.plan import Request
+from gsnobench.runs.request import Request
 from gsnobench.runs.stages import Run
 from gsnobench.sweeps.figures import write_all
 from gsnobench.sweeps.record import Record, open_record, parent_id, tags_of

@@ -24,7 +24,8 @@ from gsnobench.records import RunResult
 from gsnobench.registry import Registry, read_registry
 from gsnobench.runs.calibrate import count_steps
 from gsnobench.runs.machine import Machine
-from gsnobench.runs.plan import Plan, Request, make_plan, with_seed
+from gsnobench.runs.plan import Plan, make_plan, with_seed
+from gsnobench.runs.request import Request
 from gsnobench.runs.run import run_plan, validate_plan
 from gsnobench.sweeps.space import Axis, Point, axes_of, grid_points, own_point, suggest
 from gsnobench.sweeps.study_file import read_study

@@ -16,7 +16,7 @@ from gsnobench.boards.build import read_tracks
 from gsnobench.home import open_home
 from gsnobench.registry import write_steps
 from gsnobench.runs.machine import Machine
-from gsnobench.runs.plan import Request
+from gsnobench.runs.request import Request
 from gsnobench.sweeps.search import make_search, open_trials, search_result, work
 
 pytestmark = pytest.mark.usefixtures("untracked")

@@ -14,7 +14,8 @@ from gsnobench.datasets.store import open_file
 from gsnobench.home import Home
 from gsnobench.registry import read_registry, registry_path
 from gsnobench.runs import calibrate
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import make_plan
+from gsnobench.runs.request import Request
 
 SMOKE = ["--track", "smoke", "--device", "cpu"]
 

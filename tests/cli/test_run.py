@@ -12,7 +12,8 @@ from command_line import call, call_here, the_mistake
 from gsnobench.home import open_home
 from gsnobench.records import RunResult
 from gsnobench.registry import write_steps
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import make_plan
+from gsnobench.runs.request import Request
 
 pytestmark = pytest.mark.usefixtures("untracked")
 

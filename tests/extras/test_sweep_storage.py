@@ -22,7 +22,7 @@ from problems import steady
 
 from gsnobench.datasets.store import write
 from gsnobench.home import open_home
-from gsnobench.runs.plan import Request
+from gsnobench.runs.request import Request
 from gsnobench.sweeps.search import make_search, open_trials
 from gsnobench.sweeps.space import suggest
 

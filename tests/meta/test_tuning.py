@@ -11,7 +11,8 @@ import pytest
 from scipy.stats import gmean
 
 from gsnobench.registry import read_registry
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import make_plan
+from gsnobench.runs.request import Request
 
 ROOT = Path(__file__).parent.parent.parent
 TUNING = runpy.run_path(str(ROOT / "benchmarks" / "tuning.py"))

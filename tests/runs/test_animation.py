@@ -18,7 +18,8 @@ from gsnobench.home import Home, RunFolder
 from gsnobench.runs.animation import animate, check_animable
 from gsnobench.runs.gallery import Case, case_of
 from gsnobench.runs.machine import Machine
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import make_plan
+from gsnobench.runs.request import Request
 from gsnobench.runs.stages import Run
 
 Capture = pytest.CaptureFixture[str]

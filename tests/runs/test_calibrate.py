@@ -14,7 +14,8 @@ from gsnobench.registry import Registry, Track, read_registry
 from gsnobench.runs import calibrate
 from gsnobench.runs.calibrate import count_steps, counted_plan
 from gsnobench.runs.machine import Machine
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import make_plan
+from gsnobench.runs.request import Request
 from gsnobench.training.reference_step import ReferenceStep
 
 pytestmark = pytest.mark.usefixtures("untracked")

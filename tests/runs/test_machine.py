@@ -23,7 +23,8 @@ from gsnobench.runs.machine import (
     threads_for,
     with_threads,
 )
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import make_plan
+from gsnobench.runs.request import Request
 
 
 def test_data_are_generated_once_and_named_in_the_progress(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from gsnobench.registry import read_registry
 from gsnobench.runs import plan
 from gsnobench.runs.machine import Machine
 from gsnobench.runs.migrate import migrate_folder, migrate_home
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import make_plan
+from gsnobench.runs.request import Request
 from gsnobench.runs.run import run_plan
 
 pytestmark = pytest.mark.usefixtures("untracked")

@@ -16,15 +16,8 @@ from gsnobench.home import Home
 from gsnobench.plugins import load
 from gsnobench.records import RunResult, RunSpec
 from gsnobench.registry import Registry, Track, read_registry, remember_file
-from gsnobench.runs.plan import (
-    Plan,
-    Request,
-    configured,
-    make_plan,
-    plan_of_spec,
-    plan_of_stored,
-    with_seed,
-)
+from gsnobench.runs.plan import Plan, configured, make_plan, plan_of_spec, plan_of_stored, with_seed
+from gsnobench.runs.request import Request
 
 RESULTS = Path(__file__).resolve().parents[2] / "leaderboards" / "results"
 FILES = sorted(RESULTS.rglob("*.json"))
@@ -49,6 +42,14 @@ def test_the_plan_of_a_committed_spec_made_anew_has_its_key(path: Path) -> None:
         pytest.skip(f"made with revision {spec.revision}, installed is {model.revision}")
     plan = plan_of_text(json.dumps(replace(spec, seed=0).to_dict(), sort_keys=True))
     assert with_seed(plan, spec.seed).spec.key == spec.key
+
+
+@pytest.mark.parametrize("row", ["gsno@paper", "geofno@compact+features"])
+def test_a_row_of_a_board_is_requested_by_its_name(row: str) -> None:
+    model, _, preset = row.partition("@")
+    of_row = make_plan(Request(row, "darcy", track="smoke"))
+    assert of_row.spec == make_plan(Request(model, "darcy", track="smoke", preset=preset)).spec
+    assert of_row.spec.row == row
 
 
 def test_the_key_follows_the_request_and_nothing_else(steady_file: Path) -> None:
@@ -241,6 +242,8 @@ def test_a_plan_loads_its_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({"track": "smok"}, "did you mean 'smoke'?"),
         ({"preset": "plu"}, "gsno: no preset 'plu'; did you mean 'plus'?"),
+        ({"model": "gsno@plu"}, "gsno: no preset 'plu'; did you mean 'plus'?"),
+        ({"model": "gsno@plus", "preset": "paper"}, "gsno@plus: is another preset than --preset"),
         ({"knobs": {"mdel.k_s": "4"}}, "--mdel.k_s: unknown option"),
         ({"knobs": {"train.steps": "few"}}, "train.steps: 'few' is not a whole number above 0"),
         ({"knobs": {"data.psi": "exp"}}, "data.psi: a file has no data knobs"),

@@ -14,8 +14,9 @@ import gsnobench as gb
 from gsnobench.data import Samples
 from gsnobench.datasets.store import open_file, write
 from gsnobench.records import RunResult
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import make_plan
 from gsnobench.runs.predictions import read_predictions, score_predictions, write_predictions
+from gsnobench.runs.request import Request
 
 
 def truth_of(folder: Path, splits: dict[str, Samples]) -> Samples:

@@ -25,7 +25,8 @@ from gsnobench.home import open_home
 from gsnobench.plugins import load_observers
 from gsnobench.records import RunResult
 from gsnobench.runs.machine import Machine, Report
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import make_plan
+from gsnobench.runs.request import Request
 from gsnobench.runs.run import run_plan
 
 pytestmark = pytest.mark.usefixtures("untracked")

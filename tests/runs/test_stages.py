@@ -15,7 +15,8 @@ from gsnobench.datasets.store import Opened
 from gsnobench.errors import RunError
 from gsnobench.home import Home
 from gsnobench.runs.machine import PICTURES_VARIABLE, Machine, Report
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import make_plan
+from gsnobench.runs.request import Request
 from gsnobench.runs.stages import MOST_CURVE_POINTS, Run, thinned
 from gsnobench.training.loader import Loader
 

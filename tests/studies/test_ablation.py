@@ -11,7 +11,8 @@ from study_engines import local_engine
 
 from gsnobench.plugins import load
 from gsnobench.records import RunResult
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import make_plan
+from gsnobench.runs.request import Request
 from gsnobench.studies.ablation import ladder_arms, study
 from gsnobench.studies.catalogue import Ablation
 from gsnobench.studies.changes import parameters, printed_ratios

@@ -21,7 +21,8 @@ from gsnobench.declare import Limits
 from gsnobench.home import Home
 from gsnobench.matrix.executors import executor
 from gsnobench.runs.machine import Report
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import make_plan
+from gsnobench.runs.request import Request
 from gsnobench.studies.base import Engine
 from gsnobench.studies.catalogue import Cost
 from gsnobench.studies.cost.eigenbasis import Preparation

@@ -10,7 +10,8 @@ from study_engines import local_engine
 
 import gsnobench as gb
 from gsnobench.datasets.store import open_file
-from gsnobench.runs.plan import Request, make_plan, plan_of_spec
+from gsnobench.runs.plan import make_plan, plan_of_spec
+from gsnobench.runs.request import Request
 from gsnobench.studies import ablation, readings, sensitivity
 from gsnobench.studies.catalogue import STUDIES, Ablation, Readings, Sensitivity
 from gsnobench.studies.planning import Planner

@@ -8,7 +8,7 @@ import pytest
 from command_line import command
 from study_engines import local_engine
 
-from gsnobench.runs.plan import Request
+from gsnobench.runs.request import Request
 from gsnobench.studies.catalogue import Readings
 from gsnobench.studies.readings import study
 

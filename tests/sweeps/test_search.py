@@ -25,7 +25,8 @@ from gsnobench.datasets.store import Opened
 from gsnobench.home import open_home
 from gsnobench.records import RunResult
 from gsnobench.runs.machine import Machine
-from gsnobench.runs.plan import Plan, Request, make_plan
+from gsnobench.runs.plan import Plan, make_plan
+from gsnobench.runs.request import Request
 from gsnobench.runs.run import run_plan, validate_plan
 from gsnobench.sweeps.figures import write_all
 from gsnobench.sweeps.search import (

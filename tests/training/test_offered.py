@@ -29,7 +29,8 @@ from gsnobench.plugins import listed, load
 from gsnobench.registry import read_registry, registry_path
 from gsnobench.runs.calibrate import count_steps
 from gsnobench.runs.machine import Machine
-from gsnobench.runs.plan import Request, make_plan
+from gsnobench.runs.plan import make_plan
+from gsnobench.runs.request import Request
 from gsnobench.training import offered
 from gsnobench.training.geometry import compute_geometry
 from gsnobench.training.loader import Loader

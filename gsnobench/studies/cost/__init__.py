@@ -9,7 +9,7 @@ them in turn and keeps what is done.
 from __future__ import annotations
 
 from gsnobench.errors import ParamError
-from gsnobench.runs.plan import Request
+from gsnobench.runs.request import Request
 from gsnobench.studies.base import Engine, Study
 from gsnobench.studies.catalogue import Cost
 

@@ -20,7 +20,7 @@ from gsnobench.meshes.modes import Solver, eigenbasis
 from gsnobench.params import words_of
 from gsnobench.registry import read_registry
 from gsnobench.runs.costs import describe_environment
-from gsnobench.runs.plan import Request
+from gsnobench.runs.request import Request
 from gsnobench.studies.base import Engine, Findings, Row, Study, Table
 from gsnobench.studies.catalogue import Cost
 from gsnobench.studies.cost.measuring import done, failures, measured, pooled, quartiles

@@ -26,7 +26,8 @@ from gsnobench.params import words_of
 from gsnobench.plugins import dataset_named
 from gsnobench.records import RunResult, RunSpec
 from gsnobench.runs.costs import describe_environment
-from gsnobench.runs.plan import Request, plan_of_spec
+from gsnobench.runs.plan import plan_of_spec
+from gsnobench.runs.request import Request
 from gsnobench.studies.base import Engine, Findings, Row, Study, Table
 from gsnobench.studies.catalogue import Cost
 from gsnobench.studies.cost.measuring import done, failures, measured, pooled, quartiles

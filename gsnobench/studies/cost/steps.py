@@ -21,7 +21,8 @@ from gsnobench.params import above_zero, words_of
 from gsnobench.plugins import listed, load
 from gsnobench.registry import read_registry
 from gsnobench.runs.machine import choose_device
-from gsnobench.runs.plan import Plan, Request, make_plan
+from gsnobench.runs.plan import Plan, make_plan
+from gsnobench.runs.request import Request
 from gsnobench.studies.base import Engine, Findings, Row, Study, Table
 from gsnobench.studies.catalogue import Cost
 from gsnobench.studies.cost.measuring import done, failures, measured, pooled, quartiles

@@ -17,7 +17,7 @@ from gsnobench.files import Cache
 from gsnobench.params import words_of
 from gsnobench.plugins import dataset_named
 from gsnobench.runs.machine import with_threads
-from gsnobench.runs.plan import Request
+from gsnobench.runs.request import Request
 from gsnobench.runs.trained import Trained
 from gsnobench.studies.base import Engine, Study
 from gsnobench.studies.catalogue import Inverse

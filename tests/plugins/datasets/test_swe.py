@@ -22,7 +22,8 @@ from gsnobench.datasets.ensure import data_path
 from gsnobench.home import Home
 from gsnobench.records import RunSpec
 from gsnobench.registry import read_registry, remember_file
-from gsnobench.runs.plan import Request, make_plan, plan_of_spec
+from gsnobench.runs.plan import make_plan, plan_of_spec
+from gsnobench.runs.request import Request
 from gsnobench_plugins.datasets import swe
 from gsnobench_plugins.solvers.methods.random_fields import sample_rng
 from gsnobench_plugins.solvers.shapes.geojson import read_outline
