@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from gsnobench.boards.studies import StudyResult
 
 STAMP = ".build.json"  # what the last build read and wrote; a cache, not evidence
-NOTES = "notes"  # notes/<track>.md: remarks by a person, shown on the rendered page
 SITE = "site"
 TABLES = "tables"
 WIDTH = 100  # of the lines of a document
@@ -135,15 +134,21 @@ def _own_files(tracks: Sequence[BoardTrack], out: Path) -> Iterator[tuple[str, s
     from gsnobench.boards.site.surroundings import Surroundings
     from gsnobench.boards.tables import latex, to_csv, to_json
 
+    around = Surroundings(read_about(out), out)
     for track in tracks:
         name = safe_name(track.name)
-        note = _content(out / NOTES / f"{name}.md").decode().strip()
-        yield f"{name}.md", track_page(track, note, f"{name}.png" if _has_picture(track) else "")
+        notes = {slug: around.notes(track.name, slug) for slug in _subjects(track)}
+        yield f"{name}.md", track_page(track, notes, f"{name}.png" if _has_picture(track) else "")
         yield f"{TABLES}/{name}.tex", latex(track)
     yield f"{TABLES}/boards.csv", to_csv(tracks)
     yield f"{TABLES}/boards.json", to_json(tracks)
-    for name, text in site_files(tracks, Surroundings(read_about(out), out)):
+    for name, text in site_files(tracks, around):
         yield f"{SITE}/{name}", text
+
+
+def _subjects(track: BoardTrack) -> list[str]:
+    """What a person may remark on: the track itself, and each of its boards."""
+    return ["", *(board.slug for board in track.boards)]
 
 
 def _has_picture(track: BoardTrack) -> bool:

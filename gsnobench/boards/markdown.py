@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gsnobench.boards import wording
 from gsnobench.boards.board import Board, BoardTrack, Row
@@ -22,8 +22,13 @@ README_LEGEND = (
 REMARKS = ("notes", "settings and notes")  # columns of words behind the numbers
 
 
-def track_page(track: BoardTrack, note: str = "", picture: str = "") -> str:
-    """The overview of a track and all its boards; `picture` is the file of its overview."""
+def track_page(track: BoardTrack, notes: Mapping[str, str] | None = None, picture: str = "") -> str:
+    """The overview of a track and all its boards; `picture` is the file of its overview.
+
+    `notes` are remarks by a person: on the track under "", on a board under its name.
+    """
+    # links of a note are seen from its own folder
+    notes = {name: text.replace("](../", "](") for name, text in (notes or {}).items()}
     source = (
         f"Published numbers: {CITATION}; other data, sizes and budgets, see the reproduction "
         "ledger."
@@ -31,11 +36,11 @@ def track_page(track: BoardTrack, note: str = "", picture: str = "") -> str:
     parts = [
         GENERATED,
         f"# Track {plain(track.name)}",
-        note.replace("](../", "]("),  # links of a note are seen from its own folder
+        notes.get("", ""),
         overview(track),
         _across(track),
         f"![How far each row is from the best]({picture})" if picture else "",
-        *(board_section(board) for board in track.boards),
+        *(board_section(board, notes.get(board.slug, "")) for board in track.boards),
         f"## How to read it\n\n{wording.HOW_TO_READ} {source}\n\n{wording.HOW_TO_READ_MARKS}",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -87,8 +92,8 @@ def anchor(board: Board) -> str:
     return re.sub(r"[^a-z0-9_-]", "", board.slug.lower())
 
 
-def board_section(board: Board) -> str:
-    """One board: the ranking, steps and costs, variants, and why rows have no error."""
+def board_section(board: Board, note: str = "") -> str:
+    """One board: the ranking, a note, steps and costs, variants, why rows have no error."""
     reasons = [
         f"- {plain(row.name)}: {row.state}, {plain(row.reason)}"
         for row in board.blank
@@ -99,6 +104,7 @@ def board_section(board: Board) -> str:
         _facts(board),
         _ranking(board),
         plain(reading(board)),
+        note,
         _costs(board),
         *_computed_inputs(board),
         *_variants(board),

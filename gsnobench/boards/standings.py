@@ -98,8 +98,12 @@ def _ratio(name: str, boards: Sequence[Board]) -> float:
 
 
 def _ratio_interval(name: str, boards: Sequence[Board]) -> tuple[float, float] | None:
-    """t-interval of the log ratio: the tasks are the sample; None for a single one."""
-    return interval(np.array(_ratios(name, boards)))
+    """t-interval of the log ratio: the tasks are the sample; None for a single one.
+
+    No error is below the best one, so the interval ends at 1 where it would go further.
+    """
+    of_tasks = interval(np.array(_ratios(name, boards)))
+    return None if of_tasks is None else (max(1.0, of_tasks[0]), of_tasks[1])
 
 
 def _ratios(name: str, boards: Sequence[Board]) -> list[float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gsnobench.boards import wording
@@ -30,6 +29,7 @@ from gsnobench.boards.site.elements import (
 )
 from gsnobench.boards.site.glossary import STANDING, glossary
 from gsnobench.boards.site.html import Html, coded, document, tag
+from gsnobench.boards.site.remarks import paragraphs
 from gsnobench.boards.site.summary import gallery, summary_card
 from gsnobench.boards.site.surroundings import Surroundings
 
@@ -115,7 +115,7 @@ def _track_section(
     yield from (tag("p", sentence) for sentence in across_tasks(track))
     if remarks := around.notes(track.name):
         yield tag("h3", "Remarks")
-        yield from (tag("p", _remark(text, around)) for text in remarks.split("\n\n"))
+        yield from paragraphs(remarks, around)
     if reasons:
         items = [
             tag("li", coded(f"{state}: {reason}"), id=f"{anchor}-note-{number}")
@@ -125,23 +125,6 @@ def _track_section(
         yield tag("details", summary, tag("ol", items, class_="notes"))
     yield from (figure(drawn) for drawn in all_track_figures(track))
     yield _wins(track)
-
-
-def _remark(text: str, around: Surroundings) -> Iterator[Html | str]:
-    """A remark in Markdown: backticks are code, and a link to a file that is there is a link."""
-    for part in re.split(r"(\[[^\]]*\]\([^)]*\))", text):
-        if link := re.fullmatch(r"\[([^\]]*)\]\(([^)]*)\)", part):
-            address = around.linked_note(link[2])
-            yield tag("a", link[1], href=address) if address else link[1]
-        else:
-            yield from _emphasised(part)
-
-
-def _emphasised(words: str) -> Iterator[Html | str]:
-    """Words in which stars mark emphasis; other text is shown as it is."""
-    for part in re.split(r"(?<![\w*])(\*\w[^*`]*\w\*)(?![\w*])", words):
-        is_marked = len(part) > 2 and part[0] == part[-1] == "*"
-        yield tag("em", part[1:-1]) if is_marked else coded(part)
 
 
 def _reasons(rows: Sequence[Row]) -> dict[Reason, int]:

@@ -68,9 +68,10 @@ class Surroundings:
         name = safe_name(row.partition("@")[0])
         return None if self.out is None else self.out / CARDS / f"{name}.md"
 
-    def notes(self, track: str) -> str:
-        """Remarks by a person on a track."""
-        path = None if self.out is None else self.out / NOTES / f"{safe_name(track)}.md"
+    def notes(self, track: str, board: str = "") -> str:
+        """Remarks by a person on a track, or on one of its boards."""
+        name = "--".join(safe_name(part) for part in (track, board) if part)
+        path = None if self.out is None else self.out / NOTES / f"{name}.md"
         return path.read_text(encoding="utf-8").strip() if path and path.is_file() else ""
 
 

@@ -37,6 +37,7 @@ from gsnobench.boards.site.elements import (
     words_heading,
 )
 from gsnobench.boards.site.html import Html, document, tag
+from gsnobench.boards.site.remarks import paragraphs
 from gsnobench.boards.site.reproduce import reproduce_box
 from gsnobench.boards.site.surroundings import Surroundings, inlined
 from gsnobench.boards.site.task_header import task_header
@@ -66,6 +67,7 @@ def task_page(
         *task_header(board, around, home),
         tag("h2", "Ranking"),
         tag("ul", [tag("li", sentence) for sentence in further_reading(board)], class_="reading"),
+        *(paragraphs(remarks, around) if (remarks := around.notes(track.name, board.slug)) else ()),
         tools({wording.kind(row) for row in board.rows}, groups),
         _ranking(board, home),
         *published_note(board.compared),
