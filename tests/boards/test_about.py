@@ -38,6 +38,9 @@ def test_facts_of_the_bundled_plugins_agree_with_their_declarations(tmp_path: Pa
     assert swe.title == dataset.title and swe.last_time == dataset.times[-1]
     assert [(f.name, f.unit, f.reference) for f in swe.outputs] == [("height", "m", 5.0)]
     assert all(task.equations and task.words["Domain"] for task in about.tasks.values())
+    assert not about.tasks["darcy"].differs
+    (psi,) = about.tasks["darcy_threshold"].differs
+    assert psi.startswith("`psi` threshold, there exp (") and "12 where g >= 0 else 3" in psi
     trained = {name: model for name, model in about.models.items() if not model.is_floor}
     assert all(model.family and model.cites and model.formula for model in trained.values())
     assert all(model.means for model in trained.values())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +55,8 @@ class TaskAbout:
     length_unit: str
     dim: int
     fixed_mesh: bool
+    # a knob and its values: what sets this variant apart from the dataset's first task
+    differs: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,16 @@ def _about_task(dataset: Dataset, variant: str) -> TaskAbout:
         length_unit=dataset.length_unit,
         dim=dataset.dim,
         fixed_mesh=task.fixed_mesh,
+        differs=list(_differences(dataset, variant)),
     )
+
+
+def _differences(dataset: Dataset, variant: str) -> Iterator[str]:
+    """Each knob that a variant sets: its value, that of the dataset's first task, its meaning."""
+    usual = dataset.params.make(label="data")
+    knobs = {knob.name: knob for knob in dataset.params.knobs()}
+    for name, value in dataset.variants.get(variant, {}).items():
+        yield f"`{name}` {value}, there {getattr(usual, name)} ({knobs[name].help})"
 
 
 def _declared(dataset: Dataset, variant: str) -> Task:

@@ -28,6 +28,8 @@ def _words(board: Board, known: TaskAbout) -> Iterator[Html]:
     yield tag("p", tag("strong", known.title))
     yield tag("div", map(formula, known.equations), class_="equations")
     shown = {section: known.words.get(section, "") for section in ("Domain", "Varies")}
+    if known.differs:
+        shown[f"Differs from {known.dataset}"] = "; ".join(known.differs)
     shown["Given"] = _given(board, known)
     shown["Asked"] = _fields(known.outputs) + _asked(board, known)
     shown["Scored"] = _scored(known.outputs)
