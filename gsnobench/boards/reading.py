@@ -45,9 +45,16 @@ def _ties(board: Board) -> str:
         return f"{best.name} is significantly better than every other ranked row."
     index = {row.name: number for number, row in enumerate(board.compared)}
     values = [
-        f"{row.name} (p = {board.p_values[index[best.name], index[row.name]]:.2g})" for row in tied
+        f"{row.name} (p = {_p_value(board.p_values[index[best.name], index[row.name]])})"
+        for row in tied
     ]
     return f"Not significantly worse than {best.name}, the best ranked row: {_listed(values)}."
+
+
+def _p_value(value: float) -> str:
+    """Two digits, or as many as tell it from the level."""
+    texts = (f"{value:.{digits}g}" for digits in range(2, 17))
+    return next((text for text in texts if float(text) != LEVEL), f"{LEVEL:g}")
 
 
 def _below_floor(board: Board, models: Sequence[Row]) -> str:

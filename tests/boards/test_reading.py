@@ -11,7 +11,7 @@ from fake_results import made_result, save
 from scipy import stats
 from toy_boards import board_of, tracks_of
 
-from gsnobench.boards.reading import across_tasks, reading, verdict
+from gsnobench.boards.reading import _p_value, across_tasks, reading, verdict
 from gsnobench.boards.wording import is_bold
 
 
@@ -48,6 +48,13 @@ def test_a_reading_names_what_is_not_separated_from_the_best(tmp_path: Path) -> 
     assert "gnot@compact is significantly better than every other ranked row." in reading(
         board_of(far)
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.134, "0.13"), (0.0504, "0.0504"), (0.04996, "0.04996"), (0.05, "0.05")]
+)
+def test_a_p_value_is_told_from_the_level(value: float, text: str) -> None:
+    assert _p_value(value) == text
 
 
 def test_a_board_of_floors_has_nothing_to_read(tmp_path: Path) -> None:
