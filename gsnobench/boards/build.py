@@ -53,7 +53,7 @@ def read_tracks(
     roots: Sequence[Path], here: Installation = NOWHERE
 ) -> tuple[list[BoardTrack], tuple[str, ...]]:
     """The boards of some folders of evidence, and one line per file that was skipped."""
-    from gsnobench.boards.assemble import make_tracks
+    from gsnobench.boards.assembly.tracks import make_tracks
     from gsnobench.boards.reproduction.paper import read_paper
 
     evidence, registry = read_evidence(roots, here.results), read_registry()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from fake_results import made_spec
 
-from gsnobench.boards.assemble import make_tracks
+from gsnobench.boards.assembly.tracks import make_tracks
 from gsnobench.boards.board import Board, BoardTrack
 from gsnobench.boards.evidence import NOWHERE, Entry, Evidence, Installation, read_evidence
 from gsnobench.boards.reproduction.paper import PaperNumbers, read_paper
