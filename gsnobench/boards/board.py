@@ -327,12 +327,23 @@ class BoardTrack:
     boards: tuple[Board, ...]
     standings: tuple[Standing, ...]  # every row of any board, complete ones first, best first
     tasks: int  # board tasks of the benchmark
-    compared: tuple[str, ...]  # slugs of the boards that standings and comparisons are about
+    counted: tuple[str, ...]  # slugs of the boards that stand for the tasks of the benchmark
+    compared: tuple[str, ...]  # those of them that standings and comparisons are about
     # (row, other) -> tasks on which the row is significantly better, tasks that both have
     wins: Mapping[tuple[str, str], tuple[int, int]]
     comparison: Comparison | None
     converged: Comparison | None  # the same without rows that are marked as not converged
     help: str = ""  # what the track is, in words
+
+    @property
+    def main(self) -> list[Board]:
+        """The boards of the benchmark's tasks."""
+        return [board for board in self.boards if board.slug in self.counted]
+
+    @property
+    def extra(self) -> list[Board]:
+        """The other boards: other windows, other data, easier forms of a task."""
+        return [board for board in self.boards if board.slug not in self.counted]
 
     @property
     def rows(self) -> tuple[str, ...]:

@@ -152,7 +152,7 @@ def _subjects(track: BoardTrack) -> list[str]:
 
 
 def _has_picture(track: BoardTrack) -> bool:
-    return any(board.has_models for board in track.boards)
+    return any(board.has_models for board in track.main)
 
 
 def embedded(text: str, tracks: Sequence[BoardTrack], folder: str) -> str:

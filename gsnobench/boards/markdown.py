@@ -39,6 +39,7 @@ def track_page(track: BoardTrack, notes: Mapping[str, str] | None = None, pictur
         notes.get("", ""),
         overview(track),
         _across(track),
+        _extra(track),
         f"![How far each row is from the best]({picture})" if picture else "",
         *(board_section(board, notes.get(board.slug, "")) for board in track.boards),
         f"## How to read it\n\n{wording.HOW_TO_READ} {source}\n\n{wording.HOW_TO_READ_MARKS}",
@@ -47,8 +48,8 @@ def track_page(track: BoardTrack, notes: Mapping[str, str] | None = None, pictur
 
 
 def overview(track: BoardTrack, page: str = "") -> str:
-    """Rows by tasks; the links of its header go to `page`."""
-    boards = [board for board in track.boards if board.compared]
+    """Rows by the benchmark's tasks; the links of its header go to `page`."""
+    boards = [board for board in track.main if board.compared]
     columns = [(board, {row.name: row for row in board.rows}) for board in boards]
     header = ["row", "tasks", "mean rank", "times the best"]
     header += [_overview_heading(board, page) for board in boards]
@@ -64,6 +65,22 @@ def overview(track: BoardTrack, page: str = "") -> str:
         cells = [_overview_cell(board, rows.get(standing.row)) for board, rows in columns]
         lines.append([plain(standing.row), *numbers, *cells])
     return table(header, lines)
+
+
+def _extra(track: BoardTrack) -> str:
+    """Rows by the other boards, for rows that have any."""
+    boards = [board for board in track.extra if board.compared]
+    if not boards:
+        return ""
+    columns = [(board, {row.name: row for row in board.rows}) for board in boards]
+    lines = []
+    for standing in track.standings:
+        cells = [_overview_cell(board, rows.get(standing.row)) for board, rows in columns]
+        if any(cells):
+            lines.append([plain(standing.row), *cells])
+    header = ["row", *(_overview_heading(board, "") for board in boards)]
+    title = "Extra tasks: other windows, other data, easier forms. They are not counted."
+    return f"{title}\n\n{table(header, lines)}"
 
 
 def _overview_heading(board: Board, page: str) -> str:

@@ -277,7 +277,7 @@ def _not_compared(track: BoardTrack) -> str:
     missing = track.tasks - len(track.compared)
     if missing <= 0:
         return ""
-    rest = [board for board in track.boards if board.slug not in track.compared]
+    rest = [board for board in track.main if board.slug not in track.compared]
     has_any = any(board.has_models for board in rest)
     who = "fewer than two models have" if has_any else "no model has"
     others = f"{missing} tasks" if missing > 1 else "task"

@@ -125,7 +125,7 @@ def latex(track: BoardTrack) -> str:
 
     Below, how far the best model is ahead.
     """
-    boards = [board for board in track.boards if board.compared]
+    boards = [board for board in track.main if board.compared]
     header = ["Model", *(_escaped(board.slug) for board in boards)]
     promotions = ["Promotion", *map(_promotion, boards)]
     has_promotion = any(board.promotion for board in boards)

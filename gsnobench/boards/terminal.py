@@ -18,9 +18,10 @@ FACTOR = "/ best floor"  # heading of the error divided by that of the best floo
 
 
 def overview(track: BoardTrack, *, wide: bool = False) -> Table:
-    """Rows by tasks; those that only floors have tried if it may be wide."""
+    """Rows by tasks; extra ones, and those that only floors have tried, if it may be wide."""
     filled = [board for board in track.boards if board.compared]
-    boards = [board for board in filled if wide or board.has_models] or filled
+    main = [board for board in track.main if board.has_models]
+    boards = (filled if wide else main) or filled
     by_name = [{row.name: row for row in board.rows} for board in boards]
     lines = []
     for standing in track.standings:
@@ -41,10 +42,13 @@ def _cell(row: Row | None) -> str:
 
 def overview_remarks(track: BoardTrack, *, wide: bool = False) -> Iterator[str]:
     """What the overview cannot hold."""
-    floors = [board.slug for board in track.boards if board.compared and not board.has_models]
+    where = "" if wide else ", shown with --wide"
+    floors = [board.slug for board in track.main if board.compared and not board.has_models]
+    extra = [board.slug for board in track.extra if board.compared]
     if floors:
-        where = "" if wide else ", shown with --wide"
         yield printable(f"Floors only{where}: {', '.join(floors)}.")
+    if extra:
+        yield printable(f"Extra tasks, not counted{where}: {', '.join(extra)}.")
     yield printable(wording.overview_legend(track))
     yield wording.SIGNS
     yield from map(printable, wording.comparisons(track))

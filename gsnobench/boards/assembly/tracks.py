@@ -50,21 +50,29 @@ def _track(name: str, entries: Sequence[Entry], declared: Declared) -> BoardTrac
         if (current := _of_newest_revision(group, declared.here.revisions))
     ]
     names = declared.registry.board_tasks
-    order = {task: number for number, task in enumerate(names)}
-    boards.sort(key=lambda board: (order.get(dataset_of(board), len(order)), board.slug))
     tasks = task_boards(boards, names)
+    boards.sort(key=lambda board: (board not in tasks, *_task_order(board, names)))
+    tasks.sort(key=boards.index)
     compared = compared_boards(tasks)
     return BoardTrack(
         name=name,
         boards=tuple(boards),
         standings=make_standings(boards, tasks, compared),
         tasks=len(names) if any(dataset_of(board) in names for board in tasks) else len(tasks),
+        counted=tuple(board.slug for board in tasks),
         compared=tuple(board.slug for board in compared),
         wins=count_wins(tasks),
         comparison=compare_rows(compared),
         converged=compare_rows(compared, converged_only=True),
         help=declared.track(name).help,
     )
+
+
+def _task_order(board: Board, names: Sequence[str]) -> tuple[int, str, int, str]:
+    """As the registry names the tasks; windows by the number of given frames."""
+    dataset, given = dataset_of(board), board.task.partition("@")[2].partition("-")[0]
+    place = names.index(dataset) if dataset in names else len(names)
+    return place, dataset, int(given) if given.isdecimal() else 0, board.slug
 
 
 def _board_key(entry: Entry) -> str:

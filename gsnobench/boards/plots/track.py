@@ -40,7 +40,7 @@ def track_figures(track: BoardTrack) -> list[Figure]:
 def _overview_figure(track: BoardTrack) -> Figure | None:
     if not _shown_boards(track):
         return None
-    left_out = [board.slug for board in track.boards if board.compared and not board.has_models]
+    left_out = [board.slug for board in track.main if board.compared and not board.has_models]
     floors = f" Not shown, since only floors have an error: {', '.join(left_out)}."
     caption = (
         "Error of each row on each task as a multiple of the best error on that task, so 1 is the "
@@ -54,7 +54,7 @@ def _overview_figure(track: BoardTrack) -> Figure | None:
 
 def _shown_boards(track: BoardTrack) -> list[Board]:
     """Tasks on which a model has an error: where none has, the best floor is not the best."""
-    return [board for board in track.boards if board.has_models]
+    return [board for board in track.main if board.has_models]
 
 
 def overview_png(track: BoardTrack) -> bytes:

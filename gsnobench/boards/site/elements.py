@@ -19,7 +19,11 @@ SITE_TITLE = "gsnobench leaderboards"
 ADD_PATH = "models/add.html"  # how to submit; no row is called so, since rows have an @
 KINDS = {"floor": "floors"}  # that a reader can hide
 # groups of columns that are hidden at first, by their class in the style
-GROUPS = {"floors-only": "tasks with floors only", "detail": "more errors"}
+GROUPS = {
+    "floors-only": "tasks with floors only",
+    "extra": "extra tasks",
+    "detail": "more errors",
+}
 ROW_HELP = "model@preset; a link leads to all results of the row"
 
 # -------------------------------------------------------------------------------- links and figures

@@ -47,7 +47,8 @@ MEANS = (
     "As each model declares it, in the columns by which the GSNO paper compares operators; partly: "
     "indirect or limited"
 )
-FLOORS_ONLY = "floors-only"  # class of the columns of tasks that no model has tried
+# classes of columns: of tasks that no model has tried, and of those that are not counted
+FLOORS_ONLY, EXTRA = "floors-only", "extra"
 
 Reason = tuple[str, str]  # state and reason of a row without an error
 
@@ -68,7 +69,8 @@ def index_page(
         main.append(summary_card(track, around, anchor, is_alone=is_alone))
         if number == 1:
             main.append(gallery(track, around, is_alone=is_alone))
-            groups = [FLOORS_ONLY] if any(map(_is_floors_only, boards)) else []
+            classes = {_column_class(board, track) for track in tracks for board in track.boards}
+            groups = [group for group in (FLOORS_ONLY, EXTRA) if group in classes]
             main.append(tools(kinds, groups))
         main += _track_section(track, anchor, around, is_alone=is_alone)
     main += _means_section(around)
@@ -142,7 +144,10 @@ def _overview_table(
     others: list[Html] = []
     for standing in track.standings:
         name, kind = standing.row, "floor" if standing.is_floor else "model"
-        cells = [_overview_cell(rows.get(name), board, anchor, reasons) for board, rows in columns]
+        cells = [
+            _overview_cell(rows.get(name), board, anchor, reasons, _column_class(board, track))
+            for board, rows in columns
+        ]
         shown = breakable(name)
         link = shown if is_alone else tag("a", shown, href=model_path(name))
         head = tag("th", link, badge(kind), scope="row", data_value=name)
@@ -150,7 +155,10 @@ def _overview_table(
         line = tag("tr", head, numbers, cells, class_=kind, data_kind=kind, data_name=name)
         (complete if standing.is_complete else others).append(line)
     heads = [heading(column, title=text) for column, text in STANDING.items()]
-    tasks = [_task_heading(board, is_alone=is_alone) for board in track.boards]
+    tasks = [
+        _task_heading(board, _column_class(board, track), is_alone=is_alone)
+        for board in track.boards
+    ]
     header = tag("tr", row_heading(), heads, tasks)
     caption = (
         f"Track {track.name}: error of every row on every task; rows that have all compared tasks "
@@ -168,11 +176,13 @@ def _standing_cells(standing: Standing, track: BoardTrack) -> list[Html]:
     ]
 
 
-def _column_class(board: Board) -> str | None:
+def _column_class(board: Board, track: BoardTrack) -> str | None:
+    if board.slug not in track.counted:
+        return EXTRA
     return FLOORS_ONLY if _is_floors_only(board) else None
 
 
-def _task_heading(board: Board, *, is_alone: bool) -> Html:
+def _task_heading(board: Board, class_: str | None, *, is_alone: bool) -> Html:
     """The name sorts; the link below it leads to the board."""
     name = task_name(board)
     note = wording.task_heading(board)
@@ -180,13 +190,12 @@ def _task_heading(board: Board, *, is_alone: bool) -> Html:
     hidden = tag("span", f" of {name}", class_="hidden-text")
     link = [] if is_alone else [tag("a", "board", hidden, href=task_path(board), class_="board")]
     title = f"relative L2 error on the test set of {board.title}"
-    return heading(name, after=[*link, *chip], class_=_column_class(board), title=title)
+    return heading(name, after=[*link, *chip], class_=class_, title=title)
 
 
 def _overview_cell(
-    row: Row | None, board: Board, anchor: str, reasons: Mapping[Reason, int]
+    row: Row | None, board: Board, anchor: str, reasons: Mapping[Reason, int], class_: str | None
 ) -> Html:
-    class_ = _column_class(board)
     if row is None:
         blank = " ".join(filter(None, ("blank", class_)))
         return tag("td", tag("span", "not run", class_="hidden-text"), class_=blank)

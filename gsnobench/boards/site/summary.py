@@ -9,10 +9,8 @@ from gsnobench.boards.reading import compared_boards, verdict
 from gsnobench.boards.site.about import TaskAbout
 from gsnobench.boards.site.elements import ADD_PATH, task_label, task_name, task_path
 from gsnobench.boards.site.formula import formula, unit
-from gsnobench.boards.site.html import Html, tag
+from gsnobench.boards.site.html import Html, tag, text
 from gsnobench.boards.site.surroundings import TABLES, Surroundings, inlined
-from gsnobench.boards.standings import task_boards
-from gsnobench.registry import read_registry
 
 EXTRA = "extra task"  # not among the tasks of the benchmark, so not counted
 
@@ -65,9 +63,17 @@ def gallery(track: BoardTrack, around: Surroundings, *, is_alone: bool) -> Html:
     """One tile per task: picture, what it is in a line, how many models have been run."""
     if is_alone or not any(around.task(board) for board in track.boards):
         return Html("")
-    counted = task_boards(track.boards, read_registry().board_tasks)
-    tiles = [_tile(board, around, is_counted=board in counted) for board in track.boards]
-    return tag("ul", [tag("li", tile) for tile in tiles], class_="gallery")
+    tiles = _tiles(track.main, around, is_counted=True)
+    if not track.extra:
+        return tiles
+    words = f"{len(track.extra)} more boards: other windows, other data, easier forms of a task"
+    extra = _tiles(track.extra, around, is_counted=False)
+    return text((tiles, tag("details", tag("summary", words), extra)))
+
+
+def _tiles(boards: Sequence[Board], around: Surroundings, *, is_counted: bool) -> Html:
+    items = [tag("li", _tile(board, around, is_counted=is_counted)) for board in boards]
+    return tag("ul", items, class_="gallery")
 
 
 def _tile(board: Board, around: Surroundings, *, is_counted: bool) -> Html:
