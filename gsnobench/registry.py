@@ -74,7 +74,7 @@ class Registry:
     styled_models: tuple[str, ...] = ()  # the order in which models get a colour in plots
     our_rows: tuple[str, ...] = ()  # architectures of ours: no paper prints a number for them
     reference_row: str = ""  # the row that run times on the boards are relative to
-    blind_floor: str = ""  # a floor that sees no input: a row with a larger error did not learn
+    blind_floor: str = ""  # uses no input but the last given frame: a row above did not learn
     checked_model: str = ""  # the model that `doctor --gpu` runs
     reference_step_s: float = 0.02  # CPU-seconds of the reference step on the calibrating machine
     public: Mapping[str, PublicData] = field(default_factory=dict)  # name of an importer -> where

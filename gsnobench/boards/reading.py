@@ -74,10 +74,12 @@ def _below_floor(board: Board, models: Sequence[Row]) -> str:
 
 
 def _blind(models: Sequence[Row]) -> str:
-    """Which models are no better than a floor that sees no input."""
+    """Which models are no better than a floor that uses no input but the last given frame."""
     rows = [row for row in models if any(mark.name == "did not learn" for mark in row.marks)]
+    if not rows:
+        return ""
     named = _listed([_with_error(row) for row in rows])
-    return f"No better than the mean of the training samples: {named}." if rows else ""
+    return f"No better than the floor that is told nothing but the last given frame: {named}."
 
 
 def _out_of_distribution(board: Board, models: Sequence[Row]) -> str:

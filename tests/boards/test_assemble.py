@@ -350,12 +350,12 @@ def marks_of(board: Board, name: str) -> dict[str, str]:
     return {mark.name: mark.why for mark in row.marks}
 
 
-def test_a_model_above_the_floor_that_sees_no_input_did_not_learn(tmp_path: Path) -> None:
+def test_a_model_above_the_blind_floor_did_not_learn(tmp_path: Path) -> None:
     for name, error in (("gnot", 0.3), ("amg", 0.5), ("ridge", 0.9)):
         save(tmp_path, made_result(name, errors=error))
     save(tmp_path, made_result("mean", errors=0.36, preset="default", steps={}))
     board = board_of(tmp_path, floors=("mean", "ridge"), blind_floor="mean@default")
-    why = "mean@default, which sees no input, has 0.36"
+    why = "mean@default, which uses no input but the last given frame, if any, has 0.36"
     marked = {row.model: [str(mark) for mark in row.marks] for row in board.rows}
     assert marked == {"gnot": [], "mean": [], "amg": [f"did not learn: {why}"], "ridge": []}
     unnamed = board_of(tmp_path, floors=("mean", "ridge"))

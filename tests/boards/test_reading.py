@@ -28,7 +28,7 @@ def test_a_reading_counts_the_models_that_a_floor_beats(tmp_path: Path) -> None:
     floor = board.best_floor
     assert floor is not None and floor.name == "mean@default"
     text = reading(board)
-    assert "No better than the mean of the training samples: amg@compact with 0.400." in text
+    assert "nothing but the last given frame: amg@compact with 0.400." in text
     assert "1 of 2 trained rows does not reach the best floor, mean@default" in text
     assert text.index("gnot@compact has") == 0 and ": amg@compact." in text
 

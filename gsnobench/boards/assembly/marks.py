@@ -51,10 +51,11 @@ def _marks(row: Row, blind: Row | None, declared: Declared) -> Iterator[Mark]:
 
 
 def _blind_mark(row: Row, blind: Row | None) -> Iterator[Mark]:
-    """An error that is not below that of the floor that sees no input."""
+    """An error that is not below that of the floor that uses no input but the last given frame."""
     if blind is None or row.is_floor or not row.seeds or row.error < blind.error:
         return
-    yield Mark("did not learn", f"{blind.name}, which sees no input, has {blind.error:.3g}")
+    uses = "which uses no input but the last given frame, if any"
+    yield Mark("did not learn", f"{blind.name}, {uses}, has {blind.error:.3g}")
 
 
 def _ending_in_words(row: Row) -> str:
