@@ -26,7 +26,8 @@ def lines_of(language: str, text: str) -> list[list[str]]:
     """What is started: a line of a shell each, or a whole program."""
     if language == "python":
         return [[sys.executable, "-c", text]]
-    commands = [shlex.split(line, comments=True) for line in text.splitlines()]
+    whole = text.replace("\\\n", " ").splitlines()  # a backslash goes on with the next line
+    commands = [shlex.split(line, comments=True) for line in whole]
     assert all(command[0] == "gsnobench" for command in commands), text
     return [[sys.executable, "-m", *command] for command in commands]
 
