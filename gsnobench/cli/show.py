@@ -252,7 +252,8 @@ def _describe_dataset(dataset: Dataset) -> Description:
         "revision": dataset.revision,
         "tasks": ", ".join([name, *(f"{name}_{variant}" for variant in dataset.variants)]),
         "fields": _names(dataset.fields),
-        "inputs": _names((*dataset.static, *dataset.scalars)) or "the window",
+        "inputs": _names((*dataset.static, *dataset.scalars))
+        or ("the given frames" if dataset.t_in else "the mesh"),
         "frames": len(dataset.times),
         "meshes": ", ".join(str(size) for size in dataset.resolutions) or "any size",
         "solver": dataset.solver,

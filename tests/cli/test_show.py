@@ -81,6 +81,11 @@ def test_a_dataset_is_described_with_its_sizes(tmp_path: Path) -> None:
     }
 
 
+def test_a_dataset_without_input_fields_says_what_is_given(tmp_path: Path) -> None:
+    given = {name: describe(name, Home(tmp_path)).facts["inputs"] for name in ("swe", "pipe")}
+    assert given == {"swe": "the given frames", "pipe": "the mesh"}
+
+
 def test_a_file_is_described_by_its_task(steady_file: Path, tmp_path: Path) -> None:
     assert describe(str(steady_file), tmp_path).facts["usable"] == "yes"
     with pytest.raises(DataError, match="no such file"):
