@@ -162,8 +162,8 @@ def rivals_of(result: RunResult, home: Home) -> tuple[int, int] | None:
     return None
 
 
-def installation(home: Home) -> Installation:
-    """What this machine adds to result files: its own results, and the plugins that it has now."""
+def installation(home: Home | None) -> Installation:
+    """What this machine adds to result files: a home's results, and the plugins that it has now."""
     from gsnobench.boards.evidence import Installation
     from gsnobench.runs.source import declared_revision, source_digest
 
@@ -176,4 +176,4 @@ def installation(home: Home) -> Installation:
             code[entry.kind, entry.name] = source_digest(entry.kind, entry.name)
             if entry.kind == "model":
                 revisions[entry.name] = declared_revision(entry.name)
-    return Installation(home.results, code, revisions)
+    return Installation(None if home is None else home.results, code, revisions)

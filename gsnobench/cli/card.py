@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from gsnobench.boards import markdown
+from gsnobench.api.boards import installation
+from gsnobench.boards import markdown, wording
+from gsnobench.boards.board import BoardTrack
+from gsnobench.boards.build import read_tracks
 from gsnobench.cli.console import knob_table
 from gsnobench.data import SPLITS, Field
 from gsnobench.declare import Capability, Dataset, Model
@@ -230,11 +235,13 @@ def _presets(model: Model) -> str:
         for knob in names
     ]
     text = _section("Presets", ("knob", *columns), rows)
-    lines = []
-    for task, presets in model.settings.items():
+    # a preset and what it holds -> families and tasks
+    places: dict[tuple[str, str], list[str]] = {}
+    for place, presets in model.settings.items():
         for preset, knobs in presets.items():
             values = ", ".join(f"`{knob}` {value}" for knob, value in knobs.items())
-            lines.append(f"- `{task}`, `{preset}`: {values}")
+            places.setdefault((preset, values), []).append(f"`{place}`")
+    lines = [f"- `{key[0]}` on {', '.join(names)}: {key[1]}" for key, names in places.items()]
     return text + (
         "\n\nOther values for a family or a task:\n\n" + "\n".join(lines) if lines else ""
     )
@@ -328,25 +335,23 @@ def _error(valid: float | None) -> str:
 
 
 def _records(model: Model, results: Path | None) -> str:
-    """Scores and costs of the runs on record."""
-    header = ("track", "task", "preset", "seed", "rel. L2", *COSTS)
+    """Errors and mean costs of the model's rows on all boards of a folder, as boards show them."""
+    header = ("track", "task", "preset", "seeds", "rel. L2", *COSTS)
     rows = []
-    for result in _evidence(model.name, results):
-        spec, costs = result.spec, result.costs
-        efforts = [
-            form.format(costs[cost]) if cost in costs else "-" for cost, form in COSTS.values()
-        ]
-        error = f"{result.headline:.4f}"
-        rows.append([spec.track, spec.task, spec.preset, str(spec.seed), error, *efforts])
+    for track in _tracks(results) if results is not None else ():
+        own = [(b, row) for b in track.boards for row in b.compared if row.model == model.name]
+        for board, row in sorted(own, key=lambda pair: (pair[0].slug, pair[1].name)):
+            costs = [(row.cost(name), form) for name, form in COSTS.values()]
+            efforts = [form.format(value) if isfinite(value) else "-" for value, form in costs]
+            preset = row.name.partition("@")[2]
+            place = [track.name, board.slug, preset, str(row.seeds)]
+            rows.append([*place, wording.number(row.error), *efforts])
     return _section("On record", header, rows)
 
 
-def _evidence(name: str, results: Path | None) -> list[RunResult]:
-    """The finished runs of a model, in the order of the table."""
-    paths = results.glob(f"*/*/{name}@*/*.json") if results is not None else ()
-    loaded = [RunResult.load(path) for path in paths]
-    done = [result for result in loaded if result.status == "done"]
-    return sorted(done, key=_order)
+@lru_cache(maxsize=1)  # cards are made one after the other from one folder
+def _tracks(results: Path) -> list[BoardTrack]:
+    return read_tracks([results], installation(None))[0]
 
 
 def _order(result: RunResult) -> tuple[str, str, str, int]:

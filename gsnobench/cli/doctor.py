@@ -276,7 +276,7 @@ def _problems(facts: dict[str, Any]) -> list[str]:
         "untold": "spool: the end of {} runs is missing; `gsnobench doctor --replay` adds it",
         "damaged_lines": "spool: {} files hold lines that are no records; the rest of them is used",
         "damaged_results": "runs: {} have a damaged result; `gsnobench run --force` repeats one",
-        "interrupted": "runs: {} were interrupted; the same `gsnobench run` command resumes one",
+        "interrupted": "runs: {} interrupted; the same `gsnobench run` command resumes one",
         "left_over": "home: {} left-over files; `gsnobench doctor --clean` removes them",
     }
     return lines + [text.format(len(facts[name])) for name, text in remedies.items() if facts[name]]

@@ -94,7 +94,7 @@ def run(
     Knobs are options too: --model.k_s 16 --train.lr 0.002 --train.epochs 100 --data.seed 1
     --data.resolution 1830.
 
-    For example: gsnobench run --model gsno --dataset darcy --preset paper --model.k_s 16
+    For example: gsnobench run --model gsno@paper --dataset darcy --model.k_s 16
     """
     if wants_help:
         print(context.get_help())

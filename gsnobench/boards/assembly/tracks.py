@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gsnobench.boards.assembly.declared import Declared
 from gsnobench.boards.assembly.marks import marked
@@ -88,7 +89,8 @@ def _board_key(entry: Entry) -> str:
 def _slugs(groups: Mapping[str, Sequence[Entry]]) -> dict[str, str]:
     """Key -> name of a board: the task's own for its newest and fullest board.
 
-    The other boards of the task have a few letters of their key behind it.
+    Other boards of the task say their data seed where nothing else differs, else they have a few
+    letters of their key behind it.
     """
     by_task: dict[str, list[str]] = defaultdict(list)
     for key, group in groups.items():
@@ -97,9 +99,16 @@ def _slugs(groups: Mapping[str, Sequence[Entry]]) -> dict[str, str]:
     for task, keys in by_task.items():
         keys.sort(key=lambda key: (-groups[key][0].spec.version, -len(groups[key]), key))
         for number, key in enumerate(keys):
-            suffix = f"-{digest(key)[:6]}" if number else ""
+            suffix = _suffix(key, groups[key][0], groups[keys[0]][0]) if number else ""
             slugs[key] = f"{safe_name(task)}{suffix}"
     return slugs
+
+
+def _suffix(key: str, entry: Entry, first: Entry) -> str:
+    """What sets a board of a task apart from the first one."""
+    seed = entry.spec.data_seed
+    redrawn = replace(first, spec=replace(first.spec, data_seed=seed))
+    return f"-data-seed-{seed}" if _board_key(redrawn) == key else f"-{digest(key)[:6]}"
 
 
 def _board(
