@@ -21,6 +21,8 @@ BOUNDS = {  # by default MLflow holds one call to a dead server for minutes
     "GIT_PYTHON_REFRESH": "quiet",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
+# user:password of an address whose @HOST was forgotten: what stands after a host's colon is digits
+NO_PORT = re.compile(r"(\w+:/{1,3})[^\s/:\[]*:(?!\d+([/\s,;)'\"]|$))[^\s/]+")
 
 
 @dataclass(frozen=True)
@@ -82,12 +84,15 @@ def without_password(address: str) -> str:
     if bare.startswith(("sqlite:", "file:")):
         return bare
     scheme, colon, rest = bare.partition(":")
-    return f"{scheme}{colon}//{rest.rpartition('@')[2].lstrip('/')}" if colon else bare
+    if not colon:
+        return bare
+    return re.sub(NO_PORT, r"\1...", f"{scheme}://{rest.rpartition('@')[2].lstrip('/')}")
 
 
 def without_secrets(text: str) -> str:
     """A message without what could be a user, a password or a token in an address."""
     text = re.sub(r"(\w+:/{1,3})[^\s/@]*@", r"\1", text)
+    text = re.sub(NO_PORT, r"\1...", text)
     return re.sub(r"(?i)\b(user|password|passwd|pwd|token)=[^&\s;,)]+", r"\1=...", text)
 
 
