@@ -32,6 +32,7 @@ import pytest
 from campaign import COUNTS, SIZE, drawer, free_port, how_many, import_all, modules_of
 from command_line import run_folder
 from fake_results import made_evidence
+from kills import kill_tree
 from problems import steady
 
 from gsnobench.cli.app import main, make_app
@@ -486,7 +487,7 @@ def test_a_sweep_goes_on_after_its_database_was_killed(
         process = started(verb, place)
         process.join(draw.uniform(0.2, 0.8) * longest)
         is_early = process.exitcode is None
-        kill_database(postgres)
+        kill_tree(postgres.get_pid())
         process.join(300)
         printed = (place.home / "printed").read_text()
         assert process.exitcode in ((2,) if is_early else (0,)), printed
@@ -495,15 +496,6 @@ def test_a_sweep_goes_on_after_its_database_was_killed(
         finish(verb, place)
         assert verb.outcome(place) == expected
         COUNTS["killed database in mid-sweep", "same result" if is_early else "too late"] += 1
-
-
-def kill_database(server: Any) -> None:
-    """All its processes at once, as a power cut would."""
-    postmaster = psutil.Process(server.get_pid())
-    processes = [*postmaster.children(recursive=True), postmaster]
-    for process in processes:
-        process.kill()
-    psutil.wait_procs(processes, timeout=60)
 
 
 def test_the_same_run_in_two_processes_is_one_run(given: Place, tmp_path: Path) -> None:

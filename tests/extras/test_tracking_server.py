@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pgserver
-import psutil
 import psycopg
 import pytest
+from kills import kill_tree
 from problems import steady
 
 from gsnobench.datasets.store import write
@@ -81,15 +81,8 @@ class Server:
     def kill(self) -> None:
         """With all its workers, at once."""
         if self.process is not None and self.process.poll() is None:
-            kill_all(psutil.Process(self.process.pid))
+            kill_tree(self.process.pid)
             self.process.wait()
-
-
-def kill_all(first: psutil.Process) -> None:
-    processes = [*first.children(recursive=True), first]
-    for process in processes:
-        process.kill()
-    psutil.wait_procs(processes, timeout=60)
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> None:
@@ -181,7 +174,7 @@ def test_a_matrix_is_complete_and_told_once_when_database_and_server_are_killed_
         return bench.poll() is not None or len(list(home.glob("runs/*/result.json"))) >= count
 
     wait_until(lambda: is_further(1), 400)
-    kill_all(psutil.Process(postgres.get_pid()))  # the server lives, and has nothing to answer
+    kill_tree(postgres.get_pid())  # the server lives, and has nothing to answer
     wait_until(lambda: is_further(2), 400)
     assert bench.poll() is None, "the matrix ended before the server could be killed"
     server.kill()
