@@ -261,9 +261,6 @@ def count_missing(choice: Choice, home: Home, device: str, report: Report) -> in
 
 def make_data(cells: Sequence[Cell], home: Home, report: Report) -> None:
     """Make the data of all cells by all cores, each file once, before a cell has to wait for it."""
-    for cell in cells:
-        if cell.plan.file is not None:  # other processes find it by its content
-            remember_file(cell.spec.source, cell.plan.file, home)
     plans = {data_path(cell.plan.task, home.root): cell.plan for cell in cells if _needs_data(cell)}
     machine = Machine(home, choose_device("cpu"), report=report)
     for plan in plans.values():
@@ -294,6 +291,8 @@ def run_cells(
     for cell in cells:
         if cell.state in ("diverged", "failed"):  # requested again
             home.run_folder(cell.spec.key).result.unlink(missing_ok=True)
+        if cell.plan.file is not None:  # other processes find it by its content
+            remember_file(cell.spec.source, cell.plan.file, home)
     plans = {cell.spec.key: cell.plan for cell in cells}
     for result in executor.run([cell.spec for cell in cells], limits):
         if not home.run_folder(result.spec.key).result.exists():

@@ -27,10 +27,11 @@ from gsnobench.runs.machine import Machine
 from gsnobench.runs.plan import Plan, make_plan, with_seed
 from gsnobench.runs.request import Request
 from gsnobench.runs.run import run_plan, validate_plan
+from gsnobench.sweeps.sampling import make_sampler
 from gsnobench.sweeps.space import Axis, Point, axes_of, grid_points, own_point, suggest
 from gsnobench.sweeps.study_file import read_study
 from gsnobench.sweeps.trials import OpenTrial, Trials, one_line_errors
-from gsnobench.training.fit import mix, steps_per_epoch
+from gsnobench.training.fit import steps_per_epoch
 
 Sampler = Literal["tpe", "grid", "random", "gp"]
 Pruner = Literal["none", "median", "hyperband"]
@@ -211,25 +212,13 @@ def _pruner(search: Search) -> optuna.pruners.BasePruner:
     return optuna.pruners.NopPruner()
 
 
-def _sampler(search: Search, slot: int, known: int) -> optuna.samplers.BaseSampler:
-    """A sampler with random numbers of its own: two workers must not choose the same points."""
-    seed = mix(search.request.seed, "sampler", slot, known) % 2**32
-    if search.sampler == "gp":
-        return optuna.samplers.GPSampler(seed=seed, warn_independent_sampling=False)
-    if search.sampler == "tpe":
-        return optuna.samplers.TPESampler(seed=seed)
-    return optuna.samplers.RandomSampler(seed=seed)
-
-
 # ------------------------------------------------------------------------------------------- trials
 
 
-def work(
-    search: Search, trials: Trials, machine: Machine, on_event: OnEvent, *, slot: int = 0
-) -> None:
+def work(search: Search, trials: Trials, machine: Machine, on_event: OnEvent) -> None:
     """What a worker does: trials until there are enough, then its share of the refits."""
     base = search.plan({})
-    trials.study.sampler = _sampler(search, slot, len(trials.all()))
+    trials.study.sampler = make_sampler(search.sampler, search.request.seed)
     count, grid = trial_count(search), grid_of(search)
     with one_line_errors(trials.url):
         while (opened := trials.ask(count, grid)) is not None:

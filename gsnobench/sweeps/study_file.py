@@ -13,10 +13,10 @@ from gsnobench.errors import DataError
 from gsnobench.files import write_text
 from gsnobench.reading import guarded, read_json
 from gsnobench.records import plain
-from gsnobench.sweeps.trials import Trials
+from gsnobench.sweeps.trials import REPEATS, Trials
 
 SCHEMA = 1
-OF_THIS_MACHINE = ("home", "worker", "lives", "after")  # what no other home needs to know
+OF_THIS_MACHINE = ("home", "worker", "lives", REPEATS)  # what no other home needs to know
 
 
 def write_study(path: Path, trials: Trials) -> None:

@@ -37,6 +37,7 @@ GRACE_S = 60  # without a heartbeat: its worker is taken for dead
 LIVES = 3  # a point that kills its worker so many times is given up
 CONNECT_S = 5  # most seconds until a database accepts a connection
 COUNTED = (TrialState.COMPLETE, TrialState.PRUNED)  # the states that count towards --trials
+REPEATS = "after"  # of a trial that repeats the point of a dead worker: the number of its trial
 OPEN = (*COUNTED, TrialState.RUNNING, TrialState.WAITING)
 
 
@@ -253,7 +254,7 @@ def _requeue(study: optuna.Study, dead: FrozenTrial) -> None:
     """Put the point of a dead trial back in the queue, unless it has killed too often."""
     lives = int(dead.user_attrs.get("lives", LIVES)) - 1
     if lives > 0:
-        study.enqueue_trial(dead.params, user_attrs={"lives": lives, "after": dead.number})
+        study.enqueue_trial(dead.params, user_attrs={"lives": lives, REPEATS: dead.number})
 
 
 def _next_point(grid: Sequence[Point], known: Sequence[FrozenTrial]) -> dict[str, Any]:

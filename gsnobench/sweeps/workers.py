@@ -41,7 +41,7 @@ def run_workers(search: Search, options: WorkerOptions, on_event: OnEvent) -> No
     slots: dict[Child, int] = {}
 
     def start(slot: int) -> None:
-        slots[_start(search, replace(options, device=devices[slot]), slot)] = slot
+        slots[_start(search, replace(options, device=devices[slot]))] = slot
 
     deaths = 0
     with stopped_at_end(slots):
@@ -69,12 +69,11 @@ def run_workers(search: Search, options: WorkerOptions, on_event: OnEvent) -> No
                     start(slot)
 
 
-def _start(search: Search, options: WorkerOptions, slot: int) -> Child:
-    args = (search, options, slot)
-    return start_forked(_run_worker, *args, threads=options.threads, preload=PRELOADED)
+def _start(search: Search, options: WorkerOptions) -> Child:
+    return start_forked(_run_worker, search, options, threads=options.threads, preload=PRELOADED)
 
 
-def _run_worker(parent: Parent, search: Search, options: WorkerOptions, slot: int) -> None:
+def _run_worker(parent: Parent, search: Search, options: WorkerOptions) -> None:
     """What the process of a worker does."""
     os.environ.setdefault(WAIT_VARIABLE, "0")  # a trial need not wait for the mirror of its run
     report = Report(warn=lambda text: parent.send(("warning", {"text": text})))
@@ -89,7 +88,7 @@ def _run_worker(parent: Parent, search: Search, options: WorkerOptions, slot: in
             report=report,
         )
         trials = open_trials(search, home, options.storage)
-        work(search, trials, machine, lambda *event: parent.send(event), slot=slot)
+        work(search, trials, machine, lambda *event: parent.send(event))
         parent.send(("end", {}))
     except GsnobenchError as error:
         parent.send(("error", {"text": str(error)}))

@@ -20,8 +20,10 @@ from stranger_plugins import forget_workers, make_strangers
 from gsnobench.cli.app import main
 from gsnobench.datasets.ensure import ensure
 from gsnobench.datasets.tasks import resolve
+from gsnobench.declare import Limits
 from gsnobench.home import Home, open_home
-from gsnobench.matrix.matrix import Choice, cell_of, make_data, matrix
+from gsnobench.matrix.executors import executor
+from gsnobench.matrix.matrix import Choice, cell_of, make_data, matrix, run_cells
 from gsnobench.plugins import load
 from gsnobench.records import RunResult
 from gsnobench.registry import read_registry
@@ -372,3 +374,10 @@ def test_data_are_made_once_per_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     home = open_home(tmp_path)
     make_data([cell_of(plan, home) for plan in matrix(choice, home)], home, Report())
     assert len(made) == 4 and made.count("darcy") == 2
+
+
+def test_cells_on_a_file_find_it_whatever_runs_them(steady_file: Path, tmp_path: Path) -> None:
+    home, choice = open_home(tmp_path), Choice(("mean",), (str(steady_file),), (0,), "smoke")
+    cells = [cell_of(plan, home) for plan in matrix(choice, home)]
+    (ended,) = run_cells(cells, executor("local"), Limits(home=tmp_path, jobs=1), home)
+    assert ended.state == "done", ended.reason

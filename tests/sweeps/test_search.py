@@ -29,6 +29,7 @@ from gsnobench.runs.plan import Plan, make_plan
 from gsnobench.runs.request import Request
 from gsnobench.runs.run import run_plan, validate_plan
 from gsnobench.sweeps.figures import write_all
+from gsnobench.sweeps.sampling import make_sampler
 from gsnobench.sweeps.search import (
     Search,
     is_complete,
@@ -271,6 +272,33 @@ def test_the_point_of_a_dead_worker_is_tried_again_and_given_up_after_three(
     assert points[0] == points[1] == points[2] != points[3]
     states = [trial.state for trial in trials.all()]
     assert states == [TrialState.FAIL] * 3 + [TrialState.RUNNING]
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "gp", "random"])
+def test_a_worker_that_dies_changes_no_point_of_the_sweep(
+    sampler: str, steady_file: Path, tmp_path: Path
+) -> None:
+    search = search_on(steady_file, trials=6, sampler=sampler)
+
+    def points(home: Path, deaths: tuple[int, ...]) -> list[dict[str, Any]]:
+        """Of a worker that dies as often in its trials, before or after it knows the point."""
+        trials, begun = open_trials(search, open_home(home), ""), 0
+        trials.study.sampler = make_sampler(search.sampler, 0)
+        while (opened := trials.ask(6)) is not None:
+            begun += 1
+            if begun not in deaths or begun % 2:
+                point = suggest(opened.trial, search.axes, search.plan({}))
+            if begun in deaths:
+                opened.signs.close()
+                trials = open_trials(search, open_home(home), "")
+                trials.study.sampler = make_sampler(search.sampler, 0)
+                continue
+            trials.tell(opened, [1.0 / point["model.k_s"]], {})
+        return [dict(trial.params) for trial in trials.counted()]
+
+    whole = points(tmp_path / "whole", ())
+    assert points(tmp_path / "cut", (1, 2, 4, 7)) == whole
+    assert len({tuple(point.items()) for point in whole}) > 3
 
 
 def test_hosts_that_share_only_a_database_run_no_trial_too_many(
