@@ -286,11 +286,12 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], *, subject: str = "") 
     `subject` says what they are, so that a file in the place of another one is noticed.
     """
     import numpy as np
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     whole = {name: np.asarray(value, order="C") for name, value in arrays.items()}
     with atomic(path) as part:
-        save_file(whole, part, metadata={CHECKSUM: checksum(whole, subject)})
+        # `save_file` would write a file of its own name, for its owner alone, that a kill leaves
+        part.write_bytes(save(whole, metadata={CHECKSUM: checksum(whole, subject)}))
 
 
 def read_arrays(path: Path, *, needs_checksum: bool = False, subject: str = "") -> dict[str, Array]:

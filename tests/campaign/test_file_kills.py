@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from campaign import COUNTS, SIZES, drawer, how_many, import_all, modules_of
+from campaign import COUNTS, SIZES, drawer, half_written, how_many, import_all, modules_of
 from problems import steady
 
 import gsnobench as gb
@@ -83,7 +83,7 @@ def test_a_kill_at_any_file_operation_loses_nothing(
         in_child(job, steady_file, home, kill_at=number)
         _, again = in_child(job, steady_file, home, kill_at=0)
         assert again == expected, f"{name}: killed at operation {number} of {operations}"
-        left = [path for path in home.rglob("*") if path.suffix == ".part"] + locks_for_ever(home)
+        left = half_written(home.rglob("*")) + locks_for_ever(home)
         assert not left, f"{name}: operation {number} left {left}"
         COUNTS[f"file kills: {name}", "same result"] += 1
         shutil.rmtree(home)

@@ -30,7 +30,16 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from campaign import COUNTS, SIZE, drawer, free_port, how_many, import_all, modules_of
+from campaign import (
+    COUNTS,
+    SIZE,
+    drawer,
+    free_port,
+    half_written,
+    how_many,
+    import_all,
+    modules_of,
+)
 from command_line import run_folder
 from fake_results import made_evidence
 from kills import kill_tree
@@ -354,8 +363,8 @@ def test_a_killed_command_is_completed_by_the_same_command(
             kill_mirror(place, draw.uniform(0.0, 8.0))
         finish(verb, place)
         assert verb.outcome(place) == expected, f"{name}: round {number}"
-        fresh = [path for path in left_over(place.home) if path.suffix == ".part"]
-        assert not fresh, f"{name}: left {fresh}"
+        left = half_written([*left_over(place.home), *place.home.rglob(".tmp*")])
+        assert not left, f"{name}: left {left}"
         COUNTS[f"process kills: {name}", "rounds with the same result"] += 1
         COUNTS[f"process kills: {name}", "kills"] += kills
         shutil.rmtree(place.home)

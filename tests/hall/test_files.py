@@ -93,13 +93,14 @@ def test_files_follow_the_umask_and_private_ones_are_their_owners_alone(tmp_path
         before = os.umask(mask)
         try:
             write_text(tmp_path / "text", "x")
+            write_arrays(tmp_path / "arrays", {"x": np.zeros(3)})
             with atomic(tmp_path / "token", is_private=True) as part:
                 part.write_text("x")
         finally:
             os.umask(before)
-        files = [tmp_path / name for name in ("text", "token")]
+        files = [tmp_path / name for name in ("text", "arrays", "token")]
         modes.append([file.stat().st_mode & 0o777 for file in files])
-    assert modes == [[0o644, 0o600], [0o600, 0o600], [0o664, 0o600]]
+    assert modes == [[0o644, 0o644, 0o600], [0o600, 0o600, 0o600], [0o664, 0o664, 0o600]]
 
 
 def test_a_token_is_private_never_empty_and_the_same_for_all(tmp_path: Path) -> None:

@@ -274,6 +274,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def half_written(paths: Iterable[Path]) -> list[Path]:
+    """Those of the files that are not whole: under our names, and under those of libraries."""
+    return [path for path in paths if path.suffix == ".part" or path.name.startswith(".tmp")]
+
+
 @contextmanager
 def nothing_written_outside(folder: Path) -> Iterator[None]:
     """Files are written, moved and removed below the folder alone; a part of it is entered.
