@@ -183,7 +183,7 @@ def test_a_matrix_is_complete_and_told_once_when_database_and_server_are_killed_
     cells = json.loads(out)["cells"]
     assert cells and all(cell["state"] == "done" for cell in cells)
     results = [RunResult.load(path) for path in home.glob("results/**/*.json")]
-    assert sorted(result.spec.key for result in results) == sorted({c["key"] for c in cells})
+    assert sorted(result.spec.short for result in results) == sorted(cell["key"] for cell in cells)
 
     postgres.ensure_postgres_running()
     server.start()
