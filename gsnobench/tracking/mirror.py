@@ -41,6 +41,7 @@ PASS_SECONDS = 0.5  # between two looks at the spools
 TRIES = 4  # of a silent store, once no run is left
 LONGEST_PAUSE = 15.0  # seconds between two tries
 KIND = "custom_model_development"  # the layout of MLflow's pages that suits training runs
+CONNECT_S = 5  # most seconds until a database accepts a connection
 BATCH = 1000  # metrics in one call: the limit of MLflow's interface
 PARAMS = 100  # parameters in one call: the limit of MLflow's interface
 # gsnobench's states in MLflow's words; all others are FAILED
@@ -57,7 +58,22 @@ def client_of(address: Address) -> MlflowClient:
     from mlflow import MlflowClient
 
     make_store(address)
+    _knock(address)
     return MlflowClient(tracking_uri=address.uri)
+
+
+def _knock(address: Address) -> None:
+    """Connect once to a database: MLflow itself would try a silent one for minutes."""
+    if not address.uri.startswith(("postgresql", "mysql", "mssql")):
+        return
+    from sqlalchemy import create_engine
+
+    limit = {"connect_timeout": CONNECT_S} if address.uri.startswith("postgresql") else {}
+    engine = create_engine(address.uri, connect_args=limit)
+    try:
+        engine.connect().close()
+    finally:
+        engine.dispose()
 
 
 def make_store(address: Address) -> None:

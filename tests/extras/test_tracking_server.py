@@ -208,3 +208,16 @@ def test_a_matrix_is_complete_and_told_once_when_database_and_server_are_killed_
     spooled = [read(path) for path in spools(home)]
     expected = sum(len(spool.points) for spool in spooled if spool is not None)
     assert points == (expected, expected)
+
+
+def test_a_dead_database_is_one_problem_and_not_minutes_of_warnings(tmp_path: Path) -> None:
+    address = "postgresql+psycopg://bob:s3cret@127.0.0.1:1/x"
+    done = subprocess.run(
+        [sys.executable, "-m", "gsnobench", "doctor", "--json", "--home", str(tmp_path)],
+        env={**os.environ, "GSNOBENCH_TRACKING_URI": address},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and done.stderr == ""
+    (problem,) = json.loads(done.stdout)["problems"]
+    assert "127.0.0.1" in problem and "s3cret" not in done.stdout
