@@ -42,7 +42,7 @@ from campaign import (
 )
 from command_line import run_folder
 from fake_results import made_evidence
-from kills import kill_tree
+from kills import kill_tree, start_again
 from problems import steady
 
 from gsnobench.cli.app import main, make_app
@@ -509,7 +509,7 @@ def test_a_sweep_goes_on_after_its_database_was_killed(
         printed = (place.home / "printed").read_text()
         assert process.exitcode in ((2,) if is_early else (0,)), printed
         assert "Traceback" not in printed, printed
-        postgres.ensure_postgres_running()
+        start_again(postgres)
         finish(verb, place)
         assert verb.outcome(place) == expected
         COUNTS["killed database in mid-sweep", "same result" if is_early else "too late"] += 1

@@ -20,7 +20,7 @@ from typing import Any
 import pgserver
 import psycopg
 import pytest
-from kills import kill_tree
+from kills import kill_tree, start_again
 from problems import steady
 
 from gsnobench.datasets.store import write
@@ -185,7 +185,7 @@ def test_a_matrix_is_complete_and_told_once_when_database_and_server_are_killed_
     results = [RunResult.load(path) for path in home.glob("results/**/*.json")]
     assert sorted(result.spec.short for result in results) == sorted(cell["key"] for cell in cells)
 
-    postgres.ensure_postgres_running()
+    start_again(postgres)
     server.start()
     replay = f"doctor --replay --json --home {home}"
     told = [start(replay, server.url).communicate(timeout=400)[0] for _ in range(2)]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
 from contextlib import suppress
+from typing import Any
 
 import psutil
 
@@ -15,3 +18,16 @@ def kill_tree(pid: int) -> None:
         with suppress(psutil.NoSuchProcess):  # some end with the first
             process.kill()
     assert not psutil.wait_procs(processes, timeout=60)[1]
+
+
+def start_again(database: Any) -> None:
+    """Start a killed database; what a kill leaves can refuse a start on a busy machine for a while.
+
+    How a database comes back is its own affair: judged is what goes on with it.
+    """
+    for pause_s in (1, 5, 20):
+        try:
+            return database.ensure_postgres_running()
+        except subprocess.CalledProcessError:
+            time.sleep(pause_s)
+    database.ensure_postgres_running()
