@@ -138,13 +138,15 @@ def board_folders(results: Sequence[Path], home: Home) -> list[Path]:
 
 
 def board_named(task: str, track: BoardTrack) -> Board:
-    """The board of this name; of a task's short name if only one window of it has been run."""
+    """The board of this name; of a task's short name the window that counts, or the only one."""
     boards = {board.slug: board for board in track.boards}
     windows = [slug for slug in boards if slug.partition("@")[0] == task]
-    if task not in boards and len(windows) != 1:
+    counted = [slug for slug in windows if slug in track.counted]
+    named = [task] if task in boards else counted if len(counted) == 1 else windows
+    if len(named) != 1:
         near = did_you_mean(task, windows or boards)
         raise ParamError(f"task: no board {task!r} on track {track.name}; {near}")
-    return boards[task if task in boards else windows[0]]
+    return boards[named[0]]
 
 
 def rivals_of(result: RunResult, home: Home) -> tuple[int, int] | None:

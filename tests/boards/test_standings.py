@@ -10,7 +10,9 @@ from fake_results import made_result, save
 from scipy import stats
 from toy_boards import tracks_of
 
+from gsnobench.api.boards import board_named
 from gsnobench.boards.board import BoardTrack, Standing
+from gsnobench.errors import ParamError
 
 TASKS = ("darcy", "swe", "car", "pipe")
 ERRORS = {  # row -> error on darcy, swe, car
@@ -65,6 +67,18 @@ def test_tasks_beyond_the_benchmark_have_boards_and_count_nowhere(tmp_path: Path
     assert [board.slug for board in after.extra] == ["swe@1-50", "own"]
     assert [*after.main, *after.extra] == list(after.boards), "tasks of the benchmark first"
     assert track_of(tmp_path).tasks == 5, "without declared tasks all of them count"
+
+
+def test_the_short_name_of_a_task_is_the_window_that_counts(tmp_path: Path) -> None:
+    for window, models in (("1-50", ("gsno",)), ("5-46", ("gsno", "amg"))):
+        for model in models:
+            save(tmp_path, made_result(model, errors=0.1, task=f"swe@{window}"))
+    (track,) = tracks_of(tmp_path, board_tasks=TASKS)
+    assert board_named("swe", track).slug == "swe@5-46"
+    assert board_named("swe@1-50", track).slug == "swe@1-50"
+    (undeclared,) = tracks_of(tmp_path, board_tasks=())
+    with pytest.raises(ParamError, match="known: swe@1-50, swe@5-46"):
+        board_named("swe", undeclared)
 
 
 def test_where_no_task_of_the_benchmark_was_run_all_tasks_count(tmp_path: Path) -> None:
