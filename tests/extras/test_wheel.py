@@ -94,7 +94,7 @@ def test_an_installed_wheel_shows_the_boards_from_any_folder(python: Path, tmp_p
     assert table.returncode == 0, table.stderr
     file, best = table.stdout.split()
     assert not Path(file).is_relative_to(ROOT)
-    (board,) = [board for board in track.boards if board.task.startswith("swe@")]
+    (board,) = [board for board in track.main if board.task.startswith("swe@")]
     assert best == board.compared[0].name
 
 
